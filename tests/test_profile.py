@@ -390,12 +390,12 @@ def test_selections_that_make_no_sense(run: Path) -> None:
     for what in ("planes", "lines", "names"):
         with pytest.raises(fastprof.UsageError, match=rf"{what}: '\(' is not a regular expression"):
             profile.select(**{what: ["a", "("]})
-        with pytest.raises(fastprof.UsageError, match=f"{what} takes regular expressions as text, not int"):
+        with pytest.raises(fastprof.UsageError, match=f"{what} must be regular expressions as text, not int"):
             profile.select(**{what: [1]})
-    with pytest.raises(fastprof.UsageError, match="hosts takes names as text, not int"):
+    with pytest.raises(fastprof.UsageError, match="hosts must be names as text, not int"):
         profile.select(hosts=5)  # type: ignore[arg-type]
     for times in ((1.5, None), (0, "9"), (True, None), 5, (1,), (1, 2, 3)):
-        with pytest.raises(fastprof.UsageError, match="time_ps takes two integers"):
+        with pytest.raises(fastprof.UsageError, match="time_ps must be two integers"):
             profile.select(time_ps=times)  # type: ignore[arg-type]
 
 

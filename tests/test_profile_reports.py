@@ -193,7 +193,7 @@ def test_one_step_by_its_number(run: Path) -> None:
 
 @pytest.mark.parametrize("steps", ["3", True, 1.0, (1,), (1, 2, 3), ("a", "b"), (1.5, 2), (True, 2)])
 def test_steps_that_make_no_sense(run: Path, steps: object) -> None:
-    with pytest.raises(fastprof.UsageError, match="steps takes the number of a step, or two"):
+    with pytest.raises(fastprof.UsageError, match="steps must be a number, or a pair"):
         fastprof.load(run).select(steps=steps)  # type: ignore[arg-type]
 
 

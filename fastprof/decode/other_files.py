@@ -1,4 +1,4 @@
-"""What a file that is no XSpace is instead, for the message that refuses it."""
+"""What a file is that is not an XSpace, for the error message."""
 
 from __future__ import annotations
 

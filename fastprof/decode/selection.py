@@ -49,8 +49,8 @@ class Selection:
     ) -> Selection:
         wanted = self.hosts
         if hosts is not None:
-            asked = _texts("hosts", "names", hosts)
-            wanted = asked if wanted is None else tuple(host for host in wanted if host in asked)
+            requested = _texts("hosts", "names", hosts)
+            wanted = requested if wanted is None else tuple(host for host in wanted if host in requested)
         return replace(
             self,
             hosts=wanted,
@@ -171,7 +171,7 @@ def _condition(what: str, patterns: Patterns) -> Conditions:
 
 def _integer(bound: SupportsIndex) -> int:
     if isinstance(bound, bool):
-        raise TypeError("a truth value is no number")
+        raise TypeError("a bool is not a number")
     return integer_of(bound)
 
 
@@ -183,15 +183,15 @@ def _texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str, ...]:
     return listed
 
 
-def narrowed_steps(known: Steps | None, asked: Steps | SupportsIndex | None) -> Steps | None:
-    """The steps that are in both. UsageError: what is asked for are no numbers of steps."""
-    if asked is None:
+def narrowed_steps(known: Steps | None, requested: Steps | SupportsIndex | None) -> Steps | None:
+    """The steps that are in both. UsageError: ``requested`` is not a range of steps."""
+    if requested is None:
         return known
     try:
-        if isinstance(asked, SupportsIndex):
-            only = _integer(asked)
-            asked = (only, only + 1)
-        first, last = (None if bound is None else _integer(bound) for bound in asked)
+        if isinstance(requested, SupportsIndex):
+            only = _integer(requested)
+            requested = (only, only + 1)
+        first, last = (None if bound is None else _integer(bound) for bound in requested)
     except (TypeError, ValueError) as error:
         text = "steps must be a number, or a pair (first, end) with end excluded; None leaves an end open"
         raise UsageError(text) from error
@@ -209,11 +209,11 @@ def steps_text(steps: Steps) -> str:
     return f"steps {first}:{last}"
 
 
-def _narrowed_time(known: tuple[int, int] | None, asked: Interval | None) -> tuple[int, int] | None:
-    if asked is None:
+def _narrowed_time(known: tuple[int, int] | None, requested: Interval | None) -> tuple[int, int] | None:
+    if requested is None:
         return known
     try:
-        start, end = (None if bound is None else _integer(bound) for bound in asked)
+        start, end = (None if bound is None else _integer(bound) for bound in requested)
     except (TypeError, ValueError) as error:
         raise UsageError("time_ps must be two integers of picoseconds; None leaves an end open") from error
     low = max(_MIN, _MIN if start is None else start)

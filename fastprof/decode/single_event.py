@@ -70,7 +70,7 @@ def read_event(index: Index, number: int, line: int, place: int) -> EventFacts:
 
 
 def _decoded(index: Index, number: int, key: Records, event_id: int) -> Decoded:
-    """The one event that lies there, with whatever stats it has."""
+    """The one event at this place, with all its stats."""
     names = index.names
     texts = names.texts[number].now()
     request = Request(("event_id",), STAT_COLUMNS, metas=True)

@@ -1,7 +1,7 @@
 """The hive layout: a folder a table, a folder a host, one file; events in row groups, streamed.
 
-Progress is one stage over the whole export: events gone through, once for `events` and `event_stats` together and
-twice for `nesting`, which reads them twice. Where there are no events to go through, tables are counted.
+Progress is one stage for the entire export: events read, once for `events` and `event_stats` together and twice for
+`nesting`. If there are no events to read, tables are counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_RUN = "__HIVE_DEFAULT_PARTITION__"
 
 
 def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: type[Writer]) -> None:
-    """Writes each table of each selected host under ``out``. Raises UsageError where no host is selected."""
+    """Write each table of each selected host under ``out``. Raises UsageError if no host is selected."""
     session, selection = tables.session, tables.selection
     names = [host for host in session.hosts if selection.hosts is None or host in selection.hosts]
     if not names:
@@ -52,7 +52,7 @@ def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: ty
 
 
 def _index(tables: TableSet, chosen: Sequence[str]) -> None:
-    """Learns of all hosts whatever the tables need, so that the export is one stage after this one."""
+    """Index all hosts as deep as the tables need, so that the export is one stage after this one."""
     index = tables.session.index
     depths = {"events": records.EVENTS, "event_stats": records.STATS, "nesting": tables.nesting_request().depth}
     if "import_log" in chosen:  # which lists faults of everything
@@ -67,7 +67,7 @@ def _event_count(tables: TableSet) -> int:
 
 
 class _Tally:
-    """How far an export is: of ``events`` to go through, or of ``tables`` where there are no events."""
+    """Progress of an export: of ``events`` to read, or of ``tables`` if there are no events."""
 
     def __init__(self, workers: Workers, events: int, tables: int) -> None:
         self._workers = workers
@@ -75,16 +75,16 @@ class _Tally:
         self._done = self._end = self._written = 0
 
     def begin(self, events: int) -> None:
-        """Begins a pass over ``events`` events."""
+        """A pass over ``events`` events begins."""
         self._end = self._done + events
 
     def passed(self, events: int) -> None:
-        """So many events of those begun have been gone through."""
+        """This number of events of the pass has been read."""
         self._done = min(self._done + events, self._end)
         self._report()
 
     def wrote(self, tables: int) -> None:
-        """Tables are complete, and with them the events begun."""
+        """Tables are complete, and with them the pass."""
         self._done = self._end
         self._written += tables
         self._report()
@@ -109,7 +109,7 @@ class _Host:
         self.keys = ("run", "host") if len(runs) > 1 else ("host",)
 
     def path(self, table: str) -> Path:
-        """Where a table goes; the keys of its folders are not columns of the file."""
+        """The file of a table; the keys of its folders are not columns of the file."""
         run = next(capture.run for capture in self.tables.session.captures if capture.host == self.host)
         values = {"run": quote(run, safe="") if run else NO_RUN, "host": quote(self.host, safe="")}
         folder = self.out.joinpath(table, *(f"{key}={values[key]}" for key in self.keys))
@@ -138,7 +138,7 @@ class _Host:
         tally.wrote(1)
 
     def _log_rows(self) -> pa.Table:
-        """Rows of this host's file; the first host takes those of no host, such as files that were left out."""
+        """Rows of this host's file; the first host also gets rows of no host, such as files that were left out."""
         session, hosts = self.tables.session, self.exported
         owner: dict[str | None, str] = {capture.path: "" for capture in session.captures}
         for capture in reversed(session.captures):
@@ -164,13 +164,13 @@ class _Host:
             outputs = {name: open_files.enter_context(_Output(self, name)) for name in names}
             pool = open_files.enter_context(ThreadPoolExecutor(len(outputs)))
             writing: list[Future[None]] = []
-            gone_through = 0
+            read = 0
             for share in decoder.shares(ROW_GROUP):
                 decoded = decoder.decode(share, None)
                 for future in writing:
                     future.result()
-                tally.passed(gone_through)
-                gone_through = sum(block.events for block in share)
+                tally.passed(read)
+                read = sum(block.events for block in share)
                 arrays: dict[str, Mapping[str, pa.Array]] = {"events": decoded.events, "event_stats": decoded.stats}
                 del decoded
                 writing = [
@@ -183,7 +183,7 @@ class _Host:
 
 
 class _Output:
-    """One file, opened with its first rows; without any it is written empty."""
+    """One file, opened with its first rows; written empty if there are none."""
 
     def __init__(self, host: _Host, table: str) -> None:
         self.table = table
@@ -242,6 +242,6 @@ def _compact(array: pa.DictionaryArray) -> pa.DictionaryArray:
     used = np.zeros(max(len(texts), 1), bool)
     used[numbers if valid is None else numbers[valid]] = True
     place = (np.cumsum(used) - 1).astype(np.int32)
-    kept = texts.take(pa.array(np.flatnonzero(used[: len(texts)])))
+    occurring = texts.take(pa.array(np.flatnonzero(used[: len(texts)])))
     indices = pa.array(place[numbers], mask=None if valid is None else ~valid)
-    return pa.DictionaryArray.from_arrays(indices, kept, safe=False)
+    return pa.DictionaryArray.from_arrays(indices, occurring, safe=False)

@@ -23,18 +23,18 @@ from fastprof.tables.table_list import TABLES
 from fastprof.tables.table_set import TableSet
 
 PASSES = 2
-"""How often the events of the selected lines are gone through."""
+"""How often the events of the selected lines are read."""
 
 Passed = Callable[[int], None]
-"""Told how many more events have been gone through, in either pass."""
+"""Receives the number of events that have been read since the last call, in either pass."""
 
 
 def nesting_stream(tables: TableSet, rows: int, passed: Passed) -> Iterator[pa.Table]:
     """Tables of about ``rows`` events, in order; of the selected events only."""
     selection = tables.selection
     decoder = tables.decoder(tables.nesting_request(), selection.of_whole_lines())
-    found = (stretch.late for stretch in _stretches(decoder, rows, passed))
-    late = np.concatenate([np.zeros((0, 2), np.int64), *found])
+    parts = (stretch.late for stretch in _stretches(decoder, rows, passed))
+    late = np.concatenate([np.zeros((0, 2), np.int64), *parts])
     late = late[np.argsort(late[:, 0])]
     chosen = _SelectedIds(tables, rows) if selection.filters_events else None
     for stretch in _stretches(decoder, rows, passed):
@@ -66,7 +66,7 @@ class _Stretch:
 
 
 def _stretches(decoder: Decoder, rows: int, passed: Passed) -> Iterator[_Stretch]:
-    """Stretches of whole shares; a line's nesting goes on from one to the next."""
+    """A stretch per share; the nesting of a line continues from one to the next."""
     open_line = -1
     nesting = LineNesting()
     shares = decoder.shares(rows)
@@ -95,7 +95,7 @@ def _stretches(decoder: Decoder, rows: int, passed: Passed) -> Iterator[_Stretch
 
 
 class _SelectedIds:
-    """The ids of the selected events, ascending, read as far as they are asked for."""
+    """The ids of the selected events, ascending, read on request."""
 
     def __init__(self, tables: TableSet, rows: int) -> None:
         decoder = tables.decoder(Request(("event_id",)))
@@ -103,7 +103,7 @@ class _SelectedIds:
         self._pending: Int64s = np.zeros(0, np.int64)
 
     def through(self, last: int) -> Int64s:
-        """The ids up to ``last`` that have not been given yet."""
+        """The ids up to ``last`` that earlier calls have not returned."""
         while not len(self._pending) or self._pending[-1] <= last:
             more = next(self._parts, None)
             if more is None:

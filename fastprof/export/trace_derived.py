@@ -1,6 +1,6 @@
 """What trace files show beside the events of a capture: derived tracks, names of steps, groups, flows, counters.
 
-It takes the events of a host, which are read whole; see ``fastprof.derive.timeline``.
+It reads all events of a host; see ``fastprof.derive.timeline``.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ class Counted:
 
 
 class Derived:
-    """Of capture ``number``: ``whole`` has all of its events, ``chosen`` the selected ones."""
+    """Of capture ``number``: ``entire`` has all of its events, ``chosen`` the selected ones."""
 
-    def __init__(self, whole: TableSet, chosen: TableSet, number: int) -> None:
-        host = Host(read_host(whole, number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats), whole.session.workers)
-        self._whole, self._number = whole, number
-        self._pool = whole.session.index.names.stats
+    def __init__(self, entire: TableSet, chosen: TableSet, number: int) -> None:
+        host = Host(read_host(entire, number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats), entire.session.workers)
+        self._entire, self._number = entire, number
+        self._pool = entire.session.index.names.stats
         self._chosen = chosen.selection
         self._window = self._chosen.window(host.name)
         self._pairs = flows(host)
         self._timeline = _with_steps(derived_timeline(host), step_bands(host))
         groups = event_groups(host)
-        ids = _ids_of(whole, number, host)
+        ids = _ids_of(entire, number, host)
         self.added = _added(groups, ids, self._pool)
         self.step_names = groups.step_names
         self._step_ids = ids[groups.step_rows]
         self._producers, self._consumers = ids[self._pairs.producer], ids[self._pairs.consumer]
         self._rows = self._chosen_rows()
-        kept = np.zeros(len(self._timeline.tracks), bool)
+        shown = np.zeros(len(self._timeline.tracks), bool)
         for place, track in enumerate(self._timeline.tracks):
-            kept[place] = self._rows[track.first : track.last].any()
-        self._kept = np.flatnonzero(kept)
-        self.tracks = [titled(self._timeline.tracks[place]) for place in self._kept.tolist()]
-        self.counters = [one for one in map(self._counted, counter_tracks(whole, number)) if one is not None]
+            shown[place] = self._rows[track.first : track.last].any()
+        self._shown = np.flatnonzero(shown)
+        self.tracks = [titled(self._timeline.tracks[place]) for place in self._shown.tolist()]
+        self.counters = [one for one in map(self._counted, counter_tracks(entire, number)) if one is not None]
 
     # ---- events of the capture
 
@@ -119,7 +119,7 @@ class Derived:
         """The events of ``tracks``, which writers know by the numbers from ``first_track`` on."""
         timeline = self._timeline
         track = np.full(len(timeline), -1, np.int32)
-        for number, place in enumerate(self._kept.tolist()):
+        for number, place in enumerate(self._shown.tolist()):
             at = timeline.tracks[place]
             track[at.first : at.last] = first_track + number
         track[~self._rows] = -1
@@ -162,23 +162,23 @@ class Derived:
 
 
 def whole_host(tables: TableSet, number: int) -> TableSet:
-    """All of a host, whatever is selected of it."""
+    """All of a host, without the selection."""
     return TableSet(tables.session, Selection(hosts=(tables.session.hosts[number],)))
 
 
-def _ids_of(whole: TableSet, number: int, host: Host) -> Int64s:
-    """The event_id of each row of a host that was read whole."""
-    index = whole.session.index
+def _ids_of(entire: TableSet, number: int, host: Host) -> Int64s:
+    """The event_id of each row of a host, in the order in which it was read."""
+    index = entire.session.index
     if index.captures[number].capture.salvage:  # some events of a line may not be there
-        found = whole.decode(Request(("event_id", "start_ps"))).events
-        timed: Int64s = np.asarray(found["event_id"])[~np.asarray(found["start_ps"].is_null())]
+        events = entire.decode(Request(("event_id", "start_ps"))).events
+        timed: Int64s = np.asarray(events["event_id"])[~np.asarray(events["start_ps"].is_null())]
         return timed
     lines = host.raw.lines
     counts = [line.last - line.first for line in lines]
     of_line = np.array([line.line_id for line in lines], np.int64)
     before = index.lines["first_event_id"][of_line] - np.array([line.first for line in lines], np.int64)
-    found_ids: Int64s = np.arange(sum(counts), dtype=np.int64) + np.repeat(before, counts)
-    return found_ids
+    ids: Int64s = np.arange(sum(counts), dtype=np.int64) + np.repeat(before, counts)
+    return ids
 
 
 def _with_steps(timeline: DerivedTimeline, bands: list[StepBand]) -> DerivedTimeline:
@@ -206,8 +206,8 @@ def _with_steps(timeline: DerivedTimeline, bands: list[StepBand]) -> DerivedTime
 def _is_in(ids: Int64s, chosen: Int64s) -> npt.NDArray[np.bool_]:
     if not len(chosen):
         return np.zeros(len(ids), bool)
-    found: npt.NDArray[np.bool_] = chosen[np.minimum(np.searchsorted(chosen, ids), len(chosen) - 1)] == ids
-    return found
+    matches: npt.NDArray[np.bool_] = chosen[np.minimum(np.searchsorted(chosen, ids), len(chosen) - 1)] == ids
+    return matches
 
 
 def _added(groups: EventGroups, ids: Int64s, pool: TextTable) -> StatColumns:
@@ -281,5 +281,5 @@ def _kinds(timeline: DerivedTimeline, shared: SharedStats, name_base: int) -> tu
     first = np.append(0, np.cumsum(counts)).astype(np.int64)
     rows = np.arange(first[-1]) + np.repeat(shared.first[np.maximum(meta, 0)] - first[:-1], counts)
     stats = shared.columns.taken(rows)
-    found = Kinds(name, long_name, texts_of(timeline.names), name_base, stats.native(), first)
-    return kind.reshape(-1).astype(np.int32), found
+    shared_by_kind = Kinds(name, long_name, texts_of(timeline.names), name_base, stats.native(), first)
+    return kind.reshape(-1).astype(np.int32), shared_by_kind

@@ -122,49 +122,49 @@ class TraceFile:
     def _host_pieces(self, writer: Writer, number: int) -> Iterator[bytes]:
         session = self.tables.session
         chosen = TableSet(session, self.tables.selection.narrowed(hosts=session.hosts[number]))
-        whole = whole_host(self.tables, number)
-        lines = host_lines(whole, number)
+        entire = whole_host(self.tables, number)
+        lines = host_lines(entire, number)
         processes = processes_of(lines)
         raw = raw_tracks(lines, processes)
-        found = Derived(whole, chosen, number) if self.derived else None
+        derived = Derived(entire, chosen, number) if self.derived else None
         shared = SharedStats(chosen, number, self.stats == ALL)
         tracks = [titled(track) for track in raw]
-        if found is not None:
-            tracks += [*found.tracks, *(counted.track for counted in found.counters)]
+        if derived is not None:
+            tracks += [*derived.tracks, *(counted.track for counted in derived.counters)]
         shown = host_tracks(processes, tracks, self._pids, self.form == PERFETTO)
         yield writer.host(*shown, self._shifts[number])
-        if found is not None:
-            yield from self._derived_pieces(writer, found, len(raw), shared)
-        names = HostNames(chosen, number, [] if found is None else found.names)
+        if derived is not None:
+            yield from self._derived_pieces(writer, derived, len(raw), shared)
+        names = HostNames(chosen, number, [] if derived is None else derived.names)
         kinds = Kinds(
             names.name, names.long_name, texts_of(names.array), self._names, shared.columns.native(), shared.first
         )
         self._names += len(names)
         of_line = np.full(len(session.index.lines), -1, np.int32)
         for place, track in enumerate(raw):
-            if track.line is not None and (found is None or track.kind != COUNTER):
+            if track.line is not None and (derived is None or track.kind != COUNTER):
                 of_line[track.line.line_id] = place
         batches = RawBatches(chosen, of_line, kinds, self.stats)
-        if found is not None:
-            batches.added, batches.renamed = found.added, found.renamed(names.more_at)
+        if derived is not None:
+            batches.added, batches.renamed = derived.added, derived.renamed(names.more_at)
             one = chosen.selection
             filtered = one.filters_events or bool(one.planes or one.lines)
-            batches.flows = found.flow_ends(names.more_at, self._flows, selected_ids(chosen) if filtered else None)
+            batches.flows = derived.flow_ends(names.more_at, self._flows, selected_ids(chosen) if filtered else None)
             self._flows += len(batches.flows.event) // 2
         yield from _formatted(batches, writer.events, session.workers.report)
         self.events += batches.events
         self.untimed += batches.untimed
 
-    def _derived_pieces(self, writer: Writer, found: Derived, first: int, shared: SharedStats) -> Iterator[bytes]:
+    def _derived_pieces(self, writer: Writer, derived: Derived, first: int, shared: SharedStats) -> Iterator[bytes]:
         """Counters, and derived tracks."""
-        for place, counted in enumerate(found.counters):
+        for place, counted in enumerate(derived.counters):
             is_double = counted.values.dtype.kind == "f"
             yield writer.counter(
-                first + len(found.tracks) + place, counted.time_ps, counted.values, is_double, counted.is_bytes
+                first + len(derived.tracks) + place, counted.time_ps, counted.values, is_double, counted.is_bytes
             )
-        for batch in found.batches(first, shared, self._names):
+        for batch in derived.batches(first, shared, self._names):
             yield writer.events(batch)
-        self._names += found.name_count
+        self._names += derived.name_count
 
 
 def _formatted(

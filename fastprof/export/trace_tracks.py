@@ -106,12 +106,12 @@ def _spare(tids: Sequence[int]) -> tuple[int, int]:
 def _own_tids(process: npt.NDArray[np.int64], tids: Sequence[int], spare: int) -> tuple[list[int], int]:
     """The ids, each the first time that a process has it, else one that is spare; and the next of these."""
     met: set[tuple[int, int]] = set()
-    found = []
+    own = []
     for owner, tid in zip(process.tolist(), tids, strict=True):
         if (owner, tid) in met:
-            found.append(spare)
+            own.append(spare)
             spare += 1
         else:
             met.add((owner, tid))
-            found.append(tid)
-    return found, spare
+            own.append(tid)
+    return own, spare

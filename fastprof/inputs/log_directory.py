@@ -67,8 +67,8 @@ class Place:
 
 
 @dataclass(slots=True)
-class Found:
-    """The runs below a directory, that one first if it is a run; and what resembles captures."""
+class Search:
+    """What a search of a directory finds: the runs, that directory first if it is one, and what resembles captures."""
 
     top: Place
     runs: list[Place] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Found:
         self.strays[kind] = (count + 1, min(first, name))  # directories have no order
 
 
-def find_runs(path: str) -> Found:
+def find_runs(path: str) -> Search:
     """The runs below a directory, without links to runs that are there themselves: see ``pick``.
 
     A run may hold only captures of a format that cannot be read. Raises NotFoundError where there is no run,
@@ -91,38 +91,38 @@ def find_runs(path: str) -> Found:
     place_of_top = Path(absolute(path))
     if ".." in place_of_top.parts:
         place_of_top = place_of_top.resolve()
-    found = Found(Place(str(Path(path)), shown(path), shown(place_of_top.name) or "/"))
+    search = Search(Place(str(Path(path)), shown(path), shown(place_of_top.name) or "/"))
     stack: list[tuple[tuple[str, ...], bool]] = [((), False)]
     while stack:
         parts, linked = stack.pop()
         directory = str(Path(path, *parts))
-        place = Place(directory, shown(directory), linked=linked) if parts else found.top
+        place = Place(directory, shown(directory), linked=linked) if parts else search.top
         try:
-            below, links = _list(place, found)
+            below, links = _list(place, search)
         except OSError as fault:
             if not parts:
                 raise unreadable(path, fault) from fault
-            found.refused.append(place.path)
+            search.refused.append(place.path)
             continue
-        whole = (place_of_top / Path(*parts)).parts
-        _classify(place, parts, whole, found)
+        full = (place_of_top / Path(*parts)).parts
+        _classify(place, parts, full, search)
         if linked:
             continue
-        is_profile = whole[-2:] == _PROFILE
+        is_profile = full[-2:] == _PROFILE
         if place.captures and not is_profile:
             below, links = [name for name in below if name == "plugins"], []
         # A link is looked at where a run may stand, and never walked through: links can make circles.
         if parts and not is_profile:
-            found.links += [shown(str(Path(directory, name))) for name in links]
+            search.links += [shown(str(Path(directory, name))) for name in links]
             links = []
         children = [(name, False) for name in below] + [(name, True) for name in links]
         stack += [((*parts, name), link) for name, link in sorted(children, reverse=True)]
-    if not found.runs:
-        raise _nothing(path, found)
-    return found
+    if not search.runs:
+        raise _nothing(path, search)
+    return search
 
 
-def _list(place: Place, found: Found) -> tuple[list[str], list[str]]:
+def _list(place: Place, search: Search) -> tuple[list[str], list[str]]:
     """Note the captures of a directory and what resembles them; its subdirectories, and links to such."""
     below: list[str] = []
     links: list[str] = []
@@ -131,13 +131,13 @@ def _list(place: Place, found: Found) -> tuple[list[str], list[str]]:
             name = entry.name
             if is_transient(name):
                 if "xplane." in name:
-                    found.note("unfinished or hidden", name)
+                    search.note("unfinished or hidden", name)
             elif entry.is_dir(follow_symlinks=False):
                 below.append(name)
             elif entry.is_symlink() and _leads_to_directory(entry):
                 links.append(name)
             elif _is_file_or_missing(entry):  # no pipe, nor a link to one
-                _note_file(name, place, found)
+                _note_file(name, place, search)
     place.captures.sort()
     place.riegeli.sort()
     place.programs.sort()
@@ -152,17 +152,17 @@ def _is_file_or_missing(entry: os.DirEntry[str]) -> bool:
         return entry.is_symlink()
 
 
-def _note_file(name: str, place: Place, found: Found) -> None:
+def _note_file(name: str, place: Place, search: Search) -> None:
     if split_name(name):
         place.captures.append(name)
     elif name.endswith(RIEGELI):
         place.riegeli.append(name)
     elif name.endswith((".trace.json", ".trace.json.gz")):
-        found.note("a Chrome trace, not a capture", name)
+        search.note("a Chrome trace, not a capture", name)
     elif is_program(name, beside=True):
         place.programs.append(name)
     elif name.endswith((".pb", ".pb.gz", ".pb.zst")) and not name.startswith(NO_PROGRAM):
-        found.note("read only if the file itself is given", name)
+        search.note("read only if the file itself is given", name)
 
 
 def _leads_to_directory(link: os.DirEntry[str]) -> bool:
@@ -172,34 +172,34 @@ def _leads_to_directory(link: os.DirEntry[str]) -> bool:
         return False
 
 
-def _classify(place: Place, parts: tuple[str, ...], whole: tuple[str, ...], found: Found) -> None:
+def _classify(place: Place, parts: tuple[str, ...], full: tuple[str, ...], search: Search) -> None:
     """File the directory ``parts`` below the one named under runs, or under what was perhaps meant."""
-    in_profile = whole[-3:-1] == _PROFILE
+    in_profile = full[-3:-1] == _PROFILE
     only_programs = not parts and place.programs  # of the directory that was named
     if not (place.captures or place.riegeli or only_programs):
         if place.linked:
-            found.links.append(place.path)
+            search.links.append(place.path)
     elif len(parts) < 2 or in_profile:
         if parts:  # train/RUN for train/plugins/profile/RUN
             place.name = shown("/".join((*parts[:-3], parts[-1]) if in_profile else parts))
-        found.runs.append(place)
+        search.runs.append(place)
     else:
-        found.deeper.append(place.path)
+        search.deeper.append(place.path)
 
 
-def _nothing(path: str, found: Found) -> NotFoundError:
+def _nothing(path: str, search: Search) -> NotFoundError:
     message = (
         "no captures: looked for HOST.xplane.pb, also .gz and .zst, in this directory, "
         "in those directly below it, and in every plugins/profile/RUN at any depth"
     )
-    if found.deeper:
-        message += f"; there are captures deeper, give their directory: {few(found.deeper)}"
-    for kind, (count, name) in found.strays.items():
+    if search.deeper:
+        message += f"; there are captures deeper, give their directory: {few(search.deeper)}"
+    for kind, (count, name) in search.strays.items():
         message += f"; {shown(name)}{f' and {count - 1} more' if count > 1 else ''}: {kind}"
-    if found.links:
-        message += f"; links are not followed, give their target: {few(found.links)}"
-    if found.refused:
-        message += f"; the system refused to list: {few(found.refused)}"
+    if search.links:
+        message += f"; links are not followed, give their target: {few(search.links)}"
+    if search.refused:
+        message += f"; the system refused to list: {few(search.refused)}"
     return NotFoundError(message, path=shown(path))
 
 
@@ -230,15 +230,15 @@ def _moment(place: Place) -> tuple[float, ...]:
 def without_aliases(runs: list[Place]) -> list[Place]:
     """Leave out links to runs that are there themselves, such as ``latest``."""
     seen = {os.path.realpath(place.directory) for place in runs if not place.linked}
-    kept: list[Place] = []
+    distinct: list[Place] = []
     for place in runs:
         if place.linked:
             target = os.path.realpath(place.directory)
             if target in seen:
                 continue
             seen.add(target)
-        kept.append(place)
-    return kept
+        distinct.append(place)
+    return distinct
 
 
 def pick(runs: list[Place], name: str, path: str) -> Place:

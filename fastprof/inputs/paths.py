@@ -135,10 +135,10 @@ def expand(pattern: str) -> list[Path]:
     refused: list[OSError] = []
     path = Path(pattern)
     parts = path.relative_to(path.anchor).parts
-    found = list(dict.fromkeys(_matches(Path(path.anchor), parts, refused)))
-    if refused and not found:
+    matches = list(dict.fromkeys(_matches(Path(path.anchor), parts, refused)))
+    if refused and not matches:
         raise unreadable(str(refused[0].filename), refused[0]) from refused[0]
-    return found
+    return matches
 
 
 def _matches(base: Path, parts: tuple[str, ...], refused: list[OSError]) -> Iterator[Path]:

@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, TypeAlias
 from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
 from fastprof.inputs.log_directory import (
     RIEGELI,
-    Found,
     Place,
+    Search,
     find_runs,
     is_program,
     is_transient,
@@ -119,7 +119,7 @@ def resolve(what: Input | Sequence[Input], run: str | None = None, missing_ok: b
 def runs(logdir: str | os.PathLike[str]) -> list[Run]:
     """The runs below a directory, newest first; a run directory is one run.
 
-    Raises NotFoundError where there are none, UnreadableError; UsageError where ``logdir`` is no directory.
+    Raises NotFoundError where there are none, UnreadableError; UsageError if ``logdir`` is not a directory.
     """
     if not isinstance(logdir, (str, os.PathLike)):
         raise UsageError(f"runs() takes the path of a log directory, not {type(logdir).__name__}")
@@ -130,10 +130,10 @@ def runs(logdir: str | os.PathLike[str]) -> list[Run]:
     if not stat.S_ISDIR(mode):
         raise UsageError("is a file; runs can be listed only for a log directory", path=shown(path))
     places = newest_first(without_aliases(find_runs(path).runs))
-    found = [Run(place.name, place.path, _read_run(place).files) for place in places if place.captures]
-    if not found:
+    readable = [Run(place.name, place.path, _read_run(place).files) for place in places if place.captures]
+    if not readable:
         raise _no_captures(_read_run(places[0]), path)
-    return found
+    return readable
 
 
 def _resolve_item(item: object, run: str | None) -> list[Session]:
@@ -193,37 +193,37 @@ def _resolve_path(path: str, run: str | None) -> list[Session]:
 
 
 def _resolve_directory(path: str, run: str | None) -> Session:
-    found = find_runs(path)
+    search = find_runs(path)
     if run is not None:
-        return _read_run(pick(found.runs, run, path))
-    places = newest_first(without_aliases(found.runs))
+        return _read_run(pick(search.runs, run, path))
+    places = newest_first(without_aliases(search.runs))
     full = [place for place in places if place.captures]
     if not full:
         return _read_run(places[0])
-    chosen = found.top if found.top.captures else full[0]
+    chosen = search.top if search.top.captures else full[0]
     session = _read_run(chosen)
-    return replace(session, remarks=(*_choice(chosen, places, full, found), *session.remarks))
+    return replace(session, remarks=(*_choice(chosen, places, full, search), *session.remarks))
 
 
-def _choice(chosen: Place, places: list[Place], full: list[Place], found: Found) -> list[Remark]:
-    """What to say about a run that was not asked for by name. ``full`` are the runs that can be read."""
+def _choice(chosen: Place, places: list[Place], full: list[Place], search: Search) -> list[Remark]:
+    """Remarks on a run that was not requested by name. ``full``: the runs that can be read."""
     remarks: list[Remark] = []
     others = [place.name for place in full if place is not chosen]
     if others:
-        code = "runs_below" if chosen is found.top else "newest_run"
-        which = "in this directory" if chosen is found.top else f"the newest of {len(full)}"
+        code = "runs_below" if chosen is search.top else "newest_run"
+        which = "in this directory" if chosen is search.top else f"the newest of {len(full)}"
         left = f"{len(others)} other run{'s' if len(others) > 1 else ''}"
         advice = f"choose with run=NAME, or --run NAME: {few(others)}"
         text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
         remarks.append(Remark("info", code, text, chosen.path))
     newer = places[: places.index(chosen)]
     remarks += [_unsupported(place.path) for place in newer if place.riegeli and not place.captures]
-    if found.deeper:
-        text = f"there are captures deeper, in directories that are not runs of this one: {few(found.deeper)}"
-        remarks.append(Remark("info", "captures_deeper", text, found.top.path))
-    if found.refused:
-        text = f"directories that the system refused to list: {few(found.refused)}"
-        remarks.append(Remark("notice", "unreadable_directory", text, found.top.path))
+    if search.deeper:
+        text = f"there are captures deeper, in directories that are not runs of this one: {few(search.deeper)}"
+        remarks.append(Remark("info", "captures_deeper", text, search.top.path))
+    if search.refused:
+        text = f"directories that the system refused to list: {few(search.refused)}"
+        remarks.append(Remark("notice", "unreadable_directory", text, search.top.path))
     return remarks
 
 
@@ -238,12 +238,12 @@ def _read_run(place: Place) -> Session:
     remarks: list[Remark] = []
     for name, (host, _) in hosts.items():
         full = str(Path(place.directory, name))
-        kept = best[host][1]
-        if name == kept:
+        first = best[host][1]
+        if name == first:
             known_host, run = shown(host) or None, place.name or None
             files.append(CaptureFile(known_host, shown(full), absolute(full), run, programs))
         else:
-            text = f"not read, because it is a compressed copy of {shown(kept)}"
+            text = f"not read, because it is a compressed copy of {shown(first)}"
             remarks.append(Remark("notice", "compressed_copy", text, shown(full)))
     remarks += [_unsupported(shown(str(Path(place.directory, name)))) for name in place.riegeli]
     return Session(place.name or None, tuple(files), tuple(remarks), () if files else programs)

@@ -229,16 +229,16 @@ def _last_bytes(packed: IO[bytes], known: int) -> bytes:
     packed.seek(0)
     codec = _codec(packed.read(_HEAD))
     packed.seek(0)
-    found = bytearray()
+    rest = bytearray()
     try:
         with pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), codec) as plain:
             while known:
                 known -= len(plain.read(min(known, CHUNK)))
             while byte := plain.read(1):
-                found += byte
+                rest += byte
     except OSError:
         pass
-    return bytes(found)
+    return bytes(rest)
 
 
 def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool) -> Source:

@@ -221,5 +221,5 @@ def test_names_of_analyses_are_texts() -> None:
 
 @pytest.mark.parametrize("steps", [(5, 2), (3, 3)])
 def test_steps_that_end_before_they_begin(steps: Sequence[int]) -> None:
-    with pytest.raises(fastprof.UsageError, match="are none: the second number is left out"):
+    with pytest.raises(fastprof.UsageError, match="contain no step; the second number is excluded"):
         fastprof.load(spaces()).select(steps=(steps[0], steps[1]))
