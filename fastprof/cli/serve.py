@@ -67,7 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(f"the viewer needs {' and '.join(missing)}; install it with: pip install 'fastprof-arrow[serve]'")
+        raise UsageError(
+            f"the viewer needs {' and '.join(missing)}; install it with: pip install 'fastprof-arrow[serve]'"
+        )
     profile = opening.open_session(args)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the intended end
         _serve(profile, args)

@@ -348,7 +348,7 @@ def test_a_module_without_the_message_around_it_is_a_program(tmp_path: Path) -> 
 def test_a_program_that_is_not_called_one_is_reported_how_it_would_be(tmp_path: Path, bare: bool) -> None:
     path = tmp_path / "weird.pb"
     path.write_bytes(HloModule(program()).proto if bare else program())
-    with pytest.raises(CaptureError, match=r"a compiled program \(HLO\); called NAME.hlo_proto.pb it is read as one"):
+    with pytest.raises(CaptureError, match=r"a compiled program \(HLO\); rename it to NAME.hlo_proto.pb to read it"):
         fastprof.load(path)
 
 
@@ -388,7 +388,7 @@ def test_a_directory_of_programs_only_is_read_where_it_is_named(tmp_path: Path) 
         assert rows(profile.hlo_modules, "program_id", "name") == [(1, "f_1"), (2, "f_2")]
     (tmp_path / "f(0).hlo_proto.pb").write_bytes(b"damaged")
     assert rows(fastprof.load(tmp_path).hlo_modules, "program_id", "name") == [(0, None), (1, "f_1"), (2, "f_2")]
-    with pytest.raises(fastprof.NotFoundError, match="compiled programs only"):
+    with pytest.raises(fastprof.NotFoundError, match="no captures, only compiled programs"):
         fastprof.runs(tmp_path)
 
 
