@@ -32,7 +32,7 @@ class Titled:
 
 
 def titled(track: Track) -> Titled:
-    return Titled(track.process.plane.plane_id, track.tid, track.name, track.sort)
+    return Titled(track.process.plane.plane_id, track.tid, track.name, track.tid)
 
 
 def host_tracks(
@@ -47,12 +47,12 @@ def host_tracks(
     owners = np.zeros(len(processes), TRACK)
     place = {process.plane.plane_id: number for number, process in enumerate(processes)}
     owners["pid"] = [_free_pid(process.pid, taken) for process in processes]
-    owners["sort"] = [process.sort for process in processes]
+    owners["sort"] = [process.pid for process in processes]
     owners["name"] = np.arange(len(processes))
     rows = np.zeros(len(tracks), TRACK)
     rows["process"] = [place[track.plane_id] for track in tracks]
     rows["pid"] = owners["pid"][rows["process"]]
-    rows["sort"] = [track.sort for track in tracks]
+    rows["sort"] = [track.tid for track in tracks]
     if ranked and len(rows):
         rows["sort"] = _ranks(rows["process"], rows["sort"])
     rows["name"] = len(processes) + np.arange(len(tracks))

@@ -32,6 +32,7 @@ T = TypeVar("T")
 Make = Callable[[Path], None]
 _DERIVATION: Final = 2
 """Grows when other tracks are derived, or raw ones are named or ordered otherwise: older stores are made again."""
+_STORE: Final = (__version__, FORMAT, _DERIVATION)
 
 
 def raw_store(
@@ -48,7 +49,7 @@ def raw_store(
             timeline = raw_timeline(Host(read_host(tables, number, (), (), ()), workers))
             _write(path, timeline, tables, _processes(timeline))
 
-    return _stored(tables, number, "raw", cache, make)
+    return _kept(tables, number, ("raw", *_STORE), cache, make, Store)
 
 
 class DerivedHost:
@@ -83,7 +84,7 @@ def derived_store(of: DerivedHost, cache: CacheFolder | None = None, progress: P
         with of.tables.session.workers.reporting(progress):
             _write(path, of.timeline, of.tables, _processes(of.timeline))
 
-    return _stored(of.tables, of.number, "derived", cache, make)
+    return _kept(of.tables, of.number, ("derived", *_STORE), cache, make, Store)
 
 
 def derived_facts(of: DerivedHost, cache: CacheFolder | None = None, progress: Progress | None = None) -> HostFacts:
@@ -107,7 +108,7 @@ def _write(path: Path, timeline: HostTimeline, tables: TableSet, processes: list
                 "process": track.process.number,
                 "name": track.name,
                 "tid": track.tid,
-                "sort": track.sort,
+                "sort": track.tid,
                 "kind": track.kind,
                 "line": None if track.line is None else track.line.number,
             },
@@ -122,17 +123,13 @@ def _processes(timeline: HostTimeline) -> list[dict[str, Any]]:
         {
             "pid": process.pid,
             "name": process.name,
-            "sort": process.sort,
+            "sort": process.pid,
             "shown": process.shown,
             "plane": process.plane.name,
             "kind": process.plane.kind,
         }
         for process in timeline.processes
     ]
-
-
-def _stored(tables: TableSet, number: int, stage: str, cache: CacheFolder | None, make: Make) -> Store:
-    return _kept(tables, number, (stage, __version__, FORMAT, _DERIVATION), cache, make, Store)
 
 
 def _kept(

@@ -35,7 +35,7 @@ _MOST_STREAMS: Final = 16
 @dataclass(slots=True, eq=False)
 class Process:
     """``number``: its place in the order of a host's processes. ``name``: as XProf shows it, the host and the plane.
-    ``shown``: whether XProf shows the plane. ``sort``: by which viewers order processes; XProf's is the pid."""
+    ``shown``: whether XProf shows the plane. Viewers order processes by pid."""
 
     number: int
     pid: int
@@ -43,15 +43,11 @@ class Process:
     plane: Plane
     shown: bool
 
-    @property
-    def sort(self) -> int:
-        return self.pid
-
 
 @dataclass(slots=True, eq=False)
 class Track:
     """``number``: its place in the order of a host's tracks. Rows ``first`` to ``last`` of the timeline are its events.
-    ``line``: the line that it shows, None: it is derived. ``sort``: XProf orders tracks by tid."""
+    ``line``: the line that it shows, None: it is derived. Viewers order tracks by tid."""
 
     number: int
     process: Process
@@ -61,14 +57,6 @@ class Track:
     first: int
     last: int
     line: Line | None = None
-
-    @property
-    def sort(self) -> int:
-        return self.tid
-
-    @property
-    def derived(self) -> bool:
-        return self.line is None
 
 
 def processes_of(events: HostEvents) -> list[Process]:

@@ -12,10 +12,9 @@ from fastprof._native.xprof_events import NamedValues
 from fastprof.decode.request import Decoded, Request
 from fastprof.derive.timeline.track_order import COUNTER_LINE
 from fastprof.schema.array_types import Int64s
-from fastprof.xprof.trace.event_values import HIDDEN_STATS, dictionary_indices, int64_values
+from fastprof.xprof.trace.event_values import HIDDEN_STATS, STATS, dictionary_indices, int64_values
 from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts
 
-_STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
 _PERCENT_AND_RATES: Final = ("(util %)", " (MB/sec)")
 """Ends of names of stats that XProf shows with two decimals."""
 _AS_IT_IS, _TWO_DECIMALS = 0, 1
@@ -34,7 +33,7 @@ class CounterPoints:
     def _read(self, trace: TraceHost, line_ids: list[int]) -> None:
         tables = trace.tables
         selection = tables.selection.narrowed([trace.raw.host], lines=f"^{COUNTER_LINE}$")
-        decoder = tables.decoder(Request(("event_id", "line_id", "start_ps"), _STATS), selection)
+        decoder = tables.decoder(Request(("event_id", "line_id", "start_ps"), STATS), selection)
         decoded = decoder.decode(list(decoder.blocks()), stage=None)
         timed = np.asarray(decoded.events["start_ps"].is_valid())
         mine = np.flatnonzero(timed & np.isin(np.asarray(decoded.events["line_id"]), line_ids))

@@ -15,6 +15,8 @@ from fastprof.decode.request import Decoded
 from fastprof.derive.timeline.derived_track import Arg
 from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts
 
+STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
+"""The columns of stats that values are made of."""
 HIDDEN_STATS: Final = frozenset({"_pt", "_p", "_ct", "_c", "_r", "flops", "program_id", "symbol_id"})
 _NO_TEXTS: Final[Texts] = (np.zeros(1, np.int64), b"")
 _COLUMN = tuple[npt.NDArray[Any], npt.NDArray[Any], int, npt.NDArray[Any], npt.NDArray[Any]]

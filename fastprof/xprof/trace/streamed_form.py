@@ -24,7 +24,7 @@ from fastprof.xprof.trace.streamed_tracks import (
     StreamedTracks,
     streamed_tracks,
 )
-from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts, process_names
+from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts, chosen_hosts, process_names
 
 _FEW_EVENTS: Final = 500_000
 """Hosts with fewer are shown whole."""
@@ -78,16 +78,10 @@ class _Session:
 
 
 def chunks(tables: TableSet, view: View) -> Iterator[bytes]:
-    chosen = tables.selection.hosts
-    hosts = [n for n, host in enumerate(tables.session.hosts) if chosen is None or host in chosen]
-    return _pieces(tables, hosts, view)
-
-
-def _pieces(tables: TableSet, hosts: list[int], view: View) -> Iterator[bytes]:
     session = _Session()
     yield _HEAD
     held = b""
-    for number in hosts:
+    for number in chosen_hosts(tables):
         for piece in _Host(TraceHost(tables, number), view, session).pieces():
             yield held
             held = piece

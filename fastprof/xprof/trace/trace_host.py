@@ -40,6 +40,12 @@ _DIRECTION_BITS, _NUMBER_BITS = 2, 56
 _DERIVED_FROM: Final = ("GPU", "TPU")
 
 
+def chosen_hosts(tables: TableSet) -> list[int]:
+    """The numbers of the selected hosts."""
+    chosen = tables.selection.hosts
+    return [number for number, host in enumerate(tables.session.hosts) if chosen is None or host in chosen]
+
+
 def kept_lines(trace: TraceHost, plane: Plane) -> list[Line]:
     """The lines of a plane; if XProf derives others from them, it drops those without events."""
     derives = plane.kind in _DERIVED_FROM and not trace.ready.grouped

@@ -15,13 +15,14 @@ from fastprof.derive.timeline.derived_track import Arg
 from fastprof.errors import UsageError
 from fastprof.tables.host_events import HOST_THREADS, Plane
 from fastprof.tables.table_set import TableSet
-from fastprof.xprof.trace.event_values import AddedColumns, Keys, MetadataStats, no_values, of_decoded
+from fastprof.xprof.trace.event_values import STATS, AddedColumns, Keys, MetadataStats, no_values, of_decoded
 from fastprof.xprof.trace.trace_host import (
     CUSTOM,
     GPUS,
     TPUS,
     TraceHost,
     arrow_texts,
+    chosen_hosts,
     kept_lines,
     line_tids,
     process_names,
@@ -33,7 +34,6 @@ _PIECE: Final = 1 << 20
 _HEAD: Final = b'{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},\n"traceEvents":[\n'
 _TAIL: Final = b"{}]}\n"
 _ASYNC_LINE: Final = "Async XLA Ops"
-_STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
 Place = tuple[int, int]
 _DEVICES, _THREADS = 1, 701
 _MOST_NAMES: Final = 8
@@ -41,18 +41,12 @@ _MOST_NAMES: Final = 8
 
 def chunks(tables: TableSet, max_events: int) -> Iterator[bytes]:
     """UsageError: several hosts are selected, or none."""
-    known = tables.session.hosts
-    hosts = [number for number, host in enumerate(known) if host in _chosen(tables)]
+    known, hosts = tables.session.hosts, chosen_hosts(tables)
     if len(hosts) != 1:
         problem = f"the form of XProf's trace_viewer takes one host, not {len(hosts)}"
         more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
         raise UsageError(f"{problem}: choose one with --host (hosts=): {', '.join(known[:_MOST_NAMES])}{more}")
     return _Writing(tables, hosts[0], max_events).pieces()
-
-
-def _chosen(tables: TableSet) -> list[str]:
-    hosts = tables.selection.hosts
-    return tables.session.hosts if hosts is None else list(hosts)
 
 
 class _Writing:
@@ -72,7 +66,7 @@ class _Writing:
         self.names = arrow_texts(self.trace.names)
         metadata = MetadataStats(self.trace)
         of_host = self.tables.selection.narrowed([self.trace.raw.host])
-        decoder = self.tables.decoder(Request(("event_id", "start_ps"), _STATS), of_host)
+        decoder = self.tables.decoder(Request(("event_id", "start_ps"), STATS), of_host)
         own_names = decoder.stat_names.to_pylist()
         added = self._added()
         names = [*own_names, *metadata.names.values(), *(one.name for one in (*added, *self.trace.derived.args))]
