@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from fastprof.schema.tables import VERSION, TableSchema
 from fastprof.tables.event_summary import SUMMARY
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 PAGE = Path(__file__).parent / "tables.md"
 

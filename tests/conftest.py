@@ -99,7 +99,7 @@ def difference(table: pa.Table, rows: Mapping[str, list[Any]], name: str = "tabl
 
 def _schema_fault(table: pa.Table, name: str) -> str | None:
     """Where the table is not as schema.py promises; dictionary indices may be narrower."""
-    from fastprof.tables.table_list import TABLES
+    from fastprof.tables.table_set import TABLES
 
     for column in TABLES[name].columns:
         field = table.schema.field(column.name)

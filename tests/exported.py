@@ -23,7 +23,7 @@ from trace_builder import (
 )
 
 import fastprof
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 START_NS = 10**18 + 5
 

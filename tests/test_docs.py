@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import fastprof
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

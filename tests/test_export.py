@@ -18,7 +18,7 @@ from trace_builder import Line, Wire, event, len_field, line, plane, stat, xspac
 import fastprof
 from fastprof.export import folders, hive
 from fastprof.export.folders import DEFAULT_TABLES
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 EVERY = tuple(TABLES)
 

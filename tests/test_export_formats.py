@@ -18,7 +18,7 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.export import folders, hive
 from fastprof.schema import tables as schema
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 EVERY = tuple(TABLES)
 SUFFIXES = ("parquet", "arrow", "csv")

@@ -15,7 +15,7 @@ from random_spaces import random_space
 from trace_builder import Metadata, Wire, event, int_field, len_field, line, plane, ref, stat, xspace
 
 import fastprof
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 EVERY = tuple(TABLES)
 Check = Callable[..., None]

@@ -20,7 +20,7 @@ from random_spaces import random_space
 from trace_builder import aggregated, event, line, plane, ref, stat, task_environment, u64, xspace
 
 import fastprof
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 Check = Callable[..., None]
 
@@ -417,7 +417,7 @@ def test_a_file_cut_off_after_loading_is_noticed(tmp_path: Path) -> None:
     """By every table, in a process of its own: reading a map past the end of its file would kill it."""
     program = """
 import os, sys, fastprof
-for name in fastprof.tables.table_list.TABLES:
+for name in fastprof.tables.table_set.TABLES:
     with open(sys.argv[1], "wb") as file:
         file.write(bytes.fromhex(sys.argv[2]))
     profile = fastprof.load(sys.argv[1])
@@ -427,7 +427,7 @@ for name in fastprof.tables.table_list.TABLES:
     except fastprof.ChangedError:
         print(name)
 """
-    program = program.replace("fastprof\n", "fastprof, fastprof.tables.table_list\n", 1)
+    program = program.replace("fastprof\n", "fastprof, fastprof.tables.table_set\n", 1)
     words = [sys.executable, "-c", program, str(tmp_path / "vm.xplane.pb"), host_capture(0).hex()]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split()) == (0, list(TABLES)), done.stderr

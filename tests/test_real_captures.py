@@ -17,7 +17,7 @@ import xspace_descriptor
 from slow_tables import Source, Tables, tables
 
 import fastprof
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 METADATA_KEYS = {
     "event_metadata": ("plane_id", "metadata_id"),

@@ -16,7 +16,7 @@ from trace_builder import event, line, plane, task_environment, xspace
 import fastprof
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.tables import TEXT, VERSION, Column, TableSchema
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 
 def flat(kind: pa.DataType) -> list[pa.DataType]:

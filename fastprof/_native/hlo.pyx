@@ -59,11 +59,13 @@ cdef extern from "formats/hlo_buffers.h" nogil:
 
 cdef extern from "formats/message_fields.h" nogil:
     enum: FP_NUMBERS_LEFT_OUT
+    ctypedef struct fp_message_span:
+        uint64_t offset, length
     ctypedef struct fp_message_fields:
         fp_memory *memory
         void *data
         uint64_t size
-        void *messages
+        fp_message_span *messages
         size_t count
         uint64_t left_out[2]
         fp_vector first, numbers, values, lengths
@@ -171,11 +173,42 @@ def read_message_fields(data, spans, left_out):
             raise IndexError(number)
         found.left_out[number // 64] |= (<uint64_t>1) << (number % 64)
     found.memory, found.data, found.size = &memory, message.at, message.count
-    found.messages, found.count = places.at, places.count // 2
+    found.messages, found.count = <fp_message_span *>places.at, places.count // 2
     try:
         with nogil:
             code = fp_message_fields_read(&found, &fault)
         check(code, DOING, &fault if code != FP_NO_MEMORY else NULL)
         return taken(&found.first, 8), taken(&found.numbers, 8), taken(&found.values, 8), taken(&found.lengths, 8)
+    finally:
+        fp_message_fields_free(&found)
+
+
+def read_message(data):
+    """The fields of a message, a memoryview, by number: the values of numbers, uint64, and views of bytes, in order.
+    Groups are left out.
+
+    Raises CaptureError where it does not decode, and MemoryLimitError.
+    """
+    cdef Array message = given(data, U8)
+    cdef fp_memory memory
+    cdef fp_message_fields found
+    cdef fp_message_span all_of_it
+    cdef fp_fault fault
+    cdef fp_code code
+    cdef size_t k
+    memset(&found, 0, sizeof(found))
+    fp_memory_init(&memory)
+    all_of_it.offset, all_of_it.length = 0, message.count
+    found.memory, found.data, found.size = &memory, message.at, message.count
+    found.messages, found.count = &all_of_it, 1
+    try:
+        code = fp_message_fields_read(&found, &fault)
+        check(code, DOING, &fault if code != FP_NO_MEMORY else NULL)
+        fields = {}
+        for k in range(found.numbers.count):
+            number, value, length = (<int64_t *>found.numbers.items)[k], (<uint64_t *>found.values.items)[k], (
+                <int64_t *>found.lengths.items)[k]
+            fields.setdefault(number, []).append(value if length < 0 else data[value:value + length])
+        return fields
     finally:
         fp_message_fields_free(&found)

@@ -29,7 +29,7 @@ from fastprof.derive.ops.op_remarks import remarks, why_no_ops
 from fastprof.derive.ops.ranking import Ranked, by_cost
 from fastprof.derive.ops.roofline import divided
 from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.hlo.operand_layouts import layouts_of, padding_of
+from fastprof.hlo.shape_reader import layouts_of, padding_of
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema

@@ -19,8 +19,16 @@ from fastprof.decode.plane_kinds import device_of
 from fastprof.derive.host import CPU_ONLY, GPU, TPU, Host
 from fastprof.errors import CaptureError
 from fastprof.hlo import program_memory_tables as tables_of
-from fastprof.hlo.memory_spaces import DEVICE, space_name, space_number, space_text
-from fastprof.hlo.program_memory import TOO_LARGE, MemorySpace, ProgramMemory
+from fastprof.hlo.module import HloModule
+from fastprof.hlo.program_memory import (
+    DEVICE,
+    TOO_LARGE,
+    MemorySpace,
+    ProgramMemory,
+    space_name,
+    space_number,
+    space_text,
+)
 from fastprof.hlo.program_memory_tables import TABLES as TABLES
 from fastprof.hlo.program_memory_tables import ModuleRow, module_rows
 from fastprof.hlo.program_remarks import Remark, remarks
@@ -96,27 +104,20 @@ _SHOWN = ("peak_bytes", "peak_instruction", "unpadded_peak_bytes", "padding_byte
           "constant_bytes", "temporary_bytes", "thread_local_bytes")  # fmt: skip
 
 
-def _several(space: str) -> Callable[[Report], bool]:
-    """For tables of several programs that name the memory space by this column: without a capture spaces have no
-    names."""
-
-    def applies(report: Report) -> bool:
-        table = report.tables["modules"]
-        named = table["memory_space_name"].null_count < table.num_rows
-        return len(table["module"].unique()) > 1 and named == (space == "memory_space_name")
-
-    return applies
+# Memory spaces have names only where the hardware is known; otherwise sections show their numbers.
 
 
-def _has_memory(space: str) -> Callable[[Report], bool]:
-    """For figures of a memory space in which the program has anything, when this figure names the space."""
+def _several(*, named: bool) -> Callable[[Report], bool]:
+    """Whether there are several programs, and whether memory spaces have names."""
+    return lambda report: (
+        len(report.tables["modules"]["module"].unique()) > 1
+        and (report.tables["modules"]["memory_space_name"].null_count < report.tables["modules"].num_rows) == named
+    )
 
-    def applies(report: Report) -> bool:
-        return _has_figures(report) and (report.scalars["memory_space_name"].value is not None) == (
-            space == "memory_space_name"
-        )
 
-    return applies
+def _has_memory(*, named: bool) -> Callable[[Report], bool]:
+    """Whether the program has anything in the memory space, and whether that has a name."""
+    return lambda report: _has_figures(report) and (report.scalars["memory_space_name"].value is not None) == named
 
 
 def _has_figures(report: Report) -> bool:
@@ -127,12 +128,13 @@ def _has_no_figures(report: Report) -> bool:
     return report.scalars["module"].value is not None and not _has_figures(report)
 
 
-_SPACES = ("memory_space_name", "memory_space")
+_SPACES = (("memory_space_name", True), ("memory_space", False))
 SECTIONS = (
     *(Section("Programs, most memory first", "modules", ("module", space, "peak_bytes", "allocated_bytes",
               "parameter_bytes", "output_bytes", "temporary_bytes", "fragmentation_bytes"), rows=12,
-              shown=_several(space)) for space in _SPACES),
-    *(Section("Memory", scalars=("module", space, *_SHOWN), shown=_has_memory(space)) for space in _SPACES),
+              shown=_several(named=named)) for space, named in _SPACES),
+    *(Section("Memory", scalars=("module", space, *_SHOWN), shown=_has_memory(named=named))
+      for space, named in _SPACES),
     Section("Program", scalars=("module", "memory_space"), shown=_has_no_figures),
     Section("Scoped VMEM, beside the allocations", scalars=("scoped_vmem_bytes", "scoped_vmem_instruction"),
             shown=is_known("scoped_vmem_bytes")),
@@ -152,40 +154,35 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``data``: the bytes of its HloProto, None where it was not requested. ``rows``: its rows of the table modules."""
+    """``hosts``: those that have exactly this program. ``data``: the bytes of its HloProto; None: not requested, or it
+    does not decode. ``rows``: its rows of the table modules."""
 
     title: str
     program_id: int
+    hosts: tuple[str, ...]
+    hardware: str
     data: Any = None
     rows: tuple[ModuleRow, ...] = ()
 
+    def space_number(self, params: Params) -> int:
+        """Of the requested memory space."""
+        return space_number(str(params.memory_space), self.hardware)
 
-@dataclass(frozen=True, slots=True)
-class HostPrograms:
-    name: str
-    hardware: str
-    programs: list[Program]
-    problems: list[str]
+
+HostPrograms = tuple[list[Program], list[str]]
+"""The programs of a host, and what could not be read of them, in words."""
 
 
 def of_host(given: Host, params: Params) -> HostPrograms:
     hardware = _hardware(given.raw)
-    space_number(_space(params), hardware)
+    space_number(str(params.memory_space), hardware)
     modules = given.modules
     listed = [(number, modules.title(number) or "") for number in modules.program_ids]
-    wanted = [number for number, _ in listed]
-    if params.module is not None:
-        wanted = [number for number, _ in matching(listed, str(params.module))]
+    requested = listed if params.module is None else matching(listed, str(params.module))
     problems: list[str] = []
-    programs = [
-        _program(modules, number, title, problems) if number in wanted else Program(title, number)
-        for number, title in listed
-    ]
-    return HostPrograms(given.name, hardware, programs, [*modules.problems, *problems])
-
-
-def _space(params: Params) -> str:
-    return str(params.memory_space)
+    programs = [Program(title, number, (given.name,), hardware) for number, title in listed]
+    programs = [_read(one, modules, problems) if (one.program_id, one.title) in requested else one for one in programs]
+    return programs, [*modules.problems, *problems]
 
 
 def _hardware(events: HostEvents) -> str:
@@ -194,17 +191,16 @@ def _hardware(events: HostEvents) -> str:
     return GPU if GPU in kinds else TPU if TPU in kinds else CPU_ONLY if "CPU" in kinds else ""
 
 
-def _program(modules: Modules, number: int, title: str, problems: list[str]) -> Program:
-    module = modules.module(number)
+def _read(program: Program, modules: Modules, problems: list[str]) -> Program:
+    module = modules.module(program.program_id)
     if module is None:
-        return Program(title, number)
+        return program
     try:
-        memory = ProgramMemory(module)
-        return Program(title, number, module.data, tuple(module_rows(memory)))
+        return replace(program, data=module.data, rows=tuple(module_rows(ProgramMemory(module))))
     except CaptureError as error:
         at = f", at byte {error.offset:,} of its HLO" if error.offset is not None else ""
-        problems.append(f"the memory of the program {title} does not decode: {error.message}{at}")
-        return Program(title, number)
+        problems.append(f"the memory of the program {program.title} does not decode: {error.message}{at}")
+        return program
 
 
 # ---- the report
@@ -212,24 +208,20 @@ def _program(modules: Modules, number: int, title: str, problems: list[str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The program shown, and the memory space. ``hosts``: those that have exactly this program."""
+    """The program shown, and the memory space."""
 
     program: Program
-    hosts: tuple[str, ...]
-    hardware: str
     memory: ProgramMemory
     space: MemorySpace
 
 
 def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, Report]) -> Report:
-    found = [one for one in _distinct(kept) if _is_open(one[0])]
+    programs = [one for one in _distinct(kept) if one.data is not None]
     if params.module is not None:
-        found = _named(found, kept, str(params.module))
-    ordered = sorted(found, key=lambda one: _taken_by(one, _space(params)), reverse=True)
-    shown = _shown(ordered[0], _space(params)) if ordered else None
-    tables = {name: schema.empty() for name, schema in TABLES.items()} | {
-        "modules": _modules_table(ordered, _space(params))
-    }
+        programs = _named(programs, kept, str(params.module))
+    ordered = sorted(programs, key=lambda one: _taken_by(one, params), reverse=True)
+    shown = _shown(ordered[0], params) if ordered else None
+    tables = {name: schema.empty() for name, schema in TABLES.items()} | {"modules": _modules_table(ordered, params)}
     if shown is not None:
         tables |= _tables(shown)
     values = _figures(shown, kept)
@@ -237,33 +229,23 @@ def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, Report
     return Report(NAME, tables, scalars(SCALARS, values), notices, after, shown)
 
 
-Found = tuple[Program, tuple[str, ...], str]
-"""A program, the hosts that have it, and their hardware."""
-
-
-def _is_open(program: Program) -> bool:
-    return program.data is not None
-
-
-def _distinct(kept: Sequence[HostPrograms]) -> list[Found]:
+def _distinct(kept: Sequence[HostPrograms]) -> list[Program]:
     """Programs that several hosts have are one where they are the same to the byte."""
-    hosts: dict[Any, list[str]] = {}
-    first: dict[Any, tuple[Program, str]] = {}
-    for one in kept:
-        for program in one.programs:
-            same = hashlib.blake2b(program.data).digest() if _is_open(program) else b""
-            key = (program.title, program.program_id, same)
-            hosts.setdefault(key, []).append(one.name)
-            first.setdefault(key, (program, one.hardware))
-    return [(program, tuple(hosts[key]), hardware) for key, (program, hardware) in first.items()]
+    distinct: dict[Any, Program] = {}
+    for program in (one for programs, _ in kept for one in programs):
+        same = b"" if program.data is None else hashlib.blake2b(program.data).digest()
+        key = (program.title, program.program_id, same)
+        first = distinct.get(key)
+        distinct[key] = program if first is None else replace(first, hosts=first.hosts + program.hosts)
+    return list(distinct.values())
 
 
-def _named(found: Sequence[Found], kept: Sequence[HostPrograms], requested: str) -> list[Found]:
+def _named(programs: Sequence[Program], kept: Sequence[HostPrograms], requested: str) -> list[Program]:
     """The programs of a name on all hosts, all of one id; empty where it does not decode, which notices report.
     UsageError: no program has the name, or several."""
-    listed = list(dict.fromkeys((program.program_id, program.title) for one in kept for program in one.programs))
+    listed = list(dict.fromkeys((one.program_id, one.title) for listed, _ in kept for one in listed))
     matches = named(listed, requested, _NO_PROGRAMS)
-    return [one for one in found if (one[0].program_id, one[0].title) in matches]
+    return [one for one in programs if (one.program_id, one.title) in matches]
 
 
 def _taken(row: ModuleRow) -> int:
@@ -272,41 +254,34 @@ def _taken(row: ModuleRow) -> int:
     return taken + (row["scoped_vmem_bytes"] or 0)
 
 
-def _taken_by(one: Found, space: str) -> tuple[int, int]:
+def _taken_by(program: Program, params: Params) -> tuple[int, int]:
     """Sort key of a program: what it takes of the memory space, then of all."""
-    program, _, hardware = one
-    number = space_number(space, hardware)
+    number = program.space_number(params)
     of_space = max((_taken(row) for row in program.rows if row["memory_space"] in (number, None)), default=-1)
     return of_space, sum(map(_taken, program.rows))
 
 
-def _shown(one: Found, space: str) -> Shown:
-    from fastprof.hlo.module import HloModule
-
-    program, hosts, hardware = one
+def _shown(program: Program, params: Params) -> Shown:
     memory = ProgramMemory(HloModule(program.data))
-    return Shown(replace(program, data=None), hosts, hardware, memory, memory.space(space_number(space, hardware)))
+    return Shown(replace(program, data=None), memory, memory.space(program.space_number(params)))
 
 
-def _modules_table(ordered: Sequence[Found], space: str) -> pa.Table:
+def _modules_table(ordered: Sequence[Program], params: Params) -> pa.Table:
     """The rows of each program: of the memory space, then its others."""
-    rows = [
-        {
-            "host": hosts[0],
-            "host_count": len(hosts),
+    rows = []
+    for program in ordered:
+        of_program = {
+            "host": program.hosts[0],
+            "host_count": len(program.hosts),
             "module": program.title,
             "program_id": program.program_id,
-            "memory_space_name": None if row["memory_space"] is None else space_name(row["memory_space"], hardware),
-            **row,
         }
-        for program, hosts, hardware in ordered
-        for row in _first(program.rows, space_number(space, hardware))
-    ]
+        number = program.space_number(params)
+        for row in sorted(program.rows, key=lambda row: (row["memory_space"] != number, row["memory_space"] or 0)):
+            space = row["memory_space"]
+            name = None if space is None else space_name(space, program.hardware)
+            rows.append({**of_program, "memory_space_name": name, **row})
     return pa.Table.from_pylist(rows, TABLES["modules"].arrow())
-
-
-def _first(rows: Sequence[ModuleRow], number: int) -> list[ModuleRow]:
-    return sorted(rows, key=lambda row: (row["memory_space"] != number, row["memory_space"] or 0))
 
 
 def _tables(shown: Shown) -> dict[str, pa.Table]:
@@ -316,7 +291,7 @@ def _tables(shown: Shown) -> dict[str, pa.Table]:
     return {
         "buffers_at_peak": tables_of.peak_table(shown.space),
         "peak_by_op": tables_of.peak_by_op_table(shown.space),
-        "by_allocation_type": tables_of.by_type_table(shown.memory, lambda n: space_name(n, shown.hardware)),
+        "by_allocation_type": tables_of.by_type_table(shown.memory, shown.program.hardware),
         "heap": tables_of.heap_table(shown.space),
         "allocations": tables_of.allocations_table(shown.space),
         "lifetimes": tables_of.lifetimes_table(shown.space),
@@ -324,23 +299,21 @@ def _tables(shown: Shown) -> dict[str, pa.Table]:
 
 
 _NO_PROGRAMS = "the capture carries no compiled programs (plane /host:metadata, stat Hlo Proto)"
-
-
 _NO_HARDWARE = "the hardware, which names memory spaces, is unknown: files of programs alone do not record it"
 _CONTRADICTION = "the plan contradicts itself: more is in use at the peak than is allocated"
 
 
 def _figures(shown: Shown | None, kept: Sequence[HostPrograms]) -> dict[str, Value | tuple[None, str]]:
     if shown is None:
-        why = "no program of the capture decodes" if any(one.programs for one in kept) else _NO_PROGRAMS
+        why = "no program of the capture decodes" if any(programs for programs, _ in kept) else _NO_PROGRAMS
         return dict.fromkeys(SCALARS, (None, why))
     values: dict[str, Value | tuple[None, str]] = dict.fromkeys(SCALARS, (None, shown.memory.unknown))
     values |= {
         "module": shown.program.title,
-        "host": shown.hosts[0],
+        "host": shown.program.hosts[0],
         "memory_space": shown.space.number,
-        "memory_space_name": space_name(shown.space.number, shown.hardware)
-        or (None, "it has no public name on this hardware" if shown.hardware else _NO_HARDWARE),
+        "memory_space_name": space_name(shown.space.number, shown.program.hardware)
+        or (None, "it has no public name on this hardware" if shown.program.hardware else _NO_HARDWARE),
     }
     if not shown.memory.unknown:
         values |= _space_figures(shown.space)
@@ -371,10 +344,10 @@ def _space_figures(space: MemorySpace) -> dict[str, Value | tuple[None, str]]:
     }
 
 
-def _share(part: int | None, whole: int, reason: str) -> float | tuple[None, str]:
+def _share(part: int | None, total: int, reason: str) -> float | tuple[None, str]:
     if part is None:
         return None, reason
-    return part / whole if whole > 0 else (None, "there are no temporaries")
+    return part / total if total > 0 else (None, "there are no temporaries")
 
 
 def _peak_instruction(space: MemorySpace, event: int) -> str | tuple[None, str]:
@@ -386,13 +359,13 @@ def _peak_instruction(space: MemorySpace, event: int) -> str | tuple[None, str]:
 
 
 def _notices(
-    kept: Sequence[HostPrograms], ordered: Sequence[Found], shown: Shown | None, params: Params
+    kept: Sequence[HostPrograms], ordered: Sequence[Program], shown: Shown | None, params: Params
 ) -> Iterator[Notice]:
-    for problem in dict.fromkeys(problem for one in kept for problem in one.problems):
+    for problem in dict.fromkeys(problem for _, problems in kept for problem in problems):
         yield Notice("warning", f"{problem[:1].upper()}{problem[1:]}.")
-    if not any(one.programs for one in kept):
+    if not any(programs for programs, _ in kept):
         yield Notice("warning", f"No programs: {_NO_PROGRAMS if kept else 'no host is selected'}.")
-    for program, _, _ in ordered[1:]:
+    for program in ordered[1:]:
         if any(row["reason"] == TOO_LARGE for row in program.rows):
             yield Notice("warning", f"The memory of the program {program.title} is unknown: {TOO_LARGE}.")
     if shown is None:
@@ -401,25 +374,28 @@ def _notices(
     yield from (Notice(*one) for one in remarks(shown.space, main=shown.space.number == DEVICE))
 
 
-def _which(ordered: Sequence[Found], shown: Shown, params: Params) -> Iterator[Remark]:
+def _which(ordered: Sequence[Program], shown: Shown, params: Params) -> Iterator[Remark]:
     """Which of several programs is shown, and whether it has nothing in the requested memory."""
     nothing = not len(shown.space.allocations) and not shown.memory.unknown
-    requested = space_text(shown.space.number, shown.hardware)
-    if nothing and params.module is None and _taken_by(ordered[0], _space(params))[0] <= 0:
-        numbers = {row["memory_space"] for program, _, _ in ordered for row in program.rows} - {None}
-        yield "warning", f"No program has anything in {requested}; there are: {_spaces(numbers, shown.hardware)}."
+    requested = space_text(shown.space.number, shown.program.hardware)
+    if nothing and params.module is None and _taken_by(ordered[0], params)[0] <= 0:
+        numbers = {row["memory_space"] for program in ordered for row in program.rows} - {None}
+        yield (
+            "warning",
+            f"No program has anything in {requested}; there are: {_spaces(numbers, shown.program.hardware)}.",
+        )
         return
     if params.module is None and len(ordered) > 1:
         text = f"Showing {shown.program.title}, the largest of {len(ordered):,} programs; "
         yield "info", text + "choose another with --module NAME."
     elif len(ordered) > 1:
-        hosts = ", ".join(one[1][0] for one in ordered[:4])
+        hosts = ", ".join(one.hosts[0] for one in ordered[:4])
         text = f"Showing the largest of {len(ordered):,} programs called {shown.program.title} (hosts {hosts}), that "
-        yield "info", text + f"of {shown.hosts[0]}; choose another with --host NAME."
+        yield "info", text + f"of {shown.program.hosts[0]}; choose another with --host NAME."
     if nothing:
         numbers = {number for number in shown.memory.spaces if number != shown.space.number}
-        text = f"The program has nothing in {requested}; its memory spaces are: {_spaces(numbers, shown.hardware)}."
-        yield "warning", text
+        others = _spaces(numbers, shown.program.hardware)
+        yield "warning", f"The program has nothing in {requested}; its memory spaces are: {others}."
 
 
 def _spaces(numbers: set[int], hardware: str) -> str:

@@ -27,7 +27,7 @@ from fastprof.derive.ops.tree.op_trees import IDLE, INSTRUCTION, OP, SPARSE_CORE
 from fastprof.derive.ops.tree.scope_trees import UNSCOPED, scope_trees
 from fastprof.derive.ops.tree.tree_tables import HBM, DeviceRow, OpTree
 from fastprof.derive.ops.tree.tree_tables import TABLES as TABLES
-from fastprof.hlo.counting import GENERAL, OF_GPUS
+from fastprof.hlo.work import GENERAL, OF_GPUS
 
 NAME = "op_profile"
 READS = device_ops.READS

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from fastprof.export import folders
-    from fastprof.tables.table_list import TABLES
+    from fastprof.tables.table_set import TABLES
 
     for table in args.tables or ():
         if table not in TABLES:

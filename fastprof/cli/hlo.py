@@ -176,7 +176,7 @@ def _write_around(chosen: Chosen, args: argparse.Namespace, sink: output.Sink, f
 
     near = around(chosen, args.instruction, args.width or WIDTH)
     shown = text_form(form if form in TEXTS else TEXTS[0], args.metadata)
-    writer = InstructionText(near.program, shown)
+    writer = InstructionText(near.module, shown)
     if form in TEXTS or form == DOT:
         pieces: Iterator[str] = dot_graph(near) if form == DOT else part_text(near, writer)
         _send_text(joined(pieces), sink)

@@ -71,6 +71,16 @@ class SpanStats:
     bytes_at: Records
     span: npt.NDArray[np.intp]
 
+    def first_rows(self, owners: Int64s, stat: int) -> npt.NDArray[np.intp]:
+        """The row of the first value of a stat, -1: none, of each owner that has it. ``owners``: of each row."""
+        rows = np.flatnonzero((self.stat == stat) & (self.stat >= 0) & (self.kind != records.NONE))
+        return rows[np.unique(owners[rows], return_index=True)[1]]
+
+    def places_of_bytes(self, rows: npt.NDArray[np.intp]) -> dict[int, tuple[int, int]]:
+        """By those of the rows that hold bytes: their offset and length in the file."""
+        at = self.bytes_at[np.isin(self.bytes_at["row"], rows)]
+        return {row: (offset, length) for row, _, offset, length in at.tolist()}
+
     def taken(self, rows: npt.NDArray[np.intp]) -> SpanStats:
         """These rows, in this order."""
         place = np.full(len(self.kind), -1, np.int64)

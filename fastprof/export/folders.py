@@ -19,7 +19,7 @@ from fastprof.errors import OutputError, UsageError
 from fastprof.export.hive import export_tables
 from fastprof.export.new_files import new_folder, output_errors
 from fastprof.export.writers import WRITERS
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 if TYPE_CHECKING:
     from fastprof.tables.table_set import TableSet

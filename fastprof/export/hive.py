@@ -21,8 +21,7 @@ from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.export.nesting_stream import PASSES, nesting_stream
 from fastprof.export.writers import Writer
-from fastprof.tables.table_list import TABLES
-from fastprof.tables.table_set import TableSet
+from fastprof.tables.table_set import TABLES, TableSet
 
 ROW_GROUP = 1 << 20
 EVENT_TABLES = ("events", "event_stats")

@@ -19,8 +19,7 @@ from fastprof.decode.decoder import Decoder
 from fastprof.decode.nesting import ASYNC_STAT, int64s, nesting_arrays, placement
 from fastprof.decode.request import Decoded, Request
 from fastprof.schema.array_types import Int64s
-from fastprof.tables.table_list import TABLES
-from fastprof.tables.table_set import TableSet
+from fastprof.tables.table_set import TABLES, TableSet
 
 PASSES = 2
 """How often the events of the selected lines are read."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 __all__ = [
-    "buffers", "capture_tables", "category", "cost", "counting", "heap", "memory_spaces", "message", "module",
-    "modules", "operand_layouts", "program_buffers", "program_memory", "program_memory_tables", "program_remarks",
-    "program_tables", "programs", "shape_reader", "shapes", "text", "unplanned_memory", "work",
+    "buffers", "capture_tables", "cost", "message", "module", "modules", "opcodes", "program_buffers",
+    "program_memory", "program_memory_tables", "program_remarks", "program_tables", "programs", "shape_reader",
+    "shapes", "text", "unplanned_memory", "work",
 ]  # fmt: skip
 
 METADATA_STATS = ("Hlo Proto", "HLO Proto", "program_id")

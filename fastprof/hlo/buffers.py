@@ -1,4 +1,4 @@
-"""The buffer assignment of a compiled program: its buffers, the allocations that they lie in, and its heaps' events."""
+"""The plan of a compiled program's memory: its buffers, the allocations that they lie in, and its heaps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.hlo import read_hlo_buffers
+from fastprof._native.memory_kernels import heap_trace
 from fastprof.decode.text_pools import texts_of
 from fastprof.schema.array_types import Int32s, Int64s, Records
 
@@ -104,6 +105,22 @@ class BufferAssignment:
         values[self.assigned["buffer"][known]] = self.assigned[column][known]
         return values
 
+    def inside(self, allocation: int) -> Int64s:
+        """Rows of the buffers in an allocation."""
+        first, count = self.allocations[["first_assigned", "assigned_count"]][allocation].item()
+        rows = self.assigned["buffer"][first : first + count].astype(np.int64)
+        inside: Int64s = rows[rows >= 0]
+        return inside
+
+    def largest(self, allocation: int, last: bool = False) -> int:
+        """The row of the largest buffer in an allocation, of equal ones the first, or the ``last``. -1: no buffer, or
+        only empty ones."""
+        rows = self.inside(allocation)
+        sizes = self.buffers["size"][rows]
+        if not len(rows) or sizes.max() <= 0:
+            return -1
+        return int(rows[np.flatnonzero(sizes == sizes.max())[-1 if last else 0]])
+
     def index(self, row: Any) -> tuple[int, ...]:
         """The element of a value that a buffer holds, or of a parameter that an allocation is for."""
         first = int(row["first_index"])
@@ -117,3 +134,67 @@ def _sized(records: Records) -> tuple[Records, npt.NDArray[np.bool_]]:
         records = records.copy()
         records["size"][odd] = 0
     return records, odd
+
+
+# ---- heaps: how much is in use at each point of the program, and what is alive at the peak
+
+
+class Heap:
+    """One trace, a row of ``buffers.traces``, followed from its first event to its last. ``unpadded``: bytes by buffer.
+    Events of buffers without allocation are ignored.
+
+    ``events``              of the trace, records of BufferAssignment.events
+    ``bytes``, ``unpadded`` in use before each event, and at the end
+    ``rows``                the buffers that the trace names, ascending rows of BufferAssignment.buffers: a plan may
+                            have many traces with few buffers each
+    ``start``, ``end``, ``held``, ``freed``, ``root``   parallel to ``rows``: csrc/kernels/heap_trace.h describes them;
+                            ``root`` is a place in ``rows``
+    ``owners``, ``shown``   rows of buffers whose memory is in use at the peak, in the order of allocation, and the
+                            buffers in that memory
+    ``peak_event``          the event after which ``peak_bytes`` are in use
+    ``passed_over``         events that make no sense, such as a second free
+    """
+
+    def __init__(self, buffers: BufferAssignment, trace: int, unpadded: Int64s) -> None:
+        first, count = buffers.traces[["first_event", "event_count"]][trace].item()
+        self.events: Records = buffers.events[first : first + count]
+        named = np.concatenate([self.events["buffer"], self.events["canonical"]])
+        self.rows, places = _numbered(np.where(buffers.lies[named], named, np.int32(-1)), len(buffers.buffers))
+        self.bytes: Int64s = np.empty(count + 1, np.int64)
+        self.unpadded: Int64s = np.empty(count + 1, np.int64)
+        self.start, self.end, self.held, self.freed, self.root = np.empty((5, len(self.rows)), np.int32)
+        owners, shown = np.empty((2, count), np.int32)
+        peak = heap_trace(
+            np.ascontiguousarray(self.events["kind"]), places[:count], places[count:],
+            buffers.buffers["size"][self.rows], unpadded[self.rows], self.bytes, self.unpadded,
+            self.start, self.end, self.held, self.freed, self.root, owners, shown,
+        )  # fmt: skip
+        self.owners: Int64s = self.rows[owners[: peak["alive"]]]
+        self.shown: Int64s = self.rows[shown[: peak["alive"]]]
+        self.peak_bytes, self.peak_unpadded, self.peak_event = peak["bytes"], peak["unpadded"], peak["event"]
+        self.passed_over = peak["passed_over"]
+
+    def places(self, buffers: npt.NDArray[np.integer[Any]]) -> Int64s:
+        """The places of buffers in ``rows``; -1: the trace does not name them."""
+        at = np.searchsorted(self.rows, buffers)
+        places: Int64s = np.where(np.append(self.rows, -1)[at] == buffers, at, -1).astype(np.int64)
+        return places
+
+    def spans(self, buffers: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
+        """``held`` and ``freed`` of buffers; -1: they own no memory of the heap."""
+        at = self.places(buffers)
+        return np.append(self.held, -1)[at].astype(np.int64), np.append(self.freed, -1)[at].astype(np.int64)
+
+
+def _numbered(rows: Int32s, count: int) -> tuple[Int64s, Int32s]:
+    """The distinct ones of some rows of ``count``, ascending, and the place of each among them; -1 stays -1."""
+    if count > 8 * len(rows):  # few of many: sorting is faster than marking all
+        distinct, places = np.unique(rows, return_inverse=True)
+        absent = int(len(distinct) > 0 and distinct[0] < 0)
+        return distinct[absent:].astype(np.int64), (places - absent).astype(np.int32)
+    there = np.zeros(count + 1, bool)  # -1 is the last of these
+    there[rows] = True
+    there[-1] = False
+    number = np.cumsum(there, dtype=np.int32) - 1
+    number[-1] = -1
+    return np.flatnonzero(there), number[rows].astype(np.int32)

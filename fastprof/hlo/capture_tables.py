@@ -7,29 +7,29 @@ Rows join events by ``program_id``, instructions also by ``name``, which events 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.xspace import Memory
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.text_pools import TextTable
+from fastprof.decode.text_pools import TextTable, index_dtype
 from fastprof.errors import CaptureError
 from fastprof.hlo.buffers import CATEGORIES, KINDS, SHARE_WITH, BufferAssignment
-from fastprof.hlo.category import category
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HAS_REPLICA_GROUPS, HAS_SHARDING, HloModule
+from fastprof.hlo.opcodes import category
 from fastprof.hlo.program_memory import ProgramMemory
 from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.hlo.programs import Program
 from fastprof.hlo.shapes import TYPE_NAMES, Shape
-from fastprof.hlo.table_columns import ABSENT, Lists, Values, joined, ranges
-from fastprof.hlo.text.program import program_of
 from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
-from fastprof.schema.tables import TableSchema
+from fastprof.schema.tables import Column, TableSchema
 
 
 def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, ImportLog]]) -> dict[str, pa.Table]:
@@ -104,11 +104,6 @@ class ProgramRows:
     # ---- modules and computations
 
     @property
-    def entry_name(self) -> str:
-        module = self.module
-        return "" if module is None or module.entry < 0 else module.text(module.computations["name"][module.entry])
-
-    @property
     def computations(self) -> Records:
         return self.module.computations
 
@@ -165,7 +160,7 @@ class ProgramRows:
     def by_shape(self) -> dict[str, Any]:
         """Facts about the shapes of instructions, each computed once for equal shapes; bytes are -1 where unknown."""
         rows, place = np.unique(self.instructions["shape"], return_inverse=True)
-        text_of = program_of(self.module).shape_text
+        text_of = self.module.shape_text
         shapes = [self.module.shape(row) for row in rows.tolist()]
         is_array = np.array([shape.is_array for shape in shapes], bool)
         columns: dict[str, Any] = {
@@ -176,8 +171,8 @@ class ProgramRows:
             "has_layout": is_array & np.array([shape.has_layout for shape in shapes], bool),
             "rank": np.array([len(shape.dimensions) for shape in shapes], np.int64) * is_array,
             "memory_space": np.array([shape.memory_space for shape in shapes], np.int64),
-            "bytes": np.array([_fitting(shape.leaf_bytes) for shape in shapes], np.int64),
-            "padded": np.array([_fitting(shape.padded_bytes) for shape in shapes], np.int64),
+            "bytes": np.array([_in_64_bits(shape.leaf_bytes) for shape in shapes], np.int64),
+            "padded": np.array([_in_64_bits(shape.padded_bytes) for shape in shapes], np.int64),
         }
         return {name: values[place] for name, values in columns.items()}
 
@@ -245,7 +240,7 @@ class ProgramRows:
     def costs(self) -> Records:
         """Figures by XLA's general cost model, and whether any bytes are elsewhere than in HBM."""
         from fastprof.hlo.cost import CostModel
-        from fastprof.hlo.counting import GENERAL
+        from fastprof.hlo.work import GENERAL
 
         figures = ("model_flops", "bytes_accessed", "hbm_read_bytes", "hbm_write_bytes")
         model = CostModel(self.module, GENERAL)
@@ -300,6 +295,90 @@ def _type_name(shape: Shape) -> str | None:
     return TYPE_NAMES[shape.element_type].lower() if 0 < shape.element_type < len(TYPE_NAMES) else None
 
 
-def _fitting(size: int | None) -> int:
+def _in_64_bits(size: int | None) -> int:
     """What 64 bits can hold; -1: unknown."""
     return -1 if size is None else min(size, 2**63 - 1)
+
+
+# ---- columns of several programs
+
+LETTERS = 1 << 30
+"""Bytes that a column of lists of names may take."""
+LONG_NAME = 1 << 10
+"""Letters of a name in a column that takes more than a small part of ``LETTERS``."""
+_SMALL_PART = 16
+ABSENT = -1
+"""The number of a text that is null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """``counts[i]`` of the values in row i, in order: numbers of texts or integers."""
+
+    counts: npt.NDArray[Any]
+    values: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+Values: TypeAlias = tuple[Any, Bools | None]
+"""Of a column for one program: integers, flags, numbers of texts or ``Lists``; and where they are null."""
+
+
+def ranges(first: npt.NDArray[Any], count: npt.NDArray[Any]) -> Int64s:
+    """The numbers first[i] to first[i] + count[i], for each i."""
+    counts = count.astype(np.int64)
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(first.astype(np.int64), counts)
+
+
+def joined(column: Column, parts: Sequence[Values], words: pa.Array) -> pa.Array:
+    """The column of all parts, in order. ``words``: texts by number."""
+    nulls = None if parts[0][1] is None else np.concatenate([null for _, null in parts])
+    if isinstance(column.type, pa.ListType):
+        return _lists(column, [values for values, _ in parts], nulls, words)
+    values = np.concatenate([values for values, _ in parts])
+    if isinstance(column.type, pa.DictionaryType):
+        return _texts(values, words)
+    return pa.array(values.astype(column.type.to_pandas_dtype(), copy=False), mask=nulls)
+
+
+def _texts(numbers: npt.NDArray[Any], words: pa.Array) -> pa.DictionaryArray:
+    """A dictionary of the texts that occur."""
+    used = np.zeros(len(words) + 1, bool)
+    used[numbers] = True  # nulls mark the last place
+    used[-1] = False
+    place = np.cumsum(used) - 1
+    count = int(used.sum())
+    indices = np.where(numbers < 0, 0, place[numbers]).astype(index_dtype(count))
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, mask=numbers < 0), words.take(pa.array(np.flatnonzero(used)))
+    )
+
+
+def _lists(column: Column, parts: Sequence[Lists], nulls: Bools | None, words: pa.Array) -> pa.ListArray:
+    values = np.concatenate([part.values for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    offsets = np.append(np.int32(0), np.cumsum(counts, dtype=np.int32))
+    if column.type.value_type == pa.string():
+        inner = _fitting(words, values).take(pa.array(np.where(values < 0, 0, values), mask=values < 0))
+    else:
+        inner = pa.array(values, column.type.value_type)
+    mask = None if nulls is None else pa.array(nulls)
+    return pa.ListArray.from_arrays(pa.array(offsets), inner, column.type, mask=mask)
+
+
+def _fitting(words: pa.Array, numbers: npt.NDArray[Any]) -> pa.Array:
+    """The texts as strings, long ones cut where the column would take much room: a damaged program of a few bytes can
+    repeat a name of megabytes."""
+    import pyarrow.compute as pc  # few sessions show programs
+
+    lengths = np.append(np.asarray(pc.binary_length(words), np.int64), 0)
+    if lengths[numbers].sum() > LETTERS // _SMALL_PART:
+        room = max(LETTERS // (4 * len(numbers)), 1)
+        if np.minimum(lengths, 4 * LONG_NAME)[numbers].sum() <= LETTERS:
+            room = max(room, LONG_NAME)
+        words = pc.utf8_slice_codeunits(words, 0, min(room, LONG_NAME))
+    return words if words.type == pa.string() else words.cast(pa.string())

@@ -14,13 +14,32 @@ from typing import Final
 import numpy as np
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.convolution import WindowDimension, valid_positions
-from fastprof.hlo.counting import NOT_VISITED, OF_GPUS, Counting
 from fastprof.hlo.fusion import Fusion
 from fastprof.hlo.module import HloModule, Instruction
-from fastprof.hlo.opcodes import CUBLAS_LT, RULES, Measuring, dot_flops, gemm_contracting
+from fastprof.hlo.opcodes import (
+    CUBLAS_LT,
+    RULES,
+    Measuring,
+    WindowDimension,
+    dot_flops,
+    gemm_contracting,
+    valid_positions,
+)
 from fastprof.hlo.shapes import BITS, OPAQUE, PRED, TOKEN, TUPLE, TYPE_NAMES, Shape
-from fastprof.hlo.work import NOTHING, ZERO, Cost, Effort, Float, Place, Work, fits, truncated
+from fastprof.hlo.work import (
+    NOT_VISITED,
+    NOTHING,
+    OF_GPUS,
+    ZERO,
+    Cost,
+    Counting,
+    Effort,
+    Float,
+    Place,
+    Work,
+    fits,
+    truncated,
+)
 
 _HBM = 0
 """Memory space 0 of layouts."""
@@ -55,7 +74,7 @@ class CostModel:
         """NOTHING for a damaged instruction."""
         if row not in self._costs:
             computation = int(self.module.instructions["computation"][row]) if row >= 0 else -1
-            if not self.counting.visits_all and computation not in self._visited:
+            if self.counting.for_gpus and computation not in self._visited:
                 return NOTHING
             try:
                 with np.errstate(all="ignore"):
@@ -195,7 +214,7 @@ class CostModel:
 
     def _saved(self, one: Instruction, flops: Float) -> int:
         """Operations that narrow operands save."""
-        if flops == ZERO or not self.counting.narrow_types_save:
+        if flops == ZERO or not self.counting.for_gpus:
             return 0
         types = [self.module.instruction(row).shape.element_type for row in one.operands]
         widths = [1 if t == PRED else BITS.get(t, 0) for t in types if t not in (0, TUPLE, OPAQUE, TOKEN)]

@@ -6,14 +6,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastprof.hlo.category import ELEMENTWISE
 from fastprof.hlo.module import HloModule, Instruction
-from fastprof.hlo.opcodes import Costs
+from fastprof.hlo.opcodes import ELEMENTWISE
 from fastprof.hlo.shapes import Index, Shape
-from fastprof.hlo.work import ONE, ZERO, Float, Place, Work, nearest
+from fastprof.hlo.work import ONE, ZERO, Float, Work, nearest
+
+if TYPE_CHECKING:
+    from fastprof.hlo.cost import CostModel
 
 _SMALL_CONSTANT = 8
 """Constants of up to this many elements cost nothing to read."""
@@ -40,31 +43,13 @@ class _Roots:
             part = part.before
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What a fusion reads of a parameter: bytes in total and, for a tuple, of its leaves; the share in use."""
-
-    total: int
-    leaves: Mapping[Index, Float]
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """The total that a fusion moves, what it reads of its operands, and the share of each in use."""
-
-    bytes: Float
-    operand: dict[Place, Float]
-    share: dict[int, float]
-
-
 class Fusion:
     """A fused computation, and the work of each of its instructions by itself. Many fusions may call it.
     LookupError: it is damaged."""
 
-    def __init__(self, costs: Costs, works: Mapping[int, Work], computation: int) -> None:
+    def __init__(self, costs: CostModel, works: Mapping[int, Work], computation: int) -> None:
         self.effort = costs.effort
-        self.as_used = costs.counting.as_used
+        self.as_used = costs.counting.for_gpus
         self.module: HloModule = costs.module
         self.works = works
         self.rows = self.module.rows_of(computation)
@@ -76,18 +61,18 @@ class Fusion:
         self.is_known = all(works[row].is_known for row in self.rows)
         self.parameters = {one.parameter_number: one for one in self.fused if one.opcode == "parameter"}
         self.elements = self._elements()
-        self._reads: dict[int, _Read] = {}
-        self._moved: dict[tuple[float, int], _Moved] = {}
+        self._reads: dict[int, dict[Index, int]] = {}
+        self._moved: dict[tuple[float, int], Work] = {}
 
     def measure(self, one: Instruction, work: Work) -> None:
         """Sets the work of a fusion that calls this computation."""
-        work.output = dict(self._outputs(one.shape))
-        written = sum(work.output.values(), ZERO)
+        output = dict(self._outputs(one.shape))
+        written = sum(output.values(), ZERO)
         if one.shape.is_tuple:
-            work.output[()] = Float(written)
+            output[()] = Float(written)
         moved = self._moving(written, len(one.operands))
-        work.flops, work.bytes, work.operand, work.share = self.flops, moved.bytes, moved.operand, moved.share
-        work.is_known = self.is_known
+        work.becomes(moved)
+        work.share, work.output = moved.share, output
 
     # ---- bytes
 
@@ -115,39 +100,36 @@ class Fusion:
             return shape.bytes
         return self.module.instruction(source.operands[1]).shape.bytes
 
-    def _moving(self, written: Float, operands: int) -> _Moved:
-        """What a fusion of this many operands moves that writes this many bytes. The order of additions matters."""
+    def _moving(self, written: Float, operands: int) -> Work:
+        """The work of a fusion of this many operands that writes this many bytes. The order of additions matters."""
         known = self._moved.get((float(written), operands))
         if known is not None:
             return known
         self.effort.spend(len(self.fused))
-        moved = written
+        work = Work(self.flops, written, is_known=self.is_known)
         for one in self.fused:
             if one.opcode == "constant" and one.shape.count > _SMALL_CONSTANT:
-                moved = Float(moved + Float(one.shape.bytes) * min(self.used[one.row], ONE))
-        operand: dict[Place, Float] = {}
-        share: dict[int, float] = {}
+                work.bytes = Float(work.bytes + Float(one.shape.bytes) * min(self.used[one.row], ONE))
         for k in range(operands):
-            read = self._read(k)
-            self.effort.spend(len(read.leaves))
-            operand.update(((k, index), size) for index, size in read.leaves.items())
-            operand[k, ()] = Float(read.total)
-            moved = Float(moved + read.total)
-            share[k] = read.share
-        self._moved[float(written), operands] = _Moved(moved, operand, share)
-        return self._moved[float(written), operands]
+            sizes = self._read(k)
+            self.effort.spend(len(sizes))
+            total = sum(sizes.values())
+            work.operand |= {(k, index): Float(size) for index, size in sizes.items()} | {(k, ()): Float(total)}
+            work.bytes = Float(work.bytes + total)
+            work.share[k] = float(self.used[self.parameters[k].row])
+        self._moved[float(written), operands] = work
+        return work
 
-    def _read(self, k: int) -> _Read:
-        read = self._reads.get(k)
-        if read is None:
+    def _read(self, k: int) -> dict[Index, int]:
+        """Bytes that are read of the leaves of a parameter."""
+        if k not in self._reads:
             parameter = self.parameters[k]
-            sizes: dict[Index, int] = {}
-            for index, _ in parameter.shape.leaves():
-                element = self._element(parameter, index)
-                sizes[index] = nearest(Float(element.shape.bytes) * min(self.used[element.row], ONE))
-            leaves = {index: Float(size) for index, size in sizes.items() if index}
-            read = self._reads[k] = _Read(sum(sizes.values()), leaves, float(self.used[parameter.row]))
-        return read
+            elements = {index: self._element(parameter, index) for index, _ in parameter.shape.leaves()}
+            self._reads[k] = {
+                index: nearest(Float(element.shape.bytes) * min(self.used[element.row], ONE))
+                for index, element in elements.items()
+            }
+        return self._reads[k]
 
     def _elements(self) -> dict[tuple[int, int], Instruction]:
         """The first instruction that selects an element of a tuple, by row of the tuple and place."""
@@ -202,7 +184,7 @@ class Fusion:
         return Float(math.ceil(elements) / count) if np.isfinite(elements) else elements
 
     def _flops(self) -> Float:
-        """The sum over its instructions, each as often as it is computed, or once: see ``Counting.as_used``."""
+        """The sum over its instructions, each as often as it is computed, or once: see ``Counting``."""
         flops = ZERO
         for row, share in self.used.items():
             times = share if self.as_used else ONE

@@ -7,15 +7,12 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from fastprof._native.hlo import read_message, read_message_fields
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import UInt64s
 
 Value = int | memoryview
 """Of a varint or fixed-size field, or the bytes of a length-delimited one."""
-_NUMBER, _BYTES = 0, 2
-_FIXED = {1: 8, 5: 4}
-_GROUPS = (3, 4)
-"""Kinds of fields, as tags have them; the content of a group is read as if it stood outside."""
 _OFTEN_EMPTY = (68, 82)
 """Fields of instructions that compilers write without content: frontend attributes and statistics."""
 
@@ -26,13 +23,7 @@ class Message:
     __slots__ = ("_values",)
 
     def __init__(self, data: memoryview) -> None:
-        self._values: dict[int, list[Value]] = {}
-        at, end = 0, len(data)
-        try:
-            while at < end:
-                at = self._read_field(data, at)
-        except IndexError:
-            raise CaptureError("a number has no end, reading HLO") from None
+        self._values: dict[int, list[Value]] = read_message(data) if len(data) else {}
 
     @classmethod
     def of(cls, values: dict[int, list[Value]]) -> Message:
@@ -40,38 +31,6 @@ class Message:
         message = cls.__new__(cls)
         message._values = values
         return message
-
-    def _read_field(self, data: memoryview, at: int) -> int:
-        """Reads the field at a byte, and returns where the next one is. Numbers of one byte are read here."""
-        tag = data[at]
-        at += 1
-        if tag >= 0x80:
-            tag, at = varint(data, at - 1)
-        kind = tag & 7
-        if kind in (_NUMBER, _BYTES):
-            size = data[at]
-            at += 1
-            if size >= 0x80:
-                size, at = varint(data, at - 1)
-        elif kind in _FIXED:
-            size = _FIXED[kind]
-        elif kind in _GROUPS:
-            return at
-        else:
-            raise CaptureError("a tag is broken, reading HLO")
-        value: Value = size
-        if kind != _NUMBER:
-            payload = data[at : at + size]
-            if len(payload) < size:
-                raise CaptureError("a length runs past the end of its message, reading HLO")
-            value = payload if kind == _BYTES else int.from_bytes(payload, "little")
-            at += size
-        number = tag >> 3
-        if number in self._values:
-            self._values[number].append(value)
-        else:
-            self._values[number] = [value]
-        return at
 
     def __contains__(self, number: int) -> bool:
         return number in self._values
@@ -128,8 +87,6 @@ def messages_at(
 ) -> Callable[[int], Message]:
     """Finds the fields of many messages in one pass, and returns what gives the message of a place among ``offsets``.
     Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
-    from fastprof._native.hlo import read_message_fields
-
     spans = np.ascontiguousarray(np.column_stack([offsets, lengths]), np.uint64)
     raw = read_message_fields(data, spans, left_out)
     first, numbers, sizes = (np.frombuffer(raw[place], np.int64).tolist() for place in (0, 1, 3))

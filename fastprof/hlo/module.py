@@ -1,8 +1,8 @@
-"""One compiled program: its computations and instructions, looked up by name and by row."""
+"""One compiled program: its computations and instructions, looked up by name and by row, and their texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +11,11 @@ import numpy as np
 
 from fastprof._native.hlo import read_hlo
 from fastprof.decode.text_pools import texts_of
-from fastprof.hlo.message import Message
-from fastprof.hlo.shapes import NO_SHAPE, Shape
+from fastprof.hlo.message import Message, messages_at
+from fastprof.hlo.shapes import NO_SHAPE, TUPLE, Shape
 from fastprof.hlo.stack_frames import NO_SOURCE, Source, StackFrames
+from fastprof.hlo.text.escapes import printed
+from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
 from fastprof.schema.array_types import Int32s, Int64s, Records
 
 # The structs of csrc/formats/hlo.h; a test compares their sizes with C's.
@@ -50,6 +52,10 @@ HAS_SHARDING, HAS_REPLICA_GROUPS, HAS_LITERAL, HAS_BACKEND_CONFIG = 1, 2, 4, 8
 HAS_FRONTEND_ATTRIBUTES, HAS_CONTROL_PREDECESSORS, HAS_SOURCE_TARGET_PAIRS = 16, 32, 64
 """Bits of an instruction's ``flags``: which of the fields that few have are in its HloInstructionProto."""
 
+_CONTROL = 37
+_IN_COLUMNS = (1, 2, 3, 9, 35, 36, 38)
+"""Fields of an HloInstructionProto: name, opcode, shape, number of a parameter, ids of itself and what it refers to."""
+_ASYNC = ("async-start", "async-update", "async-done")
 _ARGUMENTS = ("XLA_Args", "XLA_Retvals")
 _READ = (
     *("offset", "length", "shape", "first_operand", "operand_count", "first_call", "call_count", "name", "opcode"),
@@ -81,6 +87,18 @@ class Instruction:
     def fields(self) -> Message:
         """Of ``proto``. CaptureError: it does not decode."""
         return Message(self.proto)
+
+
+def _texts(table: str, column: str) -> cached_property[list[str]]:
+    return cached_property(lambda module: [module.text(n) for n in getattr(module, table)[column].tolist()])
+
+
+def _numbers(table: str, column: str) -> cached_property[list[int]]:
+    return cached_property(lambda module: getattr(module, table)[column].tolist())
+
+
+def _spans(first: str, count: str) -> cached_property[list[tuple[int, int]]]:
+    return cached_property(lambda module: module.instructions[[first, count]].tolist())
 
 
 class HloModule:
@@ -121,6 +139,8 @@ class HloModule:
         self._place_fields = self.instructions[list(_PLACE)]
         self._met: dict[int, Instruction] = {}
         self._shapes: dict[int, Shape] = {-1: NO_SHAPE}
+        self.shape_texts, self._plain_shape_texts = ShapeTexts(), ShapeTexts(layouts=False)
+        self._shape_texts: dict[int, str] = {-1: UNKNOWN}
 
     def __len__(self) -> int:
         return len(self.instructions)
@@ -138,8 +158,7 @@ class HloModule:
     @cached_property
     def _named(self) -> dict[str, int]:
         """The row of the first instruction of each name."""
-        texts, numbers = self._all_texts, self.instructions["name"].tolist()
-        named = {texts[number]: row for row, number in zip(reversed(range(len(self))), reversed(numbers), strict=True)}
+        named = dict(zip(reversed(self.names), reversed(range(len(self))), strict=True))
         named.pop("", None)
         return named
 
@@ -174,6 +193,11 @@ class HloModule:
             proto=self.data[at : at + length],
         )
 
+    @property
+    def entry_name(self) -> str:
+        """Of the computation that runs first; "": none does."""
+        return self.text(self.computations["name"][self.entry]) if self.entry >= 0 else ""
+
     def rows_of(self, computation: int) -> range:
         """Rows of a computation's instructions. LookupError: there is no such computation."""
         if computation < 0:
@@ -185,14 +209,6 @@ class HloModule:
         if computation < 0:
             raise LookupError("an instruction calls a computation that is not there")
         return self.instruction(int(self.computations[computation]["root"]))
-
-    def computation_of(self, row: int) -> int:
-        """The row of the computation that an instruction is in."""
-        return int(self.instructions["computation"][row])
-
-    def is_root(self, row: int) -> bool:
-        """Whether an instruction is the result of its computation."""
-        return int(self.computations["root"][self.computation_of(row)]) == row
 
     def shape(self, row: int) -> Shape:
         """The shape of a row of ``shapes``; -1: none."""
@@ -262,10 +278,6 @@ class HloModule:
         pairs = np.unique(self.instructions[["op_name", "op_type"]])
         return [(self.text(name), self.text(kind)) for name, kind in pairs.tolist()]
 
-    def deduplicated_name(self, row: int) -> str:
-        """The instruction that this one is a copy of, as the compiler recorded it; "": unknown."""
-        return self.text(self.instructions["deduplicated_name"][row])
-
     def source_of(self, row: int) -> Source:
         """Where in the source an instruction comes from: by its metadata, else by its innermost stack frame."""
         file, line, end_line, column, end_column, frame = self._place_fields[row].item()
@@ -276,3 +288,165 @@ class HloModule:
             inner = frames[0]
             return Source(inner.file, inner.line, inner.end_line, inner.column, inner.end_column, frames, stack)
         return NO_SOURCE
+
+    # ---- columns as lists, for text, which reads values one by one
+
+    names = _texts("instructions", "name")
+    opcodes = _texts("instructions", "opcode")
+    ids = _numbers("instructions", "id")
+    shape_rows = _numbers("instructions", "shape")
+    parameter_numbers = _numbers("instructions", "parameter_number")
+    computation_rows = _numbers("instructions", "computation")
+    """The computation of each instruction."""
+    frame_ids = _numbers("instructions", "stack_frame_id")
+    """The stack frame of each instruction, by its number in the module; 0: not recorded."""
+    computation_names = _texts("computations", "name")
+    computation_ids = _numbers("computations", "id")
+    roots = _numbers("computations", "root")
+    """Of each computation; -1: none."""
+    _places = _spans("offset", "length")
+    _operand_spans = _spans("first_operand", "operand_count")
+    _call_spans = _spans("first_call", "call_count")
+    _operand_rows = cached_property[list[int]](lambda module: module.operands.tolist())
+    _call_rows = cached_property[list[int]](lambda module: module.calls.tolist())
+
+    @cached_property
+    def printed_names(self) -> list[str]:
+        """Names of instructions as texts have them."""
+        return list(map(printed, self.names))
+
+    @cached_property
+    def printed_computations(self) -> list[str]:
+        return list(map(printed, self.computation_names))
+
+    # ---- what rows say
+
+    def proto_of(self, row: int) -> memoryview:
+        """The HloInstructionProto."""
+        at, length = self._places[row]
+        return self.data[at : at + length]
+
+    def messages_of(self, rows: range, left_out: Iterable[int] = ()) -> Callable[[int], Message]:
+        """Gives the fields of each of these instructions, by place, except those with columns and ``left_out`` ones.
+        CaptureError: one does not decode."""
+        places = self.instructions[rows.start : rows.stop]
+        return messages_at(self.data, places["offset"], places["length"], (*_IN_COLUMNS, *left_out))
+
+    def operands_of(self, row: int) -> list[int]:
+        """Rows of instructions; -1: none."""
+        first, count = self._operand_spans[row]
+        return self._operand_rows[first : first + count]
+
+    def calls_of(self, row: int) -> list[int]:
+        """Rows of computations; -1: none."""
+        first, count = self._call_spans[row]
+        return self._call_rows[first : first + count]
+
+    def schedule_of(self, computation: int) -> list[int] | None:
+        """Its instructions in scheduled order, last those that a broken schedule lacks; None: no schedule."""
+        raw = self.computations[computation]
+        first, count = int(raw["first_scheduled"]), int(raw["scheduled_count"])
+        if count < 0:
+            return None
+        own = self.rows_of(computation)
+        rows = dict.fromkeys(row for row in self.scheduled[first : first + count].tolist() if row in own)
+        return [*rows, *(row for row in own if row not in rows)] if len(rows) < len(own) else list(rows)
+
+    def execution_thread(self, computation: int) -> str:
+        """Of a computation; "" for the main thread."""
+        return self.text(self.computations["execution_thread"][computation])
+
+    def arrays_of(self, shape: int) -> list[str | tuple[int, ...]]:
+        """A shape as a tree: the place of each array in it, and the brackets and commas of the tuples around them."""
+        if shape < 0:
+            return [()]
+        lasts, kinds = self._shape_ends
+        tree: list[str | tuple[int, ...]] = []
+        open_tuples: list[tuple[int, list[int]]] = []
+        for row in range(shape, lasts[shape]):
+            while open_tuples and row >= open_tuples[-1][0]:
+                open_tuples.pop()
+                tree.append(")")
+            place = open_tuples[-1][1] if open_tuples else []
+            if open_tuples:
+                tree += [", "] * (place[-1] >= 0)
+                place[-1] += 1
+            if kinds[row] == TUPLE:
+                tree.append("(")
+                open_tuples.append((lasts[row], [*place, -1]))
+            else:
+                tree.append(tuple(place))
+        return tree + [")"] * len(open_tuples)
+
+    @cached_property
+    def _shape_ends(self) -> tuple[list[int], list[int]]:
+        return self.shapes["last"].tolist(), self.shapes["element_type"].tolist()
+
+    def shape_text(self, shape: int) -> str:
+        """Of a row of shapes, -1: none."""
+        text = self._shape_texts.get(shape)
+        if text is None:
+            text = self._shape_texts[shape] = self.shape_texts.text(self._shape_proto(shape))
+        return text
+
+    def plain_shape_text(self, row: int) -> str:
+        """Of an instruction, without layouts."""
+        shape = self.shape_rows[row]
+        return UNKNOWN if shape < 0 else self._plain_shape_texts.text(self._shape_proto(shape))
+
+    def _shape_proto(self, shape: int) -> memoryview:
+        raw = self.shapes[shape]
+        at = int(raw["offset"])
+        return self.data[at : at + int(raw["length"])]
+
+    # ---- what instructions wait for, and what they wrap
+
+    @cached_property
+    def _rows_by_id(self) -> dict[int, int]:
+        return dict(zip(reversed(self.ids), reversed(range(len(self.ids))), strict=True))
+
+    def control_predecessors(self, row: int, fields: Message | None = None) -> list[int]:
+        """Rows of instructions, -1: unknown. ``fields``: those of its proto, where they are read already."""
+        if not self._waits[row]:
+            return []
+        if fields is None:
+            fields = Message(self.proto_of(row))
+        return [self._rows_by_id.get(one, -1) for one in fields.integers(_CONTROL)]
+
+    @cached_property
+    def _waits(self) -> list[bool]:
+        waits: list[bool] = (self.instructions["flags"] & HAS_CONTROL_PREDECESSORS != 0).tolist()
+        return waits
+
+    def wrapped(self, row: int) -> int:
+        """The instruction that an async one wraps, where its computation has nothing else except parameters, so that
+        one text shows both. -1: none."""
+        if self.opcodes[row] not in _ASYNC:
+            return -1
+        start = self._starts.get(row, row)
+        called = self.calls_of(start)[:1] if self.opcodes[start] == "async-start" else []
+        return self.single(called[0]) if called and called[0] >= 0 else -1
+
+    def single(self, computation: int) -> int:
+        """The root of a computation that has nothing else except parameters; -1: it has."""
+        root = self.roots[computation]
+        alone = all(row == root or self.opcodes[row] == "parameter" for row in self.rows_of(computation))
+        return root if alone else -1
+
+    @cached_property
+    def _starts(self) -> dict[int, int]:
+        """The async-start that each async-update and async-done goes back to; operands come before their users."""
+        starts: dict[int, int] = {}
+        for row, opcode in enumerate(self.opcodes):
+            if opcode in _ASYNC[1:]:
+                operands = self.operands_of(row)
+                first = operands[0] if operands else -1
+                starts[row] = starts.get(first, first) if 0 <= first < row else row
+        return starts
+
+    @cached_property
+    def sugared(self) -> frozenset[int]:
+        """Computations that async instructions wrap, which texts leave out."""
+        starts = [row for row, opcode in enumerate(self.opcodes) if opcode == "async-start"]
+        called = {call for row in starts for call in self.calls_of(row)[:1] if call >= 0}
+        return frozenset(call for call in called if self.single(call) >= 0)

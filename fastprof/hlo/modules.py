@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from fastprof.errors import CaptureError
 
 if TYPE_CHECKING:
     from fastprof.decode.import_log import ImportLog
     from fastprof.hlo.cost import CostModel
-    from fastprof.hlo.counting import Counting
     from fastprof.hlo.module import HloModule
     from fastprof.hlo.programs import Program
-    from fastprof.hlo.work import Cost
+    from fastprof.hlo.work import Cost, Counting
 
 
+T = TypeVar("T")
 _LOOKED_INTO: Final = 8 << 20
 """Bytes of programs that are read only to check that they decode, which takes some hundredths of a second."""
 
@@ -79,11 +79,6 @@ class Modules:
             self.problems.append(program.problem(error))
             return None
 
-    def name(self, program_id: int) -> str | None:
-        """The name of the module: ``jit_f``; None: as ``module``."""
-        module = self.module(program_id)
-        return None if module is None else module.name
-
     def look_into(self) -> None:
         """Reads the first programs, up to a total size, so that ``problems`` covers them even where none is needed."""
         left = _LOOKED_INTO
@@ -106,31 +101,30 @@ class Modules:
     ) -> list[Found | None]:
         """The instructions of a program; None: no such program or instruction. ``counting``: what counts as an
         operation; None: as XLA counts for GPUs."""
-        module = self.module(program_id)
-        if module is None:
-            return [None] * len(instructions)
-        costs = self.cost_model(program_id, module, counting)
-        rows = module.find(instructions).tolist()
-        return [None if row < 0 else _found(module, costs, row) for row in rows]
+        return self._each(_found, program_id, instructions, counting)
 
     def costs(self, program_id: int, instructions: Sequence[str], counting: Counting) -> list[tuple[str, Cost] | None]:
         """Opcode and cost of instructions of a program; None: no such program or instruction."""
+
+        def cost(model: CostModel, row: int) -> tuple[str, Cost]:
+            return model.module.instruction(row).opcode, model.cost(row)
+
+        return self._each(cost, program_id, instructions, counting)
+
+    def _each(
+        self, of: Callable[[CostModel, int], T], program_id: int, instructions: Sequence[str], counting: Counting | None
+    ) -> list[T | None]:
+        from fastprof.hlo.cost import CostModel
+        from fastprof.hlo.work import OF_GPUS
+
         module = self.module(program_id)
         if module is None:
             return [None] * len(instructions)
-        model = self.cost_model(program_id, module, counting)
-        rows = module.find(instructions).tolist()
-        return [None if row < 0 else (module.instruction(row).opcode, model.cost(row)) for row in rows]
-
-    def cost_model(self, program_id: int, module: HloModule, counting: Counting | None = None) -> CostModel:
-        """What the instructions of a program cost."""
-        from fastprof.hlo.cost import CostModel
-        from fastprof.hlo.counting import OF_GPUS
-
         key = program_id, counting or OF_GPUS
         if key not in self._costs:
             self._costs[key] = CostModel(module, key[1])
-        return self._costs[key]
+        model = self._costs[key]
+        return [None if row < 0 else of(model, row) for row in module.find(instructions).tolist()]
 
     def metadata_ops(self) -> Iterator[tuple[str, str]]:
         """(op_name, op_type) of the instructions of all programs, each pair once per program."""
@@ -140,11 +134,12 @@ class Modules:
                 yield from module.framework_ops()
 
 
-def _found(module: HloModule, costs: CostModel, row: int) -> Found:
-    from fastprof.hlo.category import category
+def _found(costs: CostModel, row: int) -> Found:
     from fastprof.hlo.cost import device_cost
+    from fastprof.hlo.opcodes import category
     from fastprof.hlo.text.instruction_text import expression
 
+    module = costs.module
     one, source = module.instruction(row), module.source_of(row)
     return Found(
         one.name,
@@ -152,7 +147,7 @@ def _found(module: HloModule, costs: CostModel, row: int) -> Found:
         module.framework_op(row),
         costs.cost(row),
         expression(module, row),
-        module.deduplicated_name(row),
+        module.text(module.instructions["deduplicated_name"][row]),
         (source.file, source.line, source.stack),
         device_cost(costs, row),
     )

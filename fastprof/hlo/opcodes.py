@@ -1,46 +1,134 @@
-"""The work of each kind of instruction. Others move their operands and their output, and compute nothing."""
+"""The category of each kind of instruction, as op tables show it, and its work. Other instructions move their operands
+and their output, and compute nothing."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from math import gcd
+from typing import TYPE_CHECKING
 
-from fastprof.hlo.category import ELEMENTWISE
-from fastprof.hlo.convolution import WindowDimension, convolution_flops
-from fastprof.hlo.counting import Counting
+import numpy as np
+
+from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
-from fastprof.hlo.module import HloModule, Instruction
+from fastprof.hlo.module import Instruction
 from fastprof.hlo.shapes import Shape, product
-from fastprof.hlo.work import UNKNOWN, ZERO, Effort, Float, Work, largest
+from fastprof.hlo.work import UNKNOWN, ZERO, Float, Work, largest
 
-_DIMENSIONS, _WINDOW, _DOT, _FFT_LENGTH, _BACKEND_CONFIG, _REPLICA_GROUPS = 14, 15, 30, 32, 43, 49
+if TYPE_CHECKING:
+    from fastprof.hlo.cost import CostModel
+
+_WINDOW, _WINDOW_DILATION, _BASE_DILATION = 15, 5, 6
+FUSIONS = {
+    "kLoop": "loop fusion",
+    "kInput": "input fusion",
+    "kOutput": "output fusion",
+    "kCustom": "custom fusion",
+}
+DATA_FORMATTING = frozenset({"transpose", "copy", "reshape", "dynamic-reshape"})
+_ELEMENTWISE = (
+    "abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp clz compare complex constant "
+    "convert copy cosh cosine divide erf exponential exponential-minus-one floor imag is-finite log log-plus-one "
+    "logistic map maximum minimum multiply negate not or popcnt power real reduce-precision remainder "
+    "round-nearest-afz round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine "
+    "sinh sqrt stochastic-convert subtract tan tanh xor"
+)
+ELEMENTWISE = frozenset(_ELEMENTWISE.split())
+"""Opcodes that compute element by element."""
+
+
+def category(instruction: Instruction) -> str:
+    """``loop fusion``, ``convolution``, ``data formatting``, …; of most instructions their opcode."""
+    opcode = instruction.opcode
+    if opcode == "fusion":
+        return FUSIONS.get(instruction.fusion_kind, "unknown fusion")
+    if opcode == "convolution":
+        return opcode + _dilations(instruction)
+    if opcode in DATA_FORMATTING:
+        return "data formatting"
+    return "non-fusion elementwise" if opcode in ELEMENTWISE else opcode
+
+
+def _dilations(instruction: Instruction) -> str:
+    try:
+        dimensions = instruction.fields().message(_WINDOW).messages(1)
+    except CaptureError:  # a damaged window counts as none
+        return ""
+    base = any(one.integer(_BASE_DILATION) not in (0, 1) for one in dimensions)
+    window = any(one.integer(_WINDOW_DILATION) not in (0, 1) for one in dimensions)
+    return " base-dilated" * base + " window-dilated" * window
+
+
+# ---- convolutions: multiplications and additions of input elements, not of padding
+
+_MOST_PLACES, _LARGEST = 1 << 22, 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDimension:
+    """One dimension of a window, and the sizes that it slides over."""
+
+    kernel: int
+    output: int
+    input: int
+    stride: int
+    padding_low: int
+    padding_high: int
+    window_dilation: int
+    base_dilation: int
+
+
+def valid_positions(d: WindowDimension) -> int:
+    """The number of pairs of kernel and output positions that meet an element of the input. Two shapes of gradients are
+    counted as by XLA's shortcuts for them."""
+    plain = d.window_dilation == 1 and d.padding_low == 0 and d.padding_high == 0
+    if d.input == d.output == d.kernel == d.base_dilation and plain and d.stride == max(1, d.input - 1):
+        return d.input
+    steps = (d.window_dilation, d.base_dilation, d.stride)
+    if d.input == 1 and d.kernel == d.output and steps == (1, 1, 1) and d.padding_low == d.padding_high == d.output - 1:
+        return d.output
+    return _counted(d)
+
+
+def _counted(d: WindowDimension) -> int:
+    """Pairs (k, o) with an integer (o * stride + k * window_dilation - padding_low) / base_dilation in [0, input)."""
+    outer, outer_step, inner, inner_step = d.kernel, d.window_dilation, d.output, d.stride
+    if outer > inner:
+        outer, outer_step, inner, inner_step = inner, inner_step, outer, outer_step
+    sizes = (outer, inner, d.input, d.stride, d.window_dilation, d.base_dilation)
+    paddings = (d.padding_low, d.padding_high)
+    if min(sizes) < 1 or max(map(abs, sizes + paddings)) > _LARGEST or outer > _MOST_PLACES:
+        return 0  # nothing, or a damaged module
+    start = np.arange(outer) * outer_step - d.padding_low
+    highest = (d.input - 1) * d.base_dilation
+    # inner positions i with -start <= i * inner_step <= highest - start, and i * inner_step = -start mod base_dilation
+    low = np.maximum(-(start // inner_step), 0)
+    high = np.minimum((highest - start) // inner_step, inner - 1)
+    common = gcd(inner_step, d.base_dilation)
+    period = d.base_dilation // common
+    inverse = pow(inner_step // common, -1, period) if period > 1 else 0
+    first = (-start // common) % period * inverse % period
+    low = low + (first - low) % period
+    counts = np.where((start % common == 0) & (high >= low), (high - low) // period + 1, 0)
+    return int(counts.sum())
+
+
+# ---- rules
+
+
+_DIMENSIONS, _CONVOLUTION, _DOT, _FFT_LENGTH, _BACKEND_CONFIG = 14, 16, 30, 32, 43
+_REPLICA_GROUPS, _FEATURE_GROUPS, _BATCH_GROUPS = 49, 50, 58
 CUBLAS_LT = ("__cublas$lt$matmul", "__cublas$lt$matmul$f8")
 _CUDNN_CONVOLUTION = "__cudnn$conv"
-
-
-class Costs(Protocol):
-    """What rules need of the cost model."""
-
-    module: HloModule
-    effort: Effort
-    counting: Counting
-
-    def valid_positions(self, window: WindowDimension) -> int:
-        """See convolution.py. LookupError: too many windows are too large."""
-        ...
-
-    def of_computation(self, computation: int) -> Work:
-        """The sum of its instructions, once each. LookupError: there is no such computation, or it calls itself."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
     """An instruction whose ``work`` a rule computes; at first it moves its operands and its output."""
 
-    costs: Costs
+    costs: CostModel
     one: Instruction
     inputs: Sequence[Shape]
     """Shapes of its operands."""
@@ -54,15 +142,12 @@ class Measuring:
         """The work of one run of a computation that the instruction calls."""
         return self.costs.of_computation(self.one.calls[number])
 
-    def flops_of_convolution(self, output: Shape) -> Float:
-        return Float(convolution_flops(self.one, self.inputs[0], self.inputs[1], output, self.costs.valid_positions))
-
 
 Rule = Callable[[Measuring], None]
 
 
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+def _ratio(part: int, total: int) -> float:
+    return part / total if total else 0.0
 
 
 def _first(shape: Shape) -> Shape:
@@ -74,19 +159,15 @@ def _first(shape: Shape) -> Shape:
 
 def _nothing(m: Measuring) -> None:
     m.work.bytes = m.work.output[()] = ZERO
-
-
-def _ordering(m: Measuring) -> None:
-    m.work.bytes = m.work.output[()] = ZERO
     m.work.operand = dict.fromkeys(m.work.operand, ZERO)
 
 
 def _transpose(m: Measuring) -> None:
     if _keeps_order(m.costs, m.one, m.inputs[0]):
-        m.work.moves(0, 0, op0=0)
+        m.work.moves(0, 0, 0)
 
 
-def _keeps_order(costs: Costs, one: Instruction, before: Shape) -> bool:
+def _keeps_order(costs: CostModel, one: Instruction, before: Shape) -> bool:
     """Whether a transpose leaves all elements in place. As in XLA, not where it moves a dimension of size 1."""
     after = one.shape
     if before.element_type != after.element_type or not before.has_layout or not after.has_layout:
@@ -102,20 +183,16 @@ def _tuple(m: Measuring) -> None:
 
 
 def _slice(m: Measuring) -> None:
-    m.work.moves(2 * m.shape.bytes, m.shape.bytes, op0=m.shape.bytes)
-    m.work.share[0] = _ratio(m.shape.count, m.inputs[0].count)
-
-
-def _indexed(m: Measuring) -> None:
-    """A dynamic slice or a gather."""
-    size, indices = m.shape.bytes, m.inputs[1].bytes
-    m.work.moves(2 * size + indices, size, op0=size, op1=indices)
+    """A dynamic slice and a gather also read indices."""
+    size = m.shape.bytes
+    indices = [] if m.one.opcode == "slice" else [m.inputs[1].bytes]
+    m.work.moves(2 * size + sum(indices), size, size, *indices)
     m.work.share[0] = _ratio(m.shape.count, m.inputs[0].count)
 
 
 def _dynamic_update_slice(m: Measuring) -> None:
     update, index = m.inputs[1], m.inputs[2].bytes
-    m.work.moves(2 * update.bytes + index, update.bytes, op0=0, op1=update.bytes, op2=index)
+    m.work.moves(2 * update.bytes + index, update.bytes, 0, update.bytes, index)
     m.work.share[0] = _ratio(m.shape.count - update.count, m.shape.count)
 
 
@@ -134,9 +211,9 @@ def _scatter(m: Measuring) -> None:
 
 def _concatenate(m: Measuring) -> None:
     dimension = (m.one.fields().integers(_DIMENSIONS) or [0])[-1]
-    even, uneven = m.costs.counting.concatenated
-    is_uneven = even != uneven and dimension > 0 and m.inputs[0].dimensions[dimension] & 31
-    m.work.flops = Float((uneven if is_uneven else even) * m.shape.leaf_count)
+    if m.costs.counting.for_gpus:
+        is_uneven = dimension > 0 and m.inputs[0].dimensions[dimension] & 31
+        m.work.flops = Float((400 if is_uneven else 6) * m.shape.leaf_count)
 
 
 def _infeed(m: Measuring) -> None:
@@ -174,7 +251,38 @@ def _dot(m: Measuring) -> None:
 
 
 def _convolution(m: Measuring) -> None:
-    m.work.flops = m.flops_of_convolution(m.shape)
+    m.work.flops = _convolution_flops(m, m.shape)
+
+
+def _convolution_flops(m: Measuring, output: Shape) -> Float:
+    """2 x input features x output features x batch x valid positions of each spatial dimension, by groups. LookupError:
+    the module is damaged; CaptureError: it does not decode."""
+    data, kernel, fields = m.inputs[0], m.inputs[1], m.one.fields()
+    numbers, window = fields.message(_CONVOLUTION), fields.message(_WINDOW).messages(1)
+    kernel_spatial, input_spatial, output_spatial = (numbers.integers(field) for field in (6, 11, 12))
+    windows = [
+        WindowDimension(
+            kernel=_size(kernel, kernel_spatial[place]),
+            output=_size(output, output_spatial[place]),
+            input=_size(data, input_spatial[place]),
+            stride=one.integer(2) or 1,
+            padding_low=one.integer(3),
+            padding_high=one.integer(4),
+            window_dilation=one.integer(5) or 1,
+            base_dilation=one.integer(6) or 1,
+        )
+        for place, one in enumerate(window)
+    ]
+    features = _size(data, numbers.integer(8)) // (fields.integer(_FEATURE_GROUPS) or 1)
+    batch = _size(data, numbers.integer(7)) // (fields.integer(_BATCH_GROUPS) or 1)
+    positions = product([1, *map(m.costs.valid_positions, windows)])
+    return Float(2 * features * _size(output, numbers.integer(10)) * batch * positions)
+
+
+def _size(shape: Shape, dimension: int) -> int:
+    if dimension < 0:
+        raise LookupError("a convolution has a dimension less than 0")
+    return shape.dimensions[dimension]
 
 
 def _fft(m: Measuring) -> None:
@@ -185,13 +293,13 @@ def _fft(m: Measuring) -> None:
 def _cholesky(m: Measuring) -> None:
     matrix = m.inputs[0]
     half = matrix.bytes / 2
-    m.work.moves(half + half, half, op0=half)
+    m.work.moves(half + half, half, half)
     m.work.flops = Float(matrix.dimensions[-1] * matrix.count // 3)
 
 
 def _triangular_solve(m: Measuring) -> None:
     matrix, right = m.inputs[0], m.inputs[1]
-    m.work.moves(m.shape.bytes + matrix.bytes / 2 + right.bytes, m.shape.bytes, op0=right.bytes)
+    m.work.moves(m.shape.bytes + matrix.bytes / 2 + right.bytes, m.shape.bytes, right.bytes)
     m.work.flops = Float(2 * matrix.dimensions[-1] * right.count)
 
 
@@ -205,14 +313,14 @@ def _map(m: Measuring) -> None:
 
 
 def _reduce(m: Measuring) -> None:
-    kept = _first(m.shape).count
-    m.work.flops = m.called(0).flops * Float(m.inputs[0].count - kept)
+    outputs = _first(m.shape).count
+    m.work.flops = m.called(0).flops * Float(m.inputs[0].count - outputs)
     inputs = len(m.inputs) // 2
     for k in range(inputs, 2 * inputs):
-        initial = m.inputs[k].bytes * kept
+        initial = m.inputs[k].bytes * outputs
         m.work.bytes = Float(m.work.bytes - m.work.operand[k, ()] + initial)
         m.work.operand[k, ()] = Float(initial)
-        m.work.share[k] = float(kept)
+        m.work.share[k] = float(outputs)
 
 
 def _reduce_window(m: Measuring) -> None:
@@ -247,10 +355,10 @@ def _select_and_scatter(m: Measuring) -> None:
 # ---- collectives
 
 
-def _reducer_operations(costs: Costs, one: Instruction) -> int:
-    if not one.calls or one.calls[0] < 0:
-        return costs.counting.reducer
-    return costs.counting.of_element(costs.module.root_of(one.calls[0]).opcode, one.shape.type_name)
+def _reducer_operations(costs: CostModel, one: Instruction) -> int:
+    is_known = one.calls and one.calls[0] >= 0
+    opcode = costs.module.root_of(one.calls[0]).opcode if is_known else ""
+    return costs.counting.of_element(opcode, one.shape.type_name)
 
 
 def _all_reduce(m: Measuring) -> None:
@@ -299,7 +407,7 @@ def _custom_call(m: Measuring) -> None:
     if target in CUBLAS_LT:
         m.work.flops = Float(dot_flops(m.inputs[0], gemm_contracting(m.one), output))
     elif target.startswith(_CUDNN_CONVOLUTION):
-        m.work.flops = m.flops_of_convolution(output)
+        m.work.flops = _convolution_flops(m, output)
     else:
         m.work.flops = m.work.bytes = m.work.output[()] = UNKNOWN
         m.work.is_known = False
@@ -328,10 +436,9 @@ def gemm_contracting(one: Instruction) -> list[int]:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys(("parameter", "constant"), _nothing),
-    **dict.fromkeys(("domain", "after-all", "add-dependency"), _ordering),
-    **dict.fromkeys(("get-tuple-element", "bitcast"), lambda m: m.work.moves(0, 0, op0=0)),
-    **dict.fromkeys(("dynamic-slice", "gather"), _indexed),
+    **dict.fromkeys(("parameter", "constant", "domain", "after-all", "add-dependency"), _nothing),
+    **dict.fromkeys(("get-tuple-element", "bitcast"), lambda m: m.work.moves(0, 0, 0)),
+    **dict.fromkeys(("slice", "dynamic-slice", "gather"), _slice),
     **dict.fromkeys(("all-reduce", "all-reduce-start"), _all_reduce),
     **dict.fromkeys(("all-gather", "all-gather-start", "reduce-scatter"), _by_ranks),
     "async-start": lambda m: m.work.becomes(Work()),
@@ -351,7 +458,6 @@ RULES: dict[str, Rule] = {
     "reduce-window": _reduce_window,
     "scatter": _scatter,
     "select-and-scatter": _select_and_scatter,
-    "slice": _slice,
     "sort": _sort,
     "transpose": _transpose,
     "triangular-solve": _triangular_solve,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from fastprof.hlo.buffers import CATEGORIES, OUTPUT, TEMPORARY, BufferAssignment
-from fastprof.hlo.heap import Heap, heap_of
+from fastprof.errors import UsageError
+from fastprof.hlo.buffers import OUTPUT, TEMPORARY, BufferAssignment, Heap
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
-from fastprof.hlo.text.shape_text import ShapeTexts
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.wording.spelling import meant
 
 UNKNOWN = -1
 """Bytes without padding that are not known."""
@@ -29,7 +30,6 @@ class ProgramMemory:
     def __init__(self, module: HloModule) -> None:
         self.module = module
         self.buffers = BufferAssignment(module.data)
-        self._shape_texts = ShapeTexts()
         self._heaps: dict[int, Heap] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -63,9 +63,9 @@ class ProgramMemory:
             return np.full(len(buffers), -1, np.int32)
         order = np.argsort(ids, kind="stable")
         place = np.searchsorted(ids[order], buffers["instruction_id"], side="right") - 1
-        found = order[np.maximum(place, 0)]
-        there = (place >= 0) & (ids[found] == buffers["instruction_id"])
-        rows = np.where(there, found, -1).astype(np.int32)
+        candidates = order[np.maximum(place, 0)]
+        there = (place >= 0) & (ids[candidates] == buffers["instruction_id"])
+        rows = np.where(there, candidates, -1).astype(np.int32)
         named = np.flatnonzero(~there & (buffers["instruction_name"] != 0))
         if len(named):
             names = self.buffers.texts.take(buffers["instruction_name"][named]).to_pylist()
@@ -80,10 +80,10 @@ class ProgramMemory:
         kinds: list[Shape] = []
 
         def number(shape: Shape) -> int:
-            found = place.setdefault(shape.proto, len(kinds))
-            if found == len(kinds):
+            if shape.proto not in place:
+                place[shape.proto] = len(kinds)
                 kinds.append(shape)
-            return found
+            return place[shape.proto]
 
         rows = np.append(self.module.instructions["shape"], np.int32(-1))[self.instruction]
         distinct, at = np.unique(rows, return_inverse=True)
@@ -140,26 +140,26 @@ class ProgramMemory:
     def shape_text(self, shape: Shape) -> str:
         """With its layout; "" where a damaged program has none."""
         offset, length = shape.proto
-        return "" if shape is NO_SHAPE else self._shape_texts.text(self.module.data[offset : offset + length])
+        return "" if shape is NO_SHAPE else self.module.shape_texts.text(self.module.data[offset : offset + length])
 
     # ---- heaps and memory spaces
 
     def heap(self, trace: int) -> Heap:
         if trace not in self._heaps:
-            self._heaps[trace] = heap_of(self.buffers, trace, self.at_least)
+            self._heaps[trace] = Heap(self.buffers, trace, self.at_least)
         return self._heaps[trace]
 
     @cached_property
     def trace_of(self) -> dict[int, int]:
         """By row of an allocation, the trace of its heap: a trace belongs to the allocation of its first event's
         buffer; the last of several counts. (The allocations that traces name themselves are outdated.)"""
-        found: dict[int, int] = {}
+        traces: dict[int, int] = {}
         of = np.append(self.buffers.allocation_of, np.int32(-1))
         for trace, (first, count) in enumerate(self.buffers.traces[["first_event", "event_count"]].tolist()):
             allocation = int(of[self.buffers.events["buffer"][first]]) if count else -1
             if allocation >= 0:
-                found[allocation] = trace
-        return found
+                traces[allocation] = trace
+        return traces
 
     @cached_property
     def spaces(self) -> list[int]:
@@ -216,10 +216,15 @@ class MemorySpace:
 
     def sized(self, category: int | None = None) -> int:
         """Bytes of all allocations, or of those of a category."""
+        return self._sum(self._used_for(category))
+
+    def assigned_count(self, category: int | None = None) -> int:
+        """Buffers in all allocations, or in those of a category."""
+        return int(self.program.buffers.allocations["assigned_count"][self._used_for(category)].sum())
+
+    def _used_for(self, category: int | None) -> Int64s:
         rows = self.allocations
-        if category is not None:
-            rows = rows[self.program.buffers.category[rows] == category]
-        return self._sum(rows)
+        return rows if category is None else rows[self.program.buffers.category[rows] == category]
 
     def _sum(self, rows: Int64s) -> int:
         return sum(self.program.buffers.allocations["size"][rows].tolist())
@@ -234,11 +239,6 @@ class MemorySpace:
         """Of parameters that results are written to."""
         return self._sum(self.allocations[self.program.buffers.aliased[self.allocations]])
 
-    @property
-    def assigned_count(self) -> int:
-        """Buffers in all allocations."""
-        return int(self.program.buffers.allocations["assigned_count"][self.allocations].sum())
-
     @cached_property
     def whole_run(self) -> Int64s:
         """Rows of allocations that live as long as the program runs: parameters, outputs, constants."""
@@ -252,8 +252,7 @@ class MemorySpace:
     @cached_property
     def temporaries(self) -> Int64s:
         """Rows of allocations that live shorter."""
-        rows: Int64s = self.allocations[self.program.buffers.category[self.allocations] == TEMPORARY]
-        return rows
+        return self._used_for(TEMPORARY)
 
     @cached_property
     def traced(self) -> list[tuple[int, Heap]]:
@@ -271,14 +270,8 @@ class MemorySpace:
     def representative(self, allocation: int) -> int:
         """The row of the largest buffer in an allocation; of equal ones the first, in outputs the last: the result, not
         what was there before. -1: no buffer, or only empty ones."""
-        first, count = self.program.buffers.allocations[["first_assigned", "assigned_count"]][allocation].item()
-        rows = self.program.buffers.assigned["buffer"][first : first + count]
-        rows = rows[rows >= 0]
-        sizes = self.program.buffers.buffers["size"][rows]
-        if not len(rows) or sizes.max() <= 0:
-            return -1
-        is_output = self.program.buffers.category[allocation] == OUTPUT
-        return int(rows[np.flatnonzero(sizes == sizes.max())[-1 if is_output else 0]])
+        plan = self.program.buffers
+        return plan.largest(allocation, last=plan.category[allocation] == OUTPUT)
 
     @cached_property
     def misfits(self) -> int:
@@ -326,12 +319,43 @@ class MemorySpace:
             return f"the program does not record when some temporaries are allocated and freed: {most}"
         return f"temporaries lie in {traced:,} heaps, and the program does not record how these overlap: {most}"
 
-    def by_category(self) -> list[tuple[str, int, int, int]]:
-        """(category, allocations, buffers in them, bytes) of each category that it has."""
-        counts = self.program.buffers.allocations["assigned_count"]
-        uses = []
-        for number, name in enumerate(CATEGORIES):
-            rows = self.allocations[self.program.buffers.category[self.allocations] == number]
-            if len(rows):
-                uses.append((name, len(rows), int(counts[rows].sum()), self._sum(rows)))
-        return uses
+
+# ---- names of memory spaces
+
+_TPU: Final = ("HBM", "VMEM", "SFLAG", "CMEM", "SMEM", "host", "SparseCore")
+_NAMES: Final[Mapping[str, Mapping[int, str]]] = {
+    "TPU": dict(enumerate(_TPU)),
+    "GPU": {0: "device", 5: "host"},
+    "CPU_ONLY": {0: "host"},
+}
+"""By hardware. Other spaces of GPUs and CPUs have no public names."""
+_REQUESTED: Final = {name.lower(): number for number, name in enumerate(_TPU)} | {"device": 0}
+"""Names that a space may be requested by, besides its number."""
+DEVICE, VMEM = 0, 1
+
+
+def space_name(number: int, hardware: str) -> str | None:
+    """``hardware``: TPU, GPU or CPU_ONLY. None: unknown."""
+    return _NAMES.get(hardware, {}).get(number)
+
+
+def space_text(number: int, hardware: str) -> str:
+    """``HBM``, or ``memory space 7``."""
+    return space_name(number, hardware) or f"memory space {number}"
+
+
+def space_number(requested: str, hardware: str = "") -> int:
+    """The number of a space given by number, also as in layouts, ``S(5)``, or by name, first among those of the
+    hardware. UsageError: neither."""
+    plain = requested.strip().lower()
+    own = {name.lower(): number for number, name in _NAMES.get(hardware, {}).items()}
+    names = _REQUESTED | own
+    if plain in names:
+        return names[plain]
+    digits = plain[2:-1] if plain.startswith("s(") and plain.endswith(")") else plain
+    if digits.isascii() and digits.isdigit() and len(digits) < 19:
+        return int(digits)
+    raise UsageError(
+        f"no memory space {requested!r}; give a number, also as in layouts, S(5), or one of {', '.join(names)}"
+        f"{meant(requested, names)}"
+    )

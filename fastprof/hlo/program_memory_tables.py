@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from fastprof.hlo.buffers import CATEGORIES, CONSTANT, KINDS, OUTPUT, PARAMETER, TEMPORARY, THREAD_LOCAL
-from fastprof.hlo.heap import Heap
-from fastprof.hlo.memory_spaces import VMEM
-from fastprof.hlo.program_buffers import Alive, Buffers, alive_at_peak, numbered_texts
-from fastprof.hlo.program_memory import MemorySpace, ProgramMemory
+from fastprof.hlo.buffers import CATEGORIES, CONSTANT, KINDS, OUTPUT, PARAMETER, TEMPORARY, THREAD_LOCAL, Heap
+from fastprof.hlo.program_buffers import Buffers, alive_at_peak, numbered_texts
+from fastprof.hlo.program_memory import VMEM, MemorySpace, ProgramMemory, space_name
 from fastprof.hlo.unplanned_memory import most_scoped
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
@@ -26,19 +25,15 @@ _NUMBER: Final = re.compile(r"\d+")
 
 def share_of(part: Int64s) -> pa.Array:
     """Of the sum of all parts; null where that is 0."""
-    whole = sum(part.tolist())
-    return pa.nulls(len(part), pa.float64()) if whole <= 0 else pa.array(part / whole)
+    total = sum(part.tolist())
+    return pa.nulls(len(part), pa.float64()) if total <= 0 else pa.array(part / total)
 
 
 # ---- memory spaces of programs: one value per space
 
 
-def _each(of: Callable[[Any], Any]) -> Formula:
-    return lambda rows: [of(row) for row in rows]
-
-
 def _sized(category: int) -> Formula:
-    return _each(lambda space: space.sized(category))
+    return lambda space: space.sized(category)
 
 
 def _fragmentation(space: MemorySpace) -> int | None:
@@ -49,32 +44,32 @@ def _fragmentation(space: MemorySpace) -> int | None:
 
 _OF_SPACE = (
     Bytes("allocated_bytes", "what it takes when it runs: all allocations except those of threads; null: no plan",
-          _each(lambda space: space.allocated_bytes)),
+          lambda space: space.allocated_bytes),
     Bytes("peak_bytes", "most that is alive at once: what lives throughout, and the peak of the heap; null: not "
-          "known, see reason", _each(lambda space: space.peak.bytes)),
+          "known, see reason", lambda space: space.peak.bytes),
     Bytes("unpadded_peak_bytes", "peak_bytes without padding; buffers of unknown types count in full; null: as "
-          "peak_bytes", _each(lambda space: space.peak.unpadded)),
-    Bytes("fragmentation_bytes", "allocated_bytes less peak_bytes; null: as peak_bytes", _each(_fragmentation)),
+          "peak_bytes", lambda space: space.peak.unpadded),
+    Bytes("fragmentation_bytes", "allocated_bytes less peak_bytes; null: as peak_bytes", _fragmentation),
     Bytes("parameter_bytes", "allocations of parameters; null: no plan", _sized(PARAMETER)),
     Bytes("output_bytes", "allocations of outputs that are not parameters; null: no plan", _sized(OUTPUT)),
     Bytes("aliased_bytes", "allocations of parameters that outputs are written to (donated); null: no plan",
-          _each(lambda space: space.aliased_bytes)),
+          lambda space: space.aliased_bytes),
     Bytes("constant_bytes", "allocations of constants; null: no plan", _sized(CONSTANT)),
     Bytes("temporary_bytes", "allocations of temporaries, which live shorter; null: no plan", _sized(TEMPORARY)),
     Bytes("thread_local_bytes", "allocations of computations that run on threads, not in allocated_bytes; null: no "
           "plan", _sized(THREAD_LOCAL)),
-    Count("allocation_count", "allocations; null: no plan", _each(lambda space: len(space.allocations))),
-    Count("buffer_count", "buffers in them; null: no plan", _each(lambda space: space.assigned_count)),
+    Count("allocation_count", "allocations; null: no plan", lambda space: len(space.allocations)),
+    Count("buffer_count", "buffers in them; null: no plan", lambda space: space.assigned_count()),
     Count("program_points", "events of its heaps' traces; null: no plan",
-          _each(lambda space: sum(len(heap.events) for _, heap in space.traced))),
+          lambda space: sum(len(heap.events) for _, heap in space.traced)),
     Bytes("scoped_vmem_bytes", "most VMEM that one instruction takes for itself while it runs; null: the space is not "
-          "VMEM", _each(lambda space: most_scoped(space.program.module)[0] if space.number == VMEM else None)),
+          "VMEM", lambda space: most_scoped(space.program.module)[0] if space.number == VMEM else None),
     Count("instruction_count", "instructions of the program, all computations",
-          _each(lambda space: len(space.program.module))),
-    Text("reason", "why the peak is not known; null: it is", _each(lambda space: space.peak.reason)),
+          lambda space: len(space.program.module)),
+    Text("reason", "why the peak is not known; null: it is", lambda space: space.peak.reason),
 )  # fmt: skip
 _SPACE = Count("memory_space", "number of the memory space; null: the program has no plan of its memory (buffer "
-               "assignment)", _each(lambda space: space.number))  # fmt: skip
+               "assignment)", lambda space: space.number)  # fmt: skip
 _MODULES = (
     Text("host", "host, the first of those that have the program"),
     Count("host_count", "hosts that have it"),
@@ -98,8 +93,7 @@ def module_rows(memory: ProgramMemory, only: int | None = None) -> list[ModuleRo
         return [nulls | {"instruction_count": len(memory.module), "reason": memory.unknown}]
     numbers = [only] if only is not None else memory.spaces or [0]
     spaces = [memory.space(number) for number in numbers]
-    values = [column.of(spaces) for column in columns if column.of is not None]
-    return [dict(zip([column.name for column in columns], row, strict=True)) for row in zip(*values, strict=True)]
+    return [{column.name: column.of(space) for column in columns if column.of} for space in spaces]
 
 
 # ---- buffers and allocations of a memory space
@@ -225,38 +219,16 @@ def peak_table(space: MemorySpace) -> pa.Table:
     return TABLES["buffers_at_peak"].of(rows).take(np.argsort(-alive.bytes, kind="stable"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Groups:
-    """What is alive at the peak, by category and name. ``group``: of each row; ``example``: its largest row."""
-
-    keys: Sequence[tuple[int, str | None]]
-    group: Int64s
-    example: Int64s
-    alive: Alive
-    buffers: Buffers
-
-    def sums(self, values: Int64s) -> Int64s:
-        sums = np.zeros(len(self.keys), np.int64)
-        np.add.at(sums, self.group, values)
-        return sums
-
-    def padding(self) -> Int64s:
-        unpadded = np.minimum(self.buffers.unpadded(), self.alive.bytes)
-        return np.where(unpadded < 0, 0, self.alive.bytes - unpadded)
-
-
 _PEAK_BY_OP = (
-    Text("category", _CATEGORY.description,
-         lambda rows: texts(CATEGORIES, np.array([number for number, _ in rows.keys], np.int64))),
+    Text("category", _CATEGORY.description, lambda rows: texts(CATEGORIES, rows.category)),
     Text("op", "op_name, or else the instruction, with * for each number, so that layers of a model are one row; "
-         "null: both are unknown", lambda rows: [name for _, name in rows.keys]),
-    Count("buffer_count", "buffers", lambda rows: np.bincount(rows.group, minlength=len(rows.keys))),
-    Bytes("bytes", "bytes that they take; they add up to the peak", lambda rows: rows.sums(rows.alive.bytes)),
-    Bytes("padding_bytes", "padding among them; unknown types count as unpadded",
-          lambda rows: rows.sums(rows.padding())),
-    Share("share", "bytes / peak; null: that is 0", lambda rows: share_of(rows.sums(rows.alive.bytes))),
-    Text("shape", "shape of the largest; null: unknown", lambda rows: rows.buffers.shapes().take(rows.example)),
-    Text("source", "file:line of the largest; null: unknown", lambda rows: rows.buffers.sources().take(rows.example)),
+         "null: both are unknown", lambda rows: rows.op),
+    Count("buffer_count", "buffers", lambda rows: rows.count),
+    Bytes("bytes", "bytes that they take; they add up to the peak", lambda rows: rows.bytes),
+    Bytes("padding_bytes", "padding among them; unknown types count as unpadded", lambda rows: rows.padding),
+    Share("share", "bytes / peak; null: that is 0", lambda rows: share_of(rows.bytes)),
+    Text("shape", "shape of the largest; null: unknown", lambda rows: rows.largest.shapes()),
+    Text("source", "file:line of the largest; null: unknown", lambda rows: rows.largest.sources()),
 )  # fmt: skip
 
 
@@ -270,43 +242,40 @@ def peak_by_op_table(space: MemorySpace) -> pa.Table:
     group = np.array([place.setdefault(key, len(place)) for key in zip(category, names, strict=True)], np.int64)
     largest_first = np.argsort(-alive.bytes, kind="stable")
     _, largest = np.unique(group[largest_first], return_index=True)
-    rows = _Groups(list(place), group, largest_first[largest], alive, buffers)
-    return TABLES["peak_by_op"].of(rows).take(np.argsort(-rows.sums(alive.bytes), kind="stable"))
+    unpadded = np.minimum(buffers.unpadded(), alive.bytes)
+    sums = np.zeros((2, len(place)), np.int64)
+    np.add.at(sums[0], group, alive.bytes)
+    np.add.at(sums[1], group, np.where(unpadded < 0, 0, alive.bytes - unpadded))
+    rows = SimpleNamespace(
+        category=np.array([number for number, _ in place], np.int64),
+        op=[name for _, name in place],
+        count=np.bincount(group, minlength=len(place)),
+        bytes=sums[0],
+        padding=sums[1],
+        largest=Buffers(space.program, alive.buffer[largest_first[largest]]),
+    )
+    return TABLES["peak_by_op"].of(rows).take(np.argsort(-sums[0], kind="stable"))
 
 
 # ---- heaps, allocations, lifetimes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _HeapRows:
-    """Events of the heap in an allocation."""
+def _event_text(column: str) -> Formula:
+    return lambda rows: numbered_texts(rows.buffers.program.buffers.texts, rows.heap.events[column])
 
-    space: MemorySpace
-    allocation: int
-    heap: Heap
-    buffers: Buffers
 
-    @property
-    def every(self) -> Any:
-        """The record of the allocation."""
-        return self.space.program.buffers.allocations[self.allocation]
-
-    def texts(self, column: str) -> pa.Array:
-        return numbered_texts(self.space.program.buffers.texts, self.heap.events[column])
-
-    def kinds(self) -> pa.Array:
-        kind = self.heap.events["kind"]
-        return texts((*KINDS, "unknown"), np.where((kind >= 0) & (kind < len(KINDS)), kind, len(KINDS)))
+def _event_kind(rows: Any) -> pa.Array:
+    kind = rows.heap.events["kind"]
+    return texts((*KINDS, "unknown"), np.where((kind >= 0) & (kind < len(KINDS)), kind, len(KINDS)))
 
 
 _HEAP = (
     Count("allocation", "index of the allocation that the heap lies in",
-          lambda rows: np.full(len(rows.heap.events), rows.every["index"])),
+          lambda rows: np.full(len(rows.heap.events), rows.allocation)),
     Count("point", "number of the event, in the order of the program", lambda rows: np.arange(len(rows.heap.events))),
-    Text("event", "alloc, free, share: the buffer uses part of the memory of another, or unknown",
-         lambda rows: rows.kinds()),
-    Text("instruction", "instruction at which it happens; null: unknown", lambda rows: rows.texts("instruction_name")),
-    Text("computation", "its computation; null: unknown", lambda rows: rows.texts("computation_name")),
+    Text("event", "alloc, free, share: the buffer uses part of the memory of another, or unknown", _event_kind),
+    Text("instruction", "instruction at which it happens; null: unknown", _event_text("instruction_name")),
+    Text("computation", "its computation; null: unknown", _event_text("computation_name")),
     _BUFFER_ID,
     _NAME,
     Bytes("buffer_bytes", "size of the buffer; null: no such buffer", lambda rows: rows.buffers.sizes(),
@@ -314,16 +283,20 @@ _HEAP = (
     Bytes("heap_bytes", "bytes of this heap in use after the event", lambda rows: rows.heap.bytes[1:]),
     Bytes("unpadded_heap_bytes", "heap_bytes without padding", lambda rows: rows.heap.unpadded[1:]),
     Bytes("total_bytes", "heap_bytes plus what lives throughout",
-          lambda rows: rows.heap.bytes[1:] + rows.space.whole_run_bytes),
+          lambda rows: rows.heap.bytes[1:] + rows.whole_run_bytes),
 )  # fmt: skip
 
 
 def heap_table(space: MemorySpace) -> pa.Table:
     schema = TABLES["heap"]
+    index = space.program.buffers.allocations["index"]
     heaps = [
-        schema.of(_HeapRows(space, row, heap, Buffers(space.program, heap.events["buffer"])))
+        schema.of(SimpleNamespace(
+            allocation=index[row], heap=heap, buffers=Buffers(space.program, heap.events["buffer"]),
+            whole_run_bytes=space.whole_run_bytes,
+        ))
         for row, heap in space.traced
-    ]
+    ]  # fmt: skip
     return pa.concat_tables([schema.empty(), *heaps]).unify_dictionaries()
 
 
@@ -444,15 +417,24 @@ _BY_TYPE = (
 )
 
 
-def by_type_table(program: ProgramMemory, names: Callable[[int], str | None]) -> pa.Table:
-    """``names``: of memory spaces."""
-    schema = TABLES["by_allocation_type"]
+def by_type_table(program: ProgramMemory, hardware: str) -> pa.Table:
+    """``hardware`` names memory spaces."""
     rows = []
     for space in map(program.space, program.spaces):
-        whole = space.sized()
-        of_space = [(*use, use[-1] / whole if whole > 0 else None) for use in space.by_category()]
-        rows += [dict(zip(schema.names(), (space.number, names(space.number), *use), strict=True)) for use in of_space]
-    return pa.Table.from_pylist(rows, schema.arrow())
+        total = space.sized()
+        category = program.buffers.category[space.allocations]
+        for number in np.unique(category).tolist():
+            size = space.sized(number)
+            rows.append({
+                "memory_space": space.number,
+                "memory_space_name": space_name(space.number, hardware),
+                "category": CATEGORIES[number],
+                "allocation_count": int(np.count_nonzero(category == number)),
+                "buffer_count": space.assigned_count(number),
+                "bytes": size,
+                "share": size / total if total > 0 else None,
+            })  # fmt: skip
+    return pa.Table.from_pylist(rows, TABLES["by_allocation_type"].arrow())
 
 
 TABLES: Final = {

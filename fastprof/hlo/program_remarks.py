@@ -107,8 +107,8 @@ def _not_donated(space: MemorySpace) -> Iterator[Remark]:
     category = space.program.buffers.category[space.allocations]
     live_out = space.program.buffers.allocations["live_out"][space.allocations] != 0
     own = space.allocations[(category == OUTPUT) & (space.program.buffers.allocations["tuple"][space.allocations] == 0)]
-    kept = space.allocations[(category == PARAMETER) & ~live_out]
-    free = Counter(_shapes(space, kept))
+    held = space.allocations[(category == PARAMETER) & ~live_out]
+    free = Counter(_shapes(space, held))
     count, size = 0, 0
     for row, shape in zip(own.tolist(), _shapes(space, own), strict=True):
         if shape and free[shape] > 0:
@@ -130,10 +130,8 @@ def _shapes(space: MemorySpace, allocations: Int64s) -> list[str | None]:
     buffers = space.program.buffers
     rows = []
     for row in allocations.tolist():
-        first, count, size = buffers.allocations[["first_assigned", "assigned_count", "size"]][row].item()
-        inside = buffers.assigned["buffer"][first : first + count]
-        full = inside[inside >= 0]
-        full = full[buffers.buffers["size"][full] == size]
+        inside = buffers.inside(row)
+        full = inside[buffers.buffers["size"][inside] == buffers.allocations["size"][row]]
         rows.append(int(full[-1]) if len(full) else -1)
     shapes: list[str | None] = Buffers(space.program, np.array(rows, np.int64)).shapes().to_pylist()
     return shapes

@@ -43,14 +43,18 @@ def _of_module(of: Formula) -> tuple[Formula, Formula]:
     return lambda p: 0 if p.module is None else of(p.module), lambda p: p.module is None
 
 
+def _text_of_module(name: str) -> Formula:
+    return lambda p: p.number(getattr(p.module, name, None))
+
+
 _MODULES = (
     *_PROGRAM,
-    Text("name", "name of the module; null: it does not decode", lambda p: p.number(getattr(p.module, "name", None))),
+    Text("name", "name of the module; null: it does not decode", _text_of_module("name")),
     Count("module_id", "id recorded in the module; null: it does not decode", *_of_module(lambda module: module.id)),
     Text("path", "file that contains it", lambda p: p.number(p.program.path)),
     Flag("embedded", "whether that file is the capture, not a file beside it", lambda p: p.program.embedded),
     Bytes("size_bytes", "size of the HloProto", lambda p: p.program.length),
-    Text("entry_computation", "computation that runs first; null: unknown", lambda p: p.number(p.entry_name)),
+    Text("entry_computation", "computation that runs first; null: unknown", _text_of_module("entry_name")),
     Count("computation_count", "computations; null: it does not decode",
           *_of_module(lambda module: len(module.computations))),
     Count("instruction_count", "instructions of all computations; null: it does not decode", *_of_module(len)),

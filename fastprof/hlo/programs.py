@@ -96,21 +96,21 @@ def programs_of(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Map
 
     ``owners``, ``stats``: of event metadata; ``numbers``: the number of each of ``STATS`` in ``stats``.
     """
-    found: dict[int, Program] = {}
+    programs: dict[int, Program] = {}
     for program in _embedded(capture, owners, stats, numbers):
-        _keep(program, found, capture.log)
-    own = set(found)
+        _add(program, programs, capture.log)
+    own = set(programs)
     for file in capture.program_files:
         named = program_id(stem(file))
         if named is None or named not in own:
             one = _of_file(file, named, capture.log)
             if one is not None and one.id not in own:
-                _keep(one, found, capture.log)
-    return list(found.values())
+                _add(one, programs, capture.log)
+    return list(programs.values())
 
 
-def _keep(program: Program, found: dict[int, Program], log: ImportLog) -> None:
-    first = found.setdefault(program.id, program)
+def _add(program: Program, programs: dict[int, Program], log: ImportLog) -> None:
+    first = programs.setdefault(program.id, program)
     if first.is_same(program):
         return
     title, number = program.title, program.id % 2**64
@@ -125,9 +125,12 @@ def _embedded(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mappi
     """In the order of the metadata."""
     protos: dict[int, tuple[int, int]] = {}
     for name in reversed(PROTO_STATS):
-        protos |= _bytes_of(stats, _first_of(owners, stats, numbers[name]))
+        places = stats.places_of_bytes(stats.first_rows(owners, numbers[name]))
+        protos |= {int(owners[row]): place for row, place in places.items()}
     chosen = np.array(sorted(protos), np.int64)
-    own_ids = _first_of(owners, stats, numbers[OWN_ID], chosen)
+    rows = stats.first_rows(owners, numbers[OWN_ID])
+    rows = rows[np.isin(owners[rows], chosen)]
+    own_ids = dict(zip(owners[rows].tolist(), rows.tolist(), strict=True))
     metas = capture.metas[chosen]
     planes = capture.plane_of_part[metas["part"]].tolist()
     ids = capture.event_metadata_ids()
@@ -142,24 +145,6 @@ def _embedded(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mappi
             named = program_id(title)
             number = int(ids[owner]) if named is None else named
         yield Program(number, title, capture.path, *protos[owner], True, capture.source)
-
-
-def _first_of(owners: Int64s, stats: SpanStats, number: int, chosen: Int64s | None = None) -> dict[int, int]:
-    """By metadata that have a stat, if ``chosen``: the row of its first value."""
-    if number < 0:
-        return {}
-    wanted = (stats.stat == number) & (stats.kind != records.NONE)
-    if chosen is not None:
-        wanted &= np.isin(owners, chosen)
-    rows = np.flatnonzero(wanted)[::-1]
-    return dict(zip(owners[rows].tolist(), rows.tolist(), strict=True))
-
-
-def _bytes_of(stats: SpanStats, rows: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Offset and length of the bytes in rows, by the same key; rows of other kinds are left out."""
-    at = stats.bytes_at[np.isin(stats.bytes_at["row"], list(rows.values()))]
-    places = {row: (offset, length) for row, _, offset, length in at.tolist()}
-    return {owner: places[row] for owner, row in rows.items() if row in places}
 
 
 def program_id(title: str) -> int | None:

@@ -44,14 +44,14 @@ MOST = 1 << 62
 
 def product(sizes: Sequence[int]) -> int:
     """At most 2**62, which damaged shapes may exceed; 0 where a size is not positive."""
-    result = 1
+    count = 1
     if any(size <= 0 for size in sizes):
         return 0
     for size in sizes:
-        result *= size
-        if result > MOST:
+        count *= size
+        if count > MOST:
             return MOST
-    return result
+    return count
 
 
 def _bytes(count: int, bits: int, element_bits: int) -> int:
@@ -159,15 +159,15 @@ def _tiled(sizes: Sequence[int], tile: Tile) -> list[int]:
     sizes = [1] * (len(tile) - len(sizes)) + list(sizes)
     outside, inside = sizes[: len(sizes) - len(tile)], sizes[len(sizes) - len(tile) :]
     counts: list[int] = []
-    kept: list[int] = []
+    within: list[int] = []
     so_far = 1
     for size, unit in zip(inside, tile, strict=True):
         so_far = min(so_far * size, MOST)
         if unit != COMBINE:
             counts.append(-(-so_far // unit) if unit > 0 else so_far)
-            kept.append(unit if unit > 0 else 1)
+            within.append(unit if unit > 0 else 1)
             so_far = 1
-    return [*outside, *counts, *kept, *([so_far] if so_far > 1 else [])]
+    return [*outside, *counts, *within, *([so_far] if so_far > 1 else [])]
 
 
 # ---- values of a module

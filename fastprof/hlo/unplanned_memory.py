@@ -10,10 +10,9 @@ import numpy as np
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.buffers import CATEGORIES, OUTPUT, PARAMETER
-from fastprof.hlo.memory_spaces import VMEM
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HloModule
-from fastprof.hlo.program_memory import ProgramMemory
+from fastprof.hlo.program_memory import VMEM, ProgramMemory
 
 _ALIASES = 8
 """The field of an HloModuleProto that lists the outputs written to parameters."""

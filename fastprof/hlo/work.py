@@ -71,13 +71,11 @@ class Work:
         """Entries of its tables."""
         return len(self.output) + len(self.operand)
 
-    def moves(self, total: float, output: float | None = None, **operands: float) -> None:
-        """Sets the bytes: in total, of the output, and of operands by number: ``op0=…``."""
-        self.bytes = Float(total)
-        if output is not None:
-            self.output[()] = Float(output)
-        for name, size in operands.items():
-            self.operand[int(name[2:]), ()] = Float(size)
+    def moves(self, total: float, output: float, *operands: float) -> None:
+        """Sets the bytes: in total, of the output, and of the first operands."""
+        self.bytes, self.output[()] = Float(total), Float(output)
+        for k, size in enumerate(operands):
+            self.operand[k, ()] = Float(size)
 
     def add(self, other: Work) -> None:
         """Adds the operations and bytes of another; ``share`` is its own."""
@@ -126,3 +124,54 @@ def truncated(value: Float) -> int:
 def fits(value: Float) -> bool:
     """Whether it is a number that ``truncated`` does not cut."""
     return bool(-_MOST < float(value) < _MOST)
+
+
+# ---- what counts as an operation: XLA has a count for GPUs and a general one
+
+# The general one counts one operation per element of an elementwise instruction. XLA's own general analysis
+# (HloCostAnalysis) counts transcendental functions separately; here they count as one, too.
+
+_DEFAULT_CYCLES = 3
+_CYCLES = {
+    "add": "F64 97, C128 97",
+    "subtract": "F64 97, C128 97",
+    "multiply": "F64 97, C128 270",
+    "divide": "S8 370, S16 367, S32 306, S64 918, U8 306, U16 302, U32 115, U64 838, F64 2016, C64 687, C128 7941",
+    "power": "S8 392, S16 396, S64 601, U8 388, U16 399, U64 604, F16 975, F32 925, F64 5511, C64 3351, C128 18205",
+    "exponential": "F16 108, F32 86, F64 1652, C64 1360, C128 4028",
+    "exponential-minus-one": "F16 396, F32 381, F64 1900, C64 1400, C128 4161",
+    "log": "F16 266, F32 244, F64 608, C64 950, C128 7599",
+    "log-plus-one": "F16 284, F32 262, F64 2073, C64 842, C128 6962",
+    "logistic": "F16 226, F32 176, F64 2412",
+    "tanh": "F16 212, F32 190, F64 1609, C128 9939",
+    "sqrt": "F16 97, F32 75, F64 986, C64 3193, C128 15606",
+    "rsqrt": "F16 97, F32 75, F64 698, C64 2383, C128 11318",
+    "cbrt": "F16 925, F32 867, F64 6339",
+    "sine": "F32 662, F64 1789, C128 5878",
+    "cosine": "F16 691, F32 662, F64 1717, C128 6613",
+    "atan2": "F16 482, F32 486, F64 3747, C64 5353, C128 39027",
+}
+"""Per element, as XLA's cost model of GPUs has measured them on sm_86; it uses them for any device."""
+_PAIRS = ((opcode, pair.split()) for opcode, row in _CYCLES.items() for pair in row.split(", "))
+CYCLES = {(opcode, kind): int(cycles) for opcode, (kind, cycles) in _PAIRS}
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """A way to count. ``for_gpus``: as XLA counts for GPUs: operations on narrow types as the fraction of the time that
+    they take, fused instructions as often as the fusion computes them, and only what XLA's analysis visits (see
+    ``NOT_VISITED``); else every instruction counts, and once."""
+
+    for_gpus: bool
+
+    def of_element(self, opcode: str, element_type: str) -> int:
+        """For an elementwise opcode, per element of a type such as F32; of an unknown opcode that of most."""
+        return CYCLES.get((opcode, element_type), _DEFAULT_CYCLES) if self.for_gpus else 1
+
+
+OF_GPUS = Counting(for_gpus=True)
+"""Clock cycles of one GPU, for any device: XLA's GpuHloCostAnalysis."""
+GENERAL = Counting(for_gpus=False)
+
+NOT_VISITED = ("sort", "all-reduce", "all-reduce-start", "reduce-scatter")
+"""Opcodes whose called computations XLA's analysis does not visit."""

@@ -23,8 +23,7 @@ from fastprof.profile.analysis_methods import AnalysisMethods
 from fastprof.profile.report import Report
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
-from fastprof.tables.table_list import TABLES
-from fastprof.tables.table_set import BATCH_ROWS, TableSet
+from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet
 
 if TYPE_CHECKING:
     from fastprof.analyses import contract

@@ -1,3 +1,3 @@
 """Tables: what are the tables of a session, and the events of one host?"""
 
-__all__ = ["event_summary", "host_events", "needs", "once", "open_session", "program_choice", "table_list", "table_set"]
+__all__ = ["event_summary", "host_events", "needs", "once", "open_session", "program_choice", "table_set"]

@@ -399,9 +399,7 @@ def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
         source.programs = tables.session.programs(number, (owner, stats))
     payloads = stats.payloads()
     for name in source.metadata_numbers:
-        rows = np.flatnonzero((stats.stat == names.stats.find(name)) & (stats.kind != records.NONE))
-        _, first = np.unique(owner[rows], return_index=True)
-        rows = rows[first]
+        rows = stats.first_rows(owner, names.stats.find(name))
         kind = stats.kind[rows].copy()
         value = np.where(kind == records.DOUBLE, stats.double_value[rows].view(np.int64), stats.int_value[rows])
         is_text = np.isin(kind, _TEXTS)

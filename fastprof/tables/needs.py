@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What is decoded. ``planes``: regular expressions, of which any may match; none: all planes. ``stats``: of
+    """What is decoded. ``planes``: regular expressions, one of which matches; none: all planes. ``stats``: of
     events, a name that ends in ``*`` stands for all that begin so; ``metadata_stats``: of what events of one kind
     share; ``stats_with_gpus``: of events, only on hosts with GPUs."""
 

@@ -48,9 +48,11 @@ class OpenSession:
             try:
                 capture = Capture(file, memory, self.log, on_error == "salvage")
                 if capture.only_programs:
-                    self._check_programs(capture)
-                if on_error == "skip":
-                    self._check(capture)
+                    from fastprof.hlo.programs import checked_sizes
+
+                    capture.size_bytes = sum(checked_sizes(capture.program_files))
+                if on_error == "skip":  # reads all that can be broken, before a broken host has numbered anything
+                    metadata_tables.read_all(Index([capture], self.workers, ImportLog()))
                 captures.append(capture)
                 capture.source.give_back_all()
             except MemoryLimitError:
@@ -63,16 +65,6 @@ class OpenSession:
         if not captures and failure is not None:
             raise failure
         return captures
-
-    def _check(self, capture: Capture) -> None:
-        """Reads all that can be broken, so that a broken host is skipped before it has numbered anything."""
-        metadata_tables.read_all(Index([capture], self.workers, ImportLog()))
-
-    def _check_programs(self, capture: Capture) -> None:
-        """Of programs without a capture: raises what is wrong with the first where none can be read."""
-        from fastprof.hlo.programs import checked_sizes
-
-        capture.size_bytes = sum(checked_sizes(capture.program_files))
 
     def read_all(self) -> None:
         """Reads all that can be faulty, once, so that the log knows of it."""

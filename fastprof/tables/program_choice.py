@@ -105,22 +105,21 @@ def around(chosen: Chosen, name: str, width: int) -> Neighbourhood:
     """The instructions around the first one of a name; or the entire computation of that name, around its root.
     UsageError: there is neither."""
     from fastprof.hlo.text.neighbourhood import Neighbourhood
-    from fastprof.hlo.text.program import program_of
 
-    program = program_of(chosen.module)
+    module = chosen.module
     plain = name.removeprefix("%")
-    row = int(chosen.module.find([plain])[0])
-    if row < 0 and plain in program.printed_names:
-        row = program.printed_names.index(plain)
+    row = int(module.find([plain])[0])
+    if row < 0 and plain in module.printed_names:
+        row = module.printed_names.index(plain)
     if row >= 0:
-        return Neighbourhood(program, row, width)
-    names = program.computation_names
+        return Neighbourhood(module, row, width)
+    names = module.computation_names
     for computation in range(len(names)):
-        has_name = plain in (names[computation], program.printed_computations[computation])
-        if has_name and program.roots[computation] >= 0:
-            return Neighbourhood(program, program.roots[computation], width, entire=True)
+        has_name = plain in (names[computation], module.printed_computations[computation])
+        if has_name and module.roots[computation] >= 0:
+            return Neighbourhood(module, module.roots[computation], width, entire=True)
     raise UsageError(
-        f"no instruction or computation {name!r} in {chosen.program.title}{meant(name, [*program.names, *names])}"
+        f"no instruction or computation {name!r} in {chosen.program.title}{meant(name, [*module.names, *names])}"
     )
 
 

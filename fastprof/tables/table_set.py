@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +17,23 @@ from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Reques
 from fastprof.decode.selection import Selection, Wanted
 from fastprof.errors import UsageError
 from fastprof.hlo.program_tables import PROGRAM_TABLES
+from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
+from fastprof.schema.column_kinds import Count, Kind, Picoseconds
 from fastprof.schema.tables import VERSION, TableSchema
+from fastprof.tables.open_session import OpenSession
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
 
-from fastprof.tables.open_session import OpenSession
-from fastprof.tables.table_list import NESTING, TABLES
+NESTING: Final = TableSchema("nesting", "an event and its place among the events of its line", (
+    EVENT_ID,
+    Kind(pa.int32())("depth", "levels of events above it on its line, 0: none; null: aggregated event"),
+    Count("parent_id", "innermost event that encloses it; null: none"),
+    Picoseconds("self_time_ps", "duration minus the time that its children cover; null: aggregated event"),
+), derived=True)  # fmt: skip
+
+TABLES: Final = CAPTURE_TABLES | PROGRAM_TABLES | {NESTING.name: NESTING}
+
 
 BATCH_ROWS = 1 << 18
 

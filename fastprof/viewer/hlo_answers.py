@@ -102,8 +102,8 @@ def around(tables: TableSet, host: str | None, module: str, instruction: str, wi
     return {
         "module": chosen.program.title,
         "host": chosen.host,
-        "instruction": near.program.names[near.centre],
-        "computation": near.program.computation_names[near.computation],
+        "instruction": near.module.names[near.centre],
+        "computation": near.module.computation_names[near.computation],
         "nodes": _nodes(near, rows),
         "edges": [[number[a], number[b]] for a, b in near.edges() if a in number and b in number],
         "more": len(near.distances) - len(rows),
@@ -111,13 +111,13 @@ def around(tables: TableSet, host: str | None, module: str, instruction: str, wi
 
 
 def _nodes(near: Neighbourhood, rows: list[int]) -> list[dict[str, Any]]:
-    program = near.program
-    writer = InstructionText(program, text_form("short-txt"))
+    module = near.module
+    writer = InstructionText(module, text_form("short-txt"))
     return [
         {
-            "name": program.names[row],
-            "opcode": program.opcodes[row],
-            "shape": _cut(program.shape_text(program.shape_rows[row])),
+            "name": module.names[row],
+            "opcode": module.opcodes[row],
+            "shape": _cut(module.shape_text(module.shape_rows[row])),
             "distance": near.distances[row],
             "relation": near.relation(row),
             "instruction": _cut(writer.line(row)),
@@ -157,10 +157,10 @@ class _Text:
     def find(self, chosen: Chosen, name: str) -> int:
         """The line of an instruction, or of a computation. UsageError: there is neither."""
         near = program_choice.around(chosen, name, 0)
-        program = near.program
-        computation = self._line_of(program.printed_computations[near.computation], "", 0)
-        printed = program.printed_names[near.centre]
-        if computation is None or name.removeprefix("%") not in (program.names[near.centre], printed):
+        module = near.module
+        computation = self._line_of(module.printed_computations[near.computation], "", 0)
+        printed = module.printed_names[near.centre]
+        if computation is None or name.removeprefix("%") not in (module.names[near.centre], printed):
             return computation or 0
         line = self._line_of(printed, "  ", self.begins[computation])
         return computation if line is None else line

@@ -14,7 +14,7 @@ from trace_builder import Metadata, event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses.contract import Report
-from fastprof.hlo.heap import heap_of
+from fastprof.hlo.buffers import Heap
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.program_memory import ProgramMemory
 
@@ -141,7 +141,7 @@ def many_heaps(count: int) -> bytes:
 
 def test_a_heap_keeps_what_its_trace_names_alone() -> None:
     memory = ProgramMemory(HloModule(memoryview(many_heaps(50))))
-    heap = heap_of(memory.buffers, 7, memory.at_least)
+    heap = Heap(memory.buffers, 7, memory.at_least)
     assert heap.rows.tolist() == [7] and heap.owners.tolist() == [7] and heap.shown.tolist() == [7]
     assert heap.held.tolist() == [0] and heap.freed.tolist() == [1]
     assert heap.places(memory.instruction[[6, 7, 8]]).tolist() == [-1, 0, -1]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import fastprof
 from fastprof import errors
 from fastprof.schema.tables import TEXT
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 HOSTS = [
     ("alpha", "logs/run1/alpha.xplane.pb", 2_500_000, 1_763_716_800_000_000_000, 1_763_716_801_500_000_000),

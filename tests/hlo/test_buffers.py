@@ -14,8 +14,7 @@ from slow_heaps import slow_heap
 from fastprof._native.hlo import BUFFER_SIZES
 from fastprof.errors import CaptureError
 from fastprof.hlo import buffers
-from fastprof.hlo.buffers import BufferAssignment
-from fastprof.hlo.heap import heap_of
+from fastprof.hlo.buffers import BufferAssignment, Heap
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.program_memory import ProgramMemory
 
@@ -129,7 +128,7 @@ def random_plan(dice: Random, program: Program) -> Plan:
 def test_heaps_are_what_their_definition_says(seed: int) -> None:
     program = small_program()
     assignment = BufferAssignment(program.proto(random_plan(Random(seed), program).proto()))
-    heap = heap_of(assignment, 0, assignment.buffers["size"] // 2)
+    heap = Heap(assignment, 0, assignment.buffers["size"] // 2)
     wanted = slow_heap(assignment)
     assert heap.bytes.tolist() == wanted.bytes
     assert (heap.peak_bytes, heap.peak_event) == (max(wanted.bytes), max(wanted.bytes.index(max(wanted.bytes)) - 1, 0))

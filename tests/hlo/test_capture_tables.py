@@ -16,9 +16,9 @@ from trace_builder import Metadata, event, int_field, len_field, line, plane, u6
 
 import fastprof
 from fastprof.errors import CaptureError
-from fastprof.hlo import table_columns
+from fastprof.hlo import capture_tables
 from fastprof.hlo.module import HloModule
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 TILED = shape("bf16", 5, 130, tiles=((8, 128), (2, 1)))
 
@@ -188,7 +188,7 @@ def test_operands_that_are_not_there_are_null() -> None:
 
 
 def test_long_names_that_are_referred_to_often_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_columns, "LETTERS", 1000)
+    monkeypatch.setattr(capture_tables, "LETTERS", 1000)
     made = Program("f")
     made.entry(Op("ä" * 300, "parameter", f32()), Op("y", "tuple", f32(), raw=packed(36, [1] * 50)))
     found = fastprof.load(capture(entry("f(1)", 1, made.proto()))).hlo_instructions
@@ -197,7 +197,7 @@ def test_long_names_that_are_referred_to_often_are_cut(monkeypatch: pytest.Monke
 
 
 def test_only_long_names_are_cut_where_that_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_columns, "LETTERS", 8 << 20)
+    monkeypatch.setattr(capture_tables, "LETTERS", 8 << 20)
     made = Program("f")
     long, plain = Op("a" * 5000, "parameter", f32()), Op("b" * 100, "parameter", f32())
     made.entry(long, plain, Op("y", "tuple", f32(), raw=packed(36, [1, 2] * 500)))

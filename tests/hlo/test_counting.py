@@ -6,9 +6,8 @@ import pytest
 from hlo_builder import Op, Program, f32, packed, shape, tuple_of
 
 from fastprof.hlo.cost import CostModel
-from fastprof.hlo.counting import GENERAL, OF_GPUS, Counting
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.work import NOTHING, Cost
+from fastprof.hlo.work import GENERAL, NOTHING, OF_GPUS, Cost, Counting
 
 A, B = Op("a", "parameter", f32(100)), Op("b", "parameter", f32(100))
 M = Op("m", "parameter", f32(20, 30))

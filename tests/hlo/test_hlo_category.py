@@ -6,8 +6,8 @@ import pytest
 from hlo_builder import Op, Program, f32
 from trace_builder import int_field, len_field
 
-from fastprof.hlo.category import category
 from fastprof.hlo.module import HloModule
+from fastprof.hlo.opcodes import category
 
 
 def window(**dilations: int) -> bytes:

@@ -12,9 +12,9 @@ from hlo_builder import TOKEN, Op, Program, f32, packed, shape, tuple_of
 from trace_builder import int_field, len_field
 
 import fastprof
-from fastprof.hlo.convolution import WindowDimension, valid_positions
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.module import HloModule
+from fastprof.hlo.opcodes import WindowDimension, valid_positions
 from fastprof.hlo.work import NOTHING, Cost
 
 A, B = Op("a", "parameter", f32(100)), Op("b", "parameter", f32(100))

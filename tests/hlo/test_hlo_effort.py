@@ -11,10 +11,10 @@ from trace_builder import Metadata, int_field, len_field, plane, xspace
 
 import fastprof
 from fastprof.hlo import METADATA_STATS, cost
-from fastprof.hlo.convolution import WindowDimension, valid_positions
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.modules import Modules
+from fastprof.hlo.opcodes import WindowDimension, valid_positions
 from fastprof.hlo.work import NOTHING, Cost
 from fastprof.tables.host_events import read_host
 

@@ -12,9 +12,9 @@ from trace_builder import int_field, len_field
 from fastprof._native.hlo import SIZES, read_hlo
 from fastprof.errors import CaptureError
 from fastprof.hlo import module as columns
-from fastprof.hlo.category import category
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.module import HloModule
+from fastprof.hlo.opcodes import category
 
 
 def two_computations() -> bytes:
@@ -130,8 +130,8 @@ def test_schedules_are_rows_in_the_order_of_execution() -> None:
 
 def test_a_computation_records_which_instruction_is_its_root() -> None:
     module = HloModule(two_computations())
-    assert [module.is_root(row) for row in range(4)] == [False, True, False, True]
-    assert [module.computation_of(row) for row in range(4)] == [0, 0, 1, 1]
+    roots = [module.root_of(computation).row for computation in module.instructions["computation"].tolist()]
+    assert roots == [1, 1, 3, 3] and module.instructions["computation"].tolist() == [0, 0, 1, 1]
 
 
 def test_bytes_that_are_no_program_are_refused_with_their_offset() -> None:

@@ -11,8 +11,16 @@ from effort import takes_less
 from random_modules import random_program
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.operand_layouts import OUTPUT, Padding, _padding_read, layouts_of, padding_of
-from fastprof.hlo.shape_reader import DEEPEST, read_array, read_expression
+from fastprof.hlo.shape_reader import (
+    DEEPEST,
+    OUTPUT,
+    Padding,
+    _padding_read,
+    layouts_of,
+    padding_of,
+    read_array,
+    read_expression,
+)
 from fastprof.hlo.shapes import COMBINE, MOST, UNBOUNDED, ArrayLayout
 from fastprof.hlo.text.instruction_text import expression
 

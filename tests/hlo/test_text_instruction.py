@@ -10,7 +10,6 @@ from trace_builder import double_field, int_field, len_field, tag
 
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.instruction_text import EXPRESSION, LONG, SHORT, Form, InstructionText, expression
-from fastprof.hlo.text.program import program_of
 
 token = int_field(2, TOKEN)
 x, y = Op("x", "parameter", f32(4)), Op("y", "parameter", f32(4))
@@ -23,7 +22,7 @@ def written(op: Op, form: Form, *before: Op) -> str:
     program = Program("f")
     program.entry(x, y, m, s, flag, *before, op)
     module = HloModule(program.proto())
-    return InstructionText(program_of(module), form).line(len(module) - 1)
+    return InstructionText(module, form).line(len(module) - 1)
 
 
 def dims(*numbers: int) -> bytes:
@@ -293,7 +292,7 @@ def test_called_computations_have_the_names_of_what_they_are_for() -> None:
         Op("l", "call", f32(), "x", [one], raw=int_field(89, 1)),
     )
     module = HloModule(program.proto())
-    writer = InstructionText(program_of(module), SHORT)
+    writer = InstructionText(module, SHORT)
     assert [writer.line(row).split("), ", 1)[1] for row in range(4, len(module))] == [
         "dimensions={0}, to_apply=one",
         "condition=other, body=one",
@@ -319,7 +318,7 @@ def test_an_async_instruction_reads_like_the_one_that_is_all_of_its_computation(
         Op("e", "async-done", f32(4), "d", [both]),
     )
     module = HloModule(program.proto())
-    writer = InstructionText(program_of(module), SHORT)
+    writer = InstructionText(module, SHORT)
     rows = module.find(["a", "b", "c", "d", "e"]).tolist()
     assert [writer.line(row) for row in rows] == [
         'a = f32[4]{0} negate-start(x), async_execution_thread="side", sharding={replicated}',
@@ -378,7 +377,7 @@ def test_operands_come_piece_by_piece_and_a_line_has_an_end() -> None:
     program = Program("f")
     long = Op("p" * 100_000, "parameter", f32())
     program.entry(long, Op("t", "tuple", tuple_of(), raw=packed(36, [1] * 100) + packed(37, [1] * 100)))
-    writer = InstructionText(program_of(HloModule(program.proto())), LONG)
+    writer = InstructionText(HloModule(program.proto()), LONG)
     assert max(map(len, writer.pieces(1))) < 100_020
     assert sum(map(len, writer.pieces(1))) > 20_000_000
     assert (len(writer.line(1)), writer.line(1)[-2:]) == ((1 << 20) + 1, "p…")

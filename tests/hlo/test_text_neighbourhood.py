@@ -14,7 +14,6 @@ from fastprof.hlo.text.instruction_text import SHORT, InstructionText
 from fastprof.hlo.text.json_form import module_json
 from fastprof.hlo.text.module_text import part_text
 from fastprof.hlo.text.neighbourhood import Neighbourhood, dot_graph
-from fastprof.hlo.text.program import program_of
 
 x = Op("x", "parameter", f32(4))
 
@@ -28,12 +27,12 @@ def module() -> HloModule:
 
 def near(width: int, name: str = "n2", whole: bool = False) -> Neighbourhood:
     found = module()
-    return Neighbourhood(program_of(found), int(found.find([name])[0]), width, whole)
+    return Neighbourhood(found, int(found.find([name])[0]), width, whole)
 
 
 def test_distances_and_relations() -> None:
     around = near(2)
-    table = around.table(InstructionText(around.program, SHORT))
+    table = around.table(InstructionText(around.module, SHORT))
     assert table.select(["name", "distance", "relation"]).to_pylist() == [
         {"name": "n0", "distance": 2, "relation": "operand"},
         {"name": "n1", "distance": 1, "relation": "operand"},
@@ -48,7 +47,7 @@ def test_distances_and_relations() -> None:
 
 def test_what_only_back_and_forth_leads_to_is_beside() -> None:
     around = near(2, "side")
-    relations = {around.program.names[row]: around.relation(row) for row in around.rows()}
+    relations = {around.module.names[row]: around.relation(row) for row in around.rows()}
     assert relations == {
         "n1": "operand",
         "n2": "operand",
@@ -61,7 +60,7 @@ def test_what_only_back_and_forth_leads_to_is_beside() -> None:
 
 def test_text_has_only_these() -> None:
     around = near(1, "root")
-    assert "".join(part_text(around, InstructionText(around.program, SHORT))) == (
+    assert "".join(part_text(around, InstructionText(around.module, SHORT))) == (
         "ENTRY main {\n"
         "  n5 = f32[4]{0} negate(n4)\n"
         "  side = f32[4]{0} tanh(n2)\n"
@@ -78,7 +77,7 @@ def test_graph() -> None:
     program = Program('q"')
     program.entry(x, Op("d", "dot", f32(4), ["x", "x"]))
     module = HloModule(program.proto())
-    assert "".join(dot_graph(Neighbourhood(program_of(module), 1, 1))) == (
+    assert "".join(dot_graph(Neighbourhood(module, 1, 1))) == (
         "digraph neighbourhood {\n"
         '  label="d in main of q\\"";\n'
         '  node [shape=box, style=filled, fontname="sans-serif"];\n'
@@ -211,4 +210,4 @@ def test_what_does_not_decode_is_reported() -> None:
     program = Program("m")
     program.entry(x, Op("n", "slice", f32(4), "x", raw=len_field(17, b"\x08")))
     instruction = as_json(program)["computations"][0]["instructions"][1]
-    assert instruction["problem"] == "a number has no end, reading HLO"
+    assert instruction["problem"] == "a number that does not end, reading the fields of a message"

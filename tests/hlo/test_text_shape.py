@@ -10,7 +10,6 @@ from hlo_builder import TOKEN, Op, Program, f32, packed, shape, tuple_of
 from trace_builder import int_field, len_field
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.program import program_of
 from fastprof.hlo.text.shape_text import ShapeTexts
 
 
@@ -66,8 +65,8 @@ def test_of_a_module_by_row() -> None:
     program = Program("f")
     program.entry(Op("x", "parameter", shape("f32", 4, space=3)))
     module = HloModule(program.proto())
-    assert program_of(module).shape_text(int(module.instructions["shape"][0])) == "f32[4]{0:S(3)}"
-    assert program_of(module).shape_text(-1) == "?"
+    assert module.shape_text(int(module.instructions["shape"][0])) == "f32[4]{0:S(3)}"
+    assert module.shape_text(-1) == "?"
 
 
 def test_tuples_in_tuples_take_time_as_they_are_large() -> None:

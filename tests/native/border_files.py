@@ -36,6 +36,7 @@ TRACKS = np.array(
 )
 simple(hlo.read_hlo, free(u8(10, 0)))
 simple(hlo.read_hlo_buffers, free(u8(10, 0)))
+simple(hlo.read_message, free(u8(8, 1, 16, 2)))
 simple(hlo.read_message_fields, free(u8(8, 1, 16, 2)), index(u64(0, 2, 2, 2), free=True), (5,))
 CALLS["trace_writers.Texts"] = lambda: (trace_writers.Texts, list(TEXTS))
 CALLS["trace_writers.Stats"] = lambda: (trace_writers.Stats, list(STATS))

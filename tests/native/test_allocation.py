@@ -16,7 +16,7 @@ from fastprof._native import xspace as xspace_module
 from fastprof._native.xspace import Memory
 from fastprof.errors import FastprofError, MemoryLimitError
 from fastprof.tables import open_session
-from fastprof.tables.table_list import TABLES
+from fastprof.tables.table_set import TABLES
 
 NOT_UTF8 = Wire(after=len_field(2, b"\xff\xfe"))
 

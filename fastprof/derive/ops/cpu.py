@@ -14,9 +14,8 @@ from fastprof.derive.ops.gpu_ops import GpuOp, described, described_by_programs,
 from fastprof.derive.ops.line_times import LineTimes, line_times
 from fastprof.derive.ops.tables import Ops, OpTable, summed_by, sums_by
 from fastprof.derive.ops.work_sources import with_work_of_programs
-from fastprof.hlo.counting import GENERAL
 from fastprof.hlo.modules import Modules
-from fastprof.hlo.work import NOTHING
+from fastprof.hlo.work import GENERAL, NOTHING
 from fastprof.schema.array_types import Int32s
 from fastprof.tables.host_events import HostEvents, Plane
 

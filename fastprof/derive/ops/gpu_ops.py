@@ -17,9 +17,8 @@ import numpy.typing as npt
 from fastprof.derive.devices.op_names import parse
 from fastprof.derive.ops.stat_values import Numbers, distinct, distinct_rows
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.hlo.counting import Counting
 from fastprof.hlo.modules import Found, Modules
-from fastprof.hlo.work import NOTHING, Cost
+from fastprof.hlo.work import NOTHING, Cost, Counting
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Line, Plane
 from fastprof.tables.once import once

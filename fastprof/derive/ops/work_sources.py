@@ -24,9 +24,8 @@ from fastprof.derive.ops.tables import (
     MemoryAccess,
     OpTable,
 )
-from fastprof.hlo.counting import GENERAL
 from fastprof.hlo.modules import Modules
-from fastprof.hlo.work import Cost
+from fastprof.hlo.work import GENERAL, Cost
 from fastprof.schema.array_types import Float64s, Int64s
 
 _CONTAINERS: Final = frozenset({"call", "while", "conditional"})

@@ -2,7 +2,6 @@
 
 instruction_text.expression(module, row)         ``%add.1 = f32[8]{0} add(f32[8]{0} %x, f32[8]{0} %y)``
 module_text.module_text(module, SHORT)           the whole module in pieces; LONG: with signatures and large constants
-program.program_of(module).shape_text(row)       ``f32[8,128]{1,0:T(8,128)S(1)}``
 """
 
-__all__ = ["instruction_text", "json_form", "module_text", "neighbourhood", "program"]
+__all__ = ["instruction_text", "json_form", "module_text", "neighbourhood"]

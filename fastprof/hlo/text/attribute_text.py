@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import escaped, one_line
-from fastprof.hlo.text.shape_text import ShapeTexts
+from fastprof.hlo.text.shape_text import ShapeTexts, joined
 from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
 
 Words = Sequence[str]
@@ -33,10 +33,6 @@ def attribute_texts(opcode: str, fields: Message, shapes: ShapeTexts, configs: b
     """The attributes of an instruction. CaptureError: a field of them does not decode."""
     given = Given(fields, shapes, configs)
     return [text for attribute in ATTRIBUTES.get(opcode, ()) if (text := attribute(given))]
-
-
-def joined(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
 
 
 def _braced(name: str, numbers: Sequence[int]) -> str:

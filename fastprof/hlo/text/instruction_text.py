@@ -11,10 +11,10 @@ from itertools import chain
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.attribute_text import attribute_texts, joined
+from fastprof.hlo.shapes import NO_SHAPE, PRED
+from fastprof.hlo.text.attribute_text import attribute_texts
 from fastprof.hlo.text.escapes import one_line, quoted_or_json
-from fastprof.hlo.text.program import Program, program_of
-from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, index_mark
+from fastprof.hlo.text.shape_text import UNKNOWN, index_mark, joined
 from fastprof.hlo.text.sharding_text import no_metadata, sharding_text
 from fastprof.hlo.text.source_text import FrameIndex, has_metadata, metadata_text
 
@@ -66,31 +66,30 @@ EXPRESSION = Form(True, operand_shapes=True, index_marks=True, control=True)
 def expression(module: HloModule, row: int) -> str:
     """An instruction as profiles show it: operands with their shapes, neither metadata nor backend configuration, large
     constants as ``{...}``. What a damaged module lacks is ``?``."""
-    return InstructionText(program_of(module), EXPRESSION).line(row)
+    return InstructionText(module, EXPRESSION).line(row)
 
 
 class InstructionText:
     """Writes instructions of a program in one form. What does not decode is ``?``."""
 
-    def __init__(self, program: Program, form: Form) -> None:
-        self.program = program
+    def __init__(self, module: HloModule, form: Form) -> None:
+        self.module = module
         self.form = form
         self._percent = "%" if form.percent else ""
-        self._shapes = ShapeTexts()
         self._ahead: tuple[range, Callable[[int], Message]] | None = None
 
     @cached_property
     def frames(self) -> FrameIndex:
-        return FrameIndex(self.program)
+        return FrameIndex(self.module)
 
     def read_ahead(self, rows: range) -> None:
         """Finds the fields of these instructions in one pass, which is faster where most of them will be written."""
-        self._ahead = rows, self.program.messages_of(rows, _left_out(self.form))
+        self._ahead = rows, self.module.messages_of(rows, _left_out(self.form))
 
     def _fields(self, row: int) -> Message:
         if self._ahead is not None and row in self._ahead[0]:
             return self._ahead[1](row - self._ahead[0].start)
-        return Message(self.program.proto_of(row))
+        return Message(self.module.proto_of(row))
 
     def line(self, row: int) -> str:
         """The line as one text; only its beginning where a damaged program would make it too long."""
@@ -105,36 +104,33 @@ class InstructionText:
 
     def pieces(self, row: int) -> Iterator[str]:
         """The line in pieces: a constant may be large."""
-        program = self.program
+        module = self.module
         fields = self._fields(row)
-        opcode = program.opcodes[row]
-        wrapped = program.wrapped(row)
-        shown = opcode if wrapped < 0 else program.opcodes[wrapped] + opcode.removeprefix("async")
-        shape = program.shape_text(program.shape_rows[row])
-        yield f"{self._percent}{program.printed_names[row]} = {shape} {one_line(shown)}("
+        opcode = module.opcodes[row]
+        wrapped = module.wrapped(row)
+        shown = opcode if wrapped < 0 else module.opcodes[wrapped] + opcode.removeprefix("async")
+        shape = module.shape_text(module.shape_rows[row])
+        yield f"{self._percent}{module.printed_names[row]} = {shape} {one_line(shown)}("
         if opcode == "constant":
             yield from self._constant(row, fields)
         elif opcode == "parameter":
-            yield str(program.parameter_numbers[row])
+            yield str(module.parameter_numbers[row])
         else:
             yield from self._operands(row)
         yield ")"
-        for part in self._decoded(lambda: self._tail(row, fields, opcode, wrapped)):
+        try:
+            parts = self._tail(row, fields, opcode, wrapped)
+        except CaptureError:
+            parts = [UNKNOWN]
+        for part in parts:
             yield ", "
             yield from [part] if isinstance(part, str) else part
-
-    @staticmethod
-    def _decoded(write: Callable[[], list[Part]]) -> list[Part]:
-        try:
-            return write()
-        except CaptureError:
-            return [UNKNOWN]
 
     # ---- operands
 
     def _constant(self, row: int, fields: Message) -> Iterator[str]:
-        count = self.program.element_count(row)
-        large = count is None or count > _SHORT_CONSTANT
+        shape = self.module.shape(self.module.shape_rows[row])
+        large = shape is NO_SHAPE or shape.is_tuple or shape.count > _SHORT_CONSTANT
         if _LITERAL not in fields or (large and not self.form.large_constants):
             yield _ELIDED
             return
@@ -146,21 +142,21 @@ class InstructionText:
             yield UNKNOWN
 
     def _operands(self, row: int) -> Iterator[str]:
-        for k, operand in enumerate(self.program.operands(row)):
+        for k, operand in enumerate(self.module.operands_of(row)):
             mark = "" if not k else index_mark(k) if self.form.index_marks else ", "
             yield mark + self._operand(operand)
 
     def _operand(self, row: int) -> str:
         if not self.form.operand_shapes:
             return self._name(row)
-        shape = self.program.shape_rows[row] if row >= 0 else -1
-        return f"{self.program.shape_text(shape)} {self._name(row)}"
+        shape = self.module.shape_rows[row] if row >= 0 else -1
+        return f"{self.module.shape_text(shape)} {self._name(row)}"
 
     def _name(self, row: int) -> str:
-        return self._percent + self.program.printed_names[row] if row >= 0 else UNKNOWN
+        return self._percent + self.module.printed_names[row] if row >= 0 else UNKNOWN
 
     def _computation(self, row: int) -> str:
-        return self._percent + self.program.printed_computations[row] if row >= 0 else UNKNOWN
+        return self._percent + self.module.printed_computations[row] if row >= 0 else UNKNOWN
 
     # ---- attributes
 
@@ -170,7 +166,7 @@ class InstructionText:
         if opcode == "async-start" and len(fields.data(_THREAD)):
             parts.append(f'async_execution_thread="{one_line(fields.text(_THREAD))}"')
         if opcode == "async-start" and wrapped >= 0:
-            parts += self._attributes(wrapped, Message(self.program.proto_of(wrapped)))
+            parts += self._attributes(wrapped, Message(self.module.proto_of(wrapped)))
         parts += self._attributes(row, fields, wrapped)
         if _ORIGIN in fields:
             parts.append(f"origin={{{self._origin(row, fields.message(_ORIGIN))}}}")
@@ -186,13 +182,13 @@ class InstructionText:
             return "[synthetic_call]"
         arrays = ((one.integers(1), one.message(2)) for one in origin.messages(1))
         known = {tuple(place): _array_before(array) for place, array in arrays if len(array.data(1))}
-        tree = self.program.arrays_of(self.program.shape_rows[row])
+        tree = self.module.arrays_of(self.module.shape_rows[row])
         return "".join(part if isinstance(part, str) else known.get(part, "{}") for part in tree)
 
     def _attributes(self, row: int, fields: Message, wrapped: int = -1) -> list[Part]:
-        opcode = self.program.opcodes[row]
-        parts: list[Part] = [*attribute_texts(opcode, fields, self._shapes, self.form.backend_config)]
-        if self.program.calls(row):
+        opcode = self.module.opcodes[row]
+        parts: list[Part] = [*attribute_texts(opcode, fields, self.module.shape_texts, self.form.backend_config)]
+        if self.module.calls_of(row):
             parts += self._calls(row, opcode, wrapped)
             if opcode == "call" and fields.flag(_COMPOSITE):
                 parts.append("is_composite=true")
@@ -206,7 +202,7 @@ class InstructionText:
             parts.append(f"sharding={sharding_text(fields.data(_SHARDING), writer)}")
         if len(fields.data(_FRONTEND)):
             parts.append(f"frontend_attributes={frontend_text(fields.message(_FRONTEND))}")
-        before = self.program.control_predecessors(row, fields) if self.form.control else []
+        before = self.module.control_predecessors(row, fields) if self.form.control else []
         if before:
             parts.append(_named("control-predecessors={", map(self._name, before), "}"))
         if len(fields.data(_STATISTICS)) and 2 in fields.message(_STATISTICS):
@@ -215,7 +211,7 @@ class InstructionText:
 
     def _calls(self, row: int, opcode: str, wrapped: int) -> list[Part]:
         """The computations that an instruction calls, by role."""
-        names = [self._computation(call) for call in self.program.calls(row)]
+        names = [self._computation(call) for call in self.module.calls_of(row)]
         if not names or opcode in ("async-update", "async-done"):
             return []
         if opcode == "async-start":
@@ -233,8 +229,9 @@ class InstructionText:
         return [_named("calls=", names)]
 
     def _branches(self, row: int, names: list[str]) -> list[Part]:
-        operands = self.program.operands(row)
-        if len(names) == 2 and operands and self.program.is_predicate(operands[0]):
+        chosen_by = self.module.operands_of(row)[:1]
+        kinds = [self.module.shape(self.module.shape_rows[one]).element_type for one in chosen_by if one >= 0]
+        if len(names) == 2 and kinds == [PRED]:
             return [f"true_computation={names[0]}", f"false_computation={names[1]}"]
         return [_named("branch_computations={", names, "}")]
 

@@ -12,8 +12,7 @@ from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.attribute_text import attribute_texts
 from fastprof.hlo.text.literal_text import literal_text
 from fastprof.hlo.text.orders import computation_order, instruction_order
-from fastprof.hlo.text.program import Program, program_of
-from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
+from fastprof.hlo.text.shape_text import UNKNOWN
 from fastprof.hlo.text.sharding_text import sharding_text
 
 _LITERAL, _SHARDING, _CONFIG, _FRONTEND = 8, 40, 43, 68
@@ -28,21 +27,20 @@ _MANY_LETTERS = 1 << 20
 def module_json(module: HloModule, title: str, program_id: int) -> Iterator[str]:
     """The text of one JSON object, instruction by instruction."""
     writer = _InstructionJson(module)
-    program = writer.program
     head = {
         "title": title,
         "program_id": program_id % 2**64,
-        "module": program.name,
+        "module": module.name,
         "module_id": module.id,
-        "is_scheduled": program.is_scheduled,
-        "entry_computation": program.computation_names[program.entry] if program.entry >= 0 else None,
+        "is_scheduled": module.is_scheduled,
+        "entry_computation": module.entry_name if module.entry >= 0 else None,
     }
     yield _written(head)[:-1] + ', "computations": ['
-    for k, computation in enumerate(computation_order(program)):
-        yield (",\n" if k else "\n") + _written(_computation(program, computation))[:-1] + ', "instructions": ['
-        rows = program.rows_of(computation)
-        fields = program.messages_of(rows)
-        for n, row in enumerate(instruction_order(program, computation)):
+    for k, computation in enumerate(computation_order(module)):
+        yield (",\n" if k else "\n") + _written(_computation(module, computation))[:-1] + ', "instructions": ['
+        rows = module.rows_of(computation)
+        fields = module.messages_of(rows)
+        for n, row in enumerate(instruction_order(module, computation)):
             yield ",\n  " if n else "\n  "
             yield from _pieces(writer.of(row, fields(row - rows.start)))
         yield "]}"
@@ -67,16 +65,16 @@ def _pieces(instruction: dict[str, Any]) -> Iterator[str]:
         yield from map(_without_delete, json.JSONEncoder().iterencode(instruction))
 
 
-def _computation(program: Program, computation: int) -> dict[str, Any]:
-    root = program.roots[computation]
+def _computation(module: HloModule, computation: int) -> dict[str, Any]:
+    root = module.roots[computation]
     return {
-        "name": program.computation_names[computation],
-        "id": program.computation_ids[computation],
-        "is_entry": computation == program.entry,
-        "is_fusion": program.is_fusion(computation),
-        "execution_thread": program.execution_thread(computation) or None,
-        "is_scheduled": program.scheduled(computation) is not None,
-        "root": program.names[root] if root >= 0 else None,
+        "name": module.computation_names[computation],
+        "id": module.computation_ids[computation],
+        "is_entry": computation == module.entry,
+        "is_fusion": bool(module.computations["is_fusion"][computation]),
+        "execution_thread": module.execution_thread(computation) or None,
+        "is_scheduled": module.schedule_of(computation) is not None,
+        "root": module.names[root] if root >= 0 else None,
     }
 
 
@@ -85,20 +83,18 @@ class _InstructionJson:
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
-        self.program = program_of(module)
-        self._shapes = ShapeTexts()
 
     def of(self, row: int, fields: Message) -> dict[str, Any]:
-        program = self.program
+        module = self.module
         answer: dict[str, Any] = {
-            "name": program.names[row],
-            "id": program.ids[row],
-            "opcode": program.opcodes[row],
-            "shape": program.shape_text(program.shape_rows[row]),
-            "operands": self._names(program.operands(row)),
+            "name": module.names[row],
+            "id": module.ids[row],
+            "opcode": module.opcodes[row],
+            "shape": module.shape_text(module.shape_rows[row]),
+            "operands": self._names(module.operands_of(row)),
         }
-        if program.opcodes[row] == "parameter":
-            answer["parameter_number"] = program.parameter_numbers[row]
+        if module.opcodes[row] == "parameter":
+            answer["parameter_number"] = module.parameter_numbers[row]
         try:
             answer |= _known(self._rest(row, fields))
         except CaptureError as error:
@@ -106,17 +102,17 @@ class _InstructionJson:
         return answer
 
     def _names(self, rows: list[int]) -> list[str | None]:
-        return [self.program.names[row] if row >= 0 else None for row in rows]
+        return [self.module.names[row] if row >= 0 else None for row in rows]
 
     def _rest(self, row: int, fields: Message) -> dict[str, Any]:
-        program = self.program
-        attributes = attribute_texts(program.opcodes[row], fields, self._shapes, True)
+        module = self.module
+        attributes = attribute_texts(module.opcodes[row], fields, module.shape_texts, True)
         return {
             "literal": "".join(literal_text(fields.message(_LITERAL))) if _LITERAL in fields else None,
             "attributes": {name: value for name, _, value in (text.partition("=") for text in attributes)},
-            "called_computations": [program.computation_names[call] if call >= 0 else UNKNOWN
-                                    for call in program.calls(row)],
-            "control_predecessors": self._names(program.control_predecessors(row, fields)),
+            "called_computations": [module.computation_names[call] if call >= 0 else UNKNOWN
+                                    for call in module.calls_of(row)],
+            "control_predecessors": self._names(module.control_predecessors(row, fields)),
             "sharding": sharding_text(fields.data(_SHARDING)) if _SHARDING in fields else None,
             "frontend_attributes": {one.text(1): one.text(2) for one in fields.message(_FRONTEND).messages(1)},
             "metadata": self._metadata(row, fields.message(_METADATA)),

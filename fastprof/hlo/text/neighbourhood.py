@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.instruction_text import InstructionText
 from fastprof.hlo.text.orders import instruction_order
-from fastprof.hlo.text.program import Program
 
 SCHEMA = pa.schema(
     [pa.field("distance", pa.int64(), False)]
@@ -23,17 +23,17 @@ class Neighbourhood:
     """What lies within ``width`` uses of an instruction, in either direction. ``distances``: by row. ``entire``: its
     entire computation, whatever the width."""
 
-    def __init__(self, program: Program, centre: int, width: int, entire: bool = False) -> None:
-        self.program = program
+    def __init__(self, module: HloModule, centre: int, width: int, entire: bool = False) -> None:
+        self.module = module
         self.centre = centre
-        self.computation = program.computations[centre]
-        rows = program.rows_of(self.computation)
-        users = _users(program, rows)
+        self.computation = module.computation_rows[centre]
+        rows = module.rows_of(self.computation)
+        users = _users(module, rows)
         width = len(rows) if entire else width
-        self.distances = _reach(centre, width, lambda row: [*program.operands(row), *users.get(row, ())])
+        self.distances = _reach(centre, width, lambda row: [*module.operands_of(row), *users.get(row, ())])
         if entire:
             self.distances = {row: self.distances.get(row, width) for row in rows}
-        self._before = _reach(centre, width, program.operands)
+        self._before = _reach(centre, width, module.operands_of)
         self._after = _reach(centre, width, lambda row: users.get(row, []))
 
     def relation(self, row: int) -> str:
@@ -44,26 +44,26 @@ class Neighbourhood:
 
     def rows(self) -> list[int]:
         """In the order of the program."""
-        return [row for row in instruction_order(self.program, self.computation) if row in self.distances]
+        return [row for row in instruction_order(self.module, self.computation) if row in self.distances]
 
     def edges(self) -> Iterator[tuple[int, int]]:
         """(operand, user) of all that is in it."""
         for row in self.rows():
-            for operand in dict.fromkeys(self.program.operands(row)):
+            for operand in dict.fromkeys(self.module.operands_of(row)):
                 if operand in self.distances:
                     yield operand, row
 
     def table(self, writer: InstructionText) -> pa.Table:
         """One row per instruction; ``distance``: the number of uses in between."""
-        program = self.program
+        module = self.module
         rows = self.rows()
         columns = {
             "distance": [self.distances[row] for row in rows],
             "relation": [self.relation(row) for row in rows],
-            "name": [program.names[row] for row in rows],
-            "opcode": [program.opcodes[row] for row in rows],
-            "shape": [program.shape_text(program.shape_rows[row]) for row in rows],
-            "computation": [program.computation_names[self.computation]] * len(rows),
+            "name": [module.names[row] for row in rows],
+            "opcode": [module.opcodes[row] for row in rows],
+            "shape": [module.shape_text(module.shape_rows[row]) for row in rows],
+            "computation": [module.computation_names[self.computation]] * len(rows),
             "instruction": [writer.line(row) for row in rows],
         }
         return pa.table(columns, SCHEMA)
@@ -82,11 +82,11 @@ def _reach(centre: int, width: int, step: Callable[[int], list[int]]) -> dict[in
     return distances
 
 
-def _users(program: Program, rows: range) -> dict[int, list[int]]:
+def _users(module: HloModule, rows: range) -> dict[int, list[int]]:
     """The instructions that use each."""
     users: dict[int, list[int]] = {}
     for row in rows:
-        for operand in dict.fromkeys(program.operands(row)):
+        for operand in dict.fromkeys(module.operands_of(row)):
             users.setdefault(operand, []).append(row)
     return users
 
@@ -113,13 +113,13 @@ _OTHER = "#ffffff"
 
 def dot_graph(around: Neighbourhood) -> Iterator[str]:
     """Operands above their users."""
-    program = around.program
+    module = around.module
     yield "digraph neighbourhood {\n"
-    title = f"{program.names[around.centre]} in {program.computation_names[around.computation]} of {program.name}"
+    title = f"{module.names[around.centre]} in {module.computation_names[around.computation]} of {module.name}"
     yield f'  label="{_quoted(title)}";\n  node [shape=box, style=filled, fontname="sans-serif"];\n'
     for row in around.rows():
-        label = f"{program.names[row]}\n{program.opcodes[row]}\n{program.shape_text(program.shape_rows[row])}"
-        colour = _COLOUR_OF.get(program.opcodes[row], _OTHER)
+        label = f"{module.names[row]}\n{module.opcodes[row]}\n{module.shape_text(module.shape_rows[row])}"
+        colour = _COLOUR_OF.get(module.opcodes[row], _OTHER)
         edge = ", penwidth=3" if row == around.centre else ""
         yield f'  n{row} [label="{_quoted(label)}", fillcolor="{colour}"{edge}];\n'
     for operand, user in around.edges():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastprof.hlo.message import Message
-from fastprof.hlo.text.program import Program
+from fastprof.hlo.module import HloModule
 
 _CHANNEL = 26
 _DEVICE_ASSIGNMENT, _COMPUTATION_COUNT = 15, 2
@@ -16,11 +16,11 @@ _NEW, _OPEN, _DONE = range(3)
 # ---- computations
 
 
-def computation_order(program: Program) -> list[int]:
+def computation_order(module: HloModule) -> list[int]:
     """Rows of computations: those that no other calls, in the order of their ids, each behind those that it calls.
     Computations that call each other in a circle, in damaged modules, come last."""
-    by_id = sorted(range(len(program.computation_ids)), key=program.computation_ids.__getitem__)
-    called = _called(program)
+    by_id = sorted(range(len(module.computation_ids)), key=module.computation_ids.__getitem__)
+    called = _called(module)
     inner = {call for calls in called for together in calls for call in together}
     order: dict[int, None] = {}
     for computation in by_id:
@@ -30,13 +30,13 @@ def computation_order(program: Program) -> list[int]:
     return [*order, *(computation for computation in by_id if computation not in order)]
 
 
-def _called(program: Program) -> list[list[list[int]]]:
+def _called(module: HloModule) -> list[list[list[int]]]:
     """By computation, for each of its instructions that calls any: the computations called."""
     called: list[list[list[int]]] = []
     ignored = ("async-update", "async-done")
-    for computation in range(len(program.computation_ids)):
-        rows = [row for row in program.rows_of(computation) if program.opcodes[row] not in ignored]
-        of_rows = ([call for call in program.calls(row) if call >= 0] for row in rows)
+    for computation in range(len(module.computation_ids)):
+        rows = [row for row in module.rows_of(computation) if module.opcodes[row] not in ignored]
+        of_rows = ([call for call in module.calls_of(row) if call >= 0] for row in rows)
         called.append([calls for calls in of_rows if calls])
     return called
 
@@ -64,25 +64,25 @@ def _embedded(called: list[list[list[int]]], root: int, known: dict[int, None]) 
 # ---- instructions
 
 
-def instruction_order(program: Program, computation: int) -> list[int]:
+def instruction_order(module: HloModule, computation: int) -> list[int]:
     """Rows of a computation's instructions: as scheduled, else operands first. Instructions in a circle, in damaged
     modules, come anywhere, each once."""
-    scheduled = program.scheduled(computation)
+    scheduled = module.schedule_of(computation)
     if scheduled is not None:
         return scheduled
-    rows = program.rows_of(computation)
-    before = _earlier_of_channel(program, rows)
-    used = {operand for row in rows for operand in program.operands(row)}
+    rows = module.rows_of(computation)
+    before = _earlier_of_channel(module, rows)
+    used = {operand for row in rows for operand in module.operands_of(row)}
     states = bytearray(len(rows))
     order: list[int] = []
     for start in (*(row for row in rows if row not in used), *rows):
         if states[start - rows.start] == _NEW:
-            _walk(program, rows, start, before, states, order)
+            _walk(module, rows, start, before, states, order)
     return order
 
 
 def _walk(
-    program: Program, rows: range, start: int, before: dict[int, int], states: bytearray, order: list[int]
+    module: HloModule, rows: range, start: int, before: dict[int, int], states: bytearray, order: list[int]
 ) -> None:
     """Appends what ``start`` needs, and then itself."""
     first = rows.start
@@ -98,20 +98,20 @@ def _walk(
             continue
         states[row - first] = _OPEN
         waiting = [before[row]] if row != start and row in before else []
-        waiting += reversed(program.operands(row))
-        waiting += program.control_predecessors(row)
+        waiting += reversed(module.operands_of(row))
+        waiting += module.control_predecessors(row)
         stack += [one for one in waiting if one in rows and states[one - first] != _DONE]
 
 
-def _earlier_of_channel(program: Program, rows: range) -> dict[int, int]:
+def _earlier_of_channel(module: HloModule, rows: range) -> dict[int, int]:
     """The previous collective of the channel of each; empty where the module is for one partition."""
-    collectives = [row for row in rows if program.opcodes[row] in _PARTITIONED]
-    if len(collectives) < 2 or _is_one_partition(program):
+    collectives = [row for row in rows if module.opcodes[row] in _PARTITIONED]
+    if len(collectives) < 2 or _is_one_partition(module):
         return {}
     before: dict[int, int] = {}
     last: dict[int, int] = {}
     for row in collectives:
-        channel = Message(program.proto_of(row)).integer(_CHANNEL)
+        channel = Message(module.proto_of(row)).integer(_CHANNEL)
         if channel > 0:
             if channel in last:
                 before[row] = last[channel]
@@ -119,6 +119,6 @@ def _earlier_of_channel(program: Program, rows: range) -> dict[int, int]:
     return before
 
 
-def _is_one_partition(program: Program) -> bool:
-    module = Message(program.proto)
-    return _DEVICE_ASSIGNMENT in module and module.message(_DEVICE_ASSIGNMENT).integer(_COMPUTATION_COUNT) == 1
+def _is_one_partition(module: HloModule) -> bool:
+    proto = Message(module.proto)
+    return _DEVICE_ASSIGNMENT in proto and proto.message(_DEVICE_ASSIGNMENT).integer(_COMPUTATION_COUNT) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import OPAQUE, TOKEN, TUPLE, TYPE_NAMES, tile_text
@@ -66,6 +68,10 @@ def _tuple(elements: list[memoryview]) -> list[memoryview | str]:
     return [*written, ")"]
 
 
+def joined(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
 def index_mark(k: int) -> str:
     """What stands before element or operand k."""
     return f", /*index={k}*/" if k % EVERY == 0 else ", "
@@ -84,7 +90,7 @@ def _array(shape: Message, kind: int, with_layout: bool) -> str:
     if any(dynamic):
         dimensions = ",".join(_size(size, k < len(dynamic) and dynamic[k] != 0) for k, size in enumerate(sizes))
     else:
-        dimensions = ",".join(map(str, sizes))
+        dimensions = joined(sizes)
     text = f"{type_name(kind)}[{dimensions}]"
     if with_layout and _LAYOUT in shape:
         layout = layout_text(shape.message(_LAYOUT))
@@ -101,7 +107,7 @@ def _size(size: int, dynamic: bool) -> str:
 
 def layout_text(layout: Message, inside: int = 0) -> str:
     """``{1,0:T(8,128)(2,1)S(1)}``. ``inside``: how many physical shapes are around it."""
-    order = ",".join(map(str, layout.integers(_MINOR_TO_MAJOR)))
+    order = joined(layout.integers(_MINOR_TO_MAJOR))
     tiles = "".join(tile_text(tile.integers(1)) for tile in layout.messages(_TILES))
     splits = "".join(_split(split) for split in layout.messages(_SPLITS))
     parts = [
@@ -129,7 +135,7 @@ def _primitive(mark: str, kind: int) -> str:
 
 
 def _split(split: Message) -> str:
-    return f"({split.integer(1)}:{','.join(map(str, split.integers(2)))})"
+    return f"({split.integer(1)}:{joined(split.integers(2))})"
 
 
 def _levels(layout: Message) -> str:

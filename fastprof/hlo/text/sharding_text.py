@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import one_line
-from fastprof.hlo.text.shape_text import index_mark
+from fastprof.hlo.text.shape_text import index_mark, joined
 
 _TYPE, _TILES, _DEVICES, _TUPLE, _LAST_REPLICATED, _METADATA, _LAST_DIMS = 1, 3, 4, 5, 6, 7, 8
 _RESHAPE, _TRANSPOSE, _IN_GROUP, _GROUP_ID, _GROUP_TYPE, _NAMED = 9, 10, 11, 12, 13, 14
@@ -61,17 +61,13 @@ def _iota(one: Message) -> tuple[list[int], list[int]]:
 
 def _tiles(tiles: list[int], devices: list[int], reshape: list[int], transpose: list[int]) -> str:
     """``[2,1]0,1``; of devices counted up, reshaped and transposed: ``[2,4]<=[4,2]T(1,0)``."""
-    text = f"[{_joined(tiles)}]"
-    return text + ("<=" + _counted(reshape, transpose) if reshape else _joined(devices))
+    text = f"[{joined(tiles)}]"
+    return text + ("<=" + _counted(reshape, transpose) if reshape else joined(devices))
 
 
 def _counted(reshape: list[int], transpose: list[int]) -> str:
     """Devices counted up, as an array whose dimensions change places."""
-    return f"[{_joined(reshape)}]" + (f"T({_joined(transpose)})" if len(reshape) > 1 else "")
-
-
-def _joined(numbers: list[int]) -> str:
-    return ",".join(map(str, numbers))
+    return f"[{joined(reshape)}]" + (f"T({joined(transpose)})" if len(reshape) > 1 else "")
 
 
 def _shard_group(one: Message) -> str:
@@ -99,7 +95,7 @@ def _mesh(mesh: Message) -> tuple[str, list[str]]:
     """A mesh, and the names of its axes, long ones cut."""
     axes = [(one_line(axis.text(1)), axis.integer(2)) for axis in mesh.messages(1)]
     text = "mesh[" + ",".join(f"'{name}'={size}" for name, size in axes) + "]"
-    devices = _joined(mesh.integers(2))
+    devices = joined(mesh.integers(2))
     if _MESH_IOTA in mesh:
         counted = mesh.message(_MESH_IOTA)
         devices = _counted(counted.integers(1), counted.integers(2))
@@ -157,4 +153,4 @@ def _iota_groups(groups: Message) -> str:
 
 
 def _groups(groups: list[Message]) -> str:
-    return "{" + ",".join(f"{{{_joined(group.integers(1))}}}" for group in groups) + "}"
+    return "{" + ",".join(f"{{{joined(group.integers(1))}}}" for group in groups) + "}"

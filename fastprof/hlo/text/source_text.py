@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from fastprof.hlo.message import Message
+from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.escapes import escaped
-from fastprof.hlo.text.program import Program
+from fastprof.hlo.text.shape_text import joined
 
 _FRAMES = 17
 _PLACE_NAMES = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
@@ -25,7 +26,7 @@ def metadata_text(metadata: Message, frames: Mapping[int, int] | None = None) ->
     numbers = ((_LINE, "source_line"), (_END_LINE, "source_end_line"), (_COLUMN, "source_column"))
     parts += [_number(metadata, number, name) for number, name in (*numbers, (_END_COLUMN, "source_end_column"))]
     profiles = metadata.integers(_PROFILES)
-    parts.append(f"profile_type={{{','.join(map(str, profiles))}}}" if profiles else "")
+    parts.append(f"profile_type={{{joined(profiles)}}}" if profiles else "")
     parts.append(_quoted(metadata, _DEDUPLICATED, "deduplicated_name"))
     parts.append(_quoted(metadata, _SCHEDULING, "scheduling_name"))
     frame = metadata.integer(_FRAME)
@@ -53,8 +54,8 @@ class FrameIndex:
     """Stack frames numbered as XLA numbers them when it prints a module: by first use, callers before what they call,
     without unused ones. ``numbers``: the printed number of each stored frame that is used."""
 
-    def __init__(self, program: Program) -> None:
-        self._index = Message(Message(program.proto).data(_FRAMES))
+    def __init__(self, module: HloModule) -> None:
+        self._index = Message(Message(module.proto).data(_FRAMES))
         self._stored = [(frame.integer(1), frame.integer(2)) for frame in self._index.messages(4)]
         self._places = self._index.messages(3)
         self.numbers: dict[int, int] = {}
@@ -63,7 +64,7 @@ class FrameIndex:
         self._used_places: dict[tuple[int, ...], int] = {}
         self._used_frames: dict[tuple[int, int], int] = {}
         if self._stored:
-            self._meet(program.frames)
+            self._meet(module.frame_ids)
 
     def _meet(self, frames: Iterable[int]) -> None:
         for frame in frames:

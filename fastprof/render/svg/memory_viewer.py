@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.analyses.memory_viewer import Shown
-from fastprof.hlo.memory_spaces import space_text
+from fastprof.hlo.program_memory import space_text
 from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, fitted
 from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import size_text
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
-    from fastprof.hlo.heap import Heap
+    from fastprof.hlo.buffers import Heap
     from fastprof.hlo.program_memory import ProgramMemory
 
 Row = dict[str, Any]
@@ -49,7 +49,7 @@ def draw(report: Report) -> str:
         drawing.text(LEFT, 36, "Memory of programs", "title")
         why = report.notices[0].text if report.notices else "There are none."
         return drawing.document(drawing.paragraph(64, why) + 12, "Memory of programs: none")
-    space = space_text(shown.space.number, shown.hardware)
+    space = space_text(shown.space.number, shown.program.hardware)
     title = f"Memory of {shown.program.title}: {space}"
     drawing.text(LEFT, 36, fitted(title, 900, 15), "title")
     y = _figures(drawing, report, 58)

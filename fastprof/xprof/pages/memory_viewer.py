@@ -7,22 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from fastprof._native.kernels import rank_order
 from fastprof.analyses.memory_viewer import Shown
-from fastprof.hlo.buffers import CATEGORIES
-from fastprof.hlo.heap import Heap, heap_of
-from fastprof.hlo.memory_spaces import DEVICE
+from fastprof.hlo.buffers import CATEGORIES, Heap
 from fastprof.hlo.program_buffers import Buffers
-from fastprof.hlo.program_memory import TOO_LARGE
+from fastprof.hlo.program_memory import DEVICE, TOO_LARGE, VMEM
 from fastprof.hlo.shapes import BITS, NO_SHAPE, POINTER_BYTES, Shape
-from fastprof.hlo.unplanned_memory import scoped_vmem
+from fastprof.hlo.unplanned_memory import most_scoped
 from fastprof.schema.array_types import Int64s
-from fastprof.xprof.pages.memory_viewer_palette import PALETTE
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
@@ -66,17 +63,16 @@ class _Page:
         self.space = space
         self.program = space.program
         self.plan = space.program.buffers
-        self.lasting = [row for row in space.allocations.tolist() if self.plan.whole_run[row]]
+        self.lasting: list[int] = space.whole_run.tolist()
         """Rows of allocations of indefinite lifetime."""
         self.traced = [
             row for row in space.allocations.tolist() if not self.plan.whole_run[row] and row in self.program.trace_of
         ]
         """Rows of allocations of temporaries with a trace."""
-        self.throughout = [row for row in self.lasting if self._largest(row) >= 0]
+        self.throughout = [row for row in self.lasting if self.plan.largest(row) >= 0]
         self.throughout_bytes = int(self.plan.allocations["size"][self.throughout].sum())
         self.place: dict[int, int] = {}
         """By buffer, its place among those at the peak."""
-        self._shape_texts: dict[tuple[int, int], str] = {}
         self._sources: dict[tuple[int, int, int], Json] = {}
 
     def all(self) -> Json:
@@ -86,7 +82,7 @@ class _Page:
         heap, throughout = self.heap, self.throughout_bytes / _MIB
         page = {
             "moduleName": self.program.module.name,
-            "entryComputationName": self._entry_name(),
+            "entryComputationName": self.program.module.entry_name,
             "maxHeap": at_peak,
             "maxHeapBySize": [at_peak[i] for i in order],
             "bySizeToMaxHeap": order,
@@ -100,28 +96,12 @@ class _Page:
         }
         return page if heap is None else page | self._series(heap)
 
-    def _entry_name(self) -> str:
-        module = self.program.module
-        return module.text(module.computations["name"][module.entry]) if module.entry >= 0 else ""
-
-    def _largest(self, allocation: int) -> int:
-        """The first of the largest buffers in an allocation; -1: no buffer, or only empty ones."""
-        rows = self._inside(allocation)
-        sizes = self.plan.buffers["size"][rows]
-        return int(rows[np.argmax(sizes)]) if len(rows) and sizes.max() > 0 else -1
-
-    def _inside(self, allocation: int) -> Int64s:
-        first, count = self.plan.allocations[["first_assigned", "assigned_count"]][allocation].item()
-        rows = self.plan.assigned["buffer"][first : first + count].astype(np.int64)
-        inside: Int64s = rows[rows >= 0]
-        return inside
-
     # ---- the heap
 
     @cached_property
     def heap(self) -> Heap | None:
         trace = self._trace()
-        return None if trace is None else heap_of(self.plan, trace, self.unpadded)
+        return None if trace is None else Heap(self.plan, trace, self.unpadded)
 
     def _trace(self) -> int | None:
         """The trace of the first temporaries that have one, else the one with most events of the memory space."""
@@ -170,10 +150,7 @@ class _Page:
         return CATEGORIES[self.plan.category[allocation]]
 
     def _shape_text(self, buffer: int) -> str:
-        shape = self.shapes[buffer]
-        if shape.proto not in self._shape_texts:
-            self._shape_texts[shape.proto] = self.program.shape_text(shape)
-        return self._shape_texts[shape.proto]
+        return self.program.shape_text(self.shapes[buffer])
 
     def _source(self, buffer: int) -> Json:
         """Equal ones are built once: stacks may be long, and many instructions share them."""
@@ -214,7 +191,7 @@ class _Page:
     def _at_peak(self) -> list[Json]:
         shown: list[int] = []
         if self.space.number == DEVICE:
-            shown += [self._largest(row) for row in self.throughout]
+            shown += [self.plan.largest(row) for row in self.throughout]
         if self.heap is not None:
             shown += self.heap.shown.tolist()
         objects: list[Json] = []
@@ -265,13 +242,8 @@ class _Page:
         return {name: int(every["size"][chosen].sum()) / _MIB for name, chosen in parts.items()}
 
     def _scoped(self) -> Json:
-        scoped = scoped_vmem(self.program, self.space.number)
-        if isinstance(scoped["scoped_vmem_bytes"], tuple):
-            return {}
-        return {
-            "maxScopedVmemAllocationMib": scoped["scoped_vmem_bytes"] / _MIB,
-            "maxScopedVmemInstructionName": scoped["scoped_vmem_instruction"],
-        }
+        size, taken_by = most_scoped(self.program.module) if self.space.number == VMEM else (0, "")
+        return {"maxScopedVmemAllocationMib": size / _MIB, "maxScopedVmemInstructionName": taken_by}
 
     def _lifetime(self, allocation: int) -> Json:
         every = self.plan.allocations[allocation]
@@ -321,7 +293,7 @@ class _Page:
                 "endStep": width, "category": category, "color": "#ffffff",
             })  # fmt: skip
             drawn += int(size * (_CANVAS / height) >= 1)
-            rows = self._inside(row)
+            rows = self.plan.inside(row)
             rows = rows[heap.spans(rows)[0] >= 0]
             held, freed = heap.spans(rows)
             is_drawn = (freed - held) * (_CANVAS / width) >= 1  # large enough to take a colour
@@ -375,3 +347,23 @@ def _bytes(shape: Shape) -> int:
     if 0 < bits < 8:
         return (shape.count * shape.element_bits + 7) // 8 if shape.element_bits else shape.count
     return shape.count * bits // 8
+
+
+_HEX = (
+    "e91e63 2196f3 81c784 4dd0e1 3f51b5 e53935 ff9100 b39ddb 90a4ae 26c6da ad1457 03a9f4 2196f3 c2185b 795548 f9a825 "
+    "00bfa5 880e4f d500f9 ce93d8 ec407a 4caf50 ff8f00 ffca28 ab47bc 00e5ff ff9800 40c4ff 1e88e5 9fa8da bf360c 00b8d4 "
+    "f57f17 64b5f6 e040fb ffab91 4caf50 01579b 66bb6a ef9a9a 558b2f fb8c00 ff4081 00e676 388e3c 424242 6d4c41 c62828 "
+    "616161 00897b 448aff 0d47a1 607d8b 673ab7 00c853 2e7d32 ffa726 5e35b1 ba68c8 8d6e63 00bcd4 ff6f00 f4511e ff1744 "
+    "9e9e9e d81b60 4a148c 26a69a 689f38 7b1fa2 b0bec5 304ffe f48fb1 ffd600 ffb74d 8bc34a 303f9f 5d4037 80cbc4 ffcc80 "
+    "00acc1 3e2723 ff5252 ff7043 e91e63 ea80fc e65100 d84315 212121 ff5722 1976d2 2962ff bdbdbd 3949ab 69f0ae d50000 "
+    "ffd740 c0ca33 ff6e40 00b0ff 2979ff e64a19 7c4dff 607d8b 009688 ffb300 c51162 ffc400 29b6f6 3d5afe 76ff03 cddc39 "
+    "b388ff 5c6bc0 9e9d24 7cb342 ef5350 fdd835 ef6c00 4fc3f7 6200ea 004d40 ff8a65 ffab00 80deea 0097a7 7e57c2 ff6d00 "
+    "1565c0 455a64 ffc107 4527a0 ff5722 f44336 f57c00 827717 a5d6a7 82b1ff 9c27b0 ff80ab e1bee7 78909c 311b92 00695c "
+    "4e342e 3f51b5 651fff 9e9e9e 81d4fa f8bbd0 b71c1c 0091ea 673ab7 a1887f 4db6ac ffa000 6a1b9a 43a047 bcaaa4 546e7a "
+    "aeea00 e57373 ffccbc 006064 fbc02d ffeb3b 8bc34a 039be5 8e24aa 80d8ff 009688 9ccc65 512da8 ffc107 757575 0277bd "
+    "ff3d00 33691e 03a9f4 00838f ff8a80 283593 f50057 1a237e 90caf9 9c27b0 aa00ff aed581 afb42b 9575cd d32f2f 64dd17 "
+    "f44336 795548 cddc39 ff9e80 7986cb dd2c00 0288d1 ff9800 263238 00796b 42a5f5 8c9eff 1b5e20 ffab40 536dfe 00bcd4 "
+    "f06292"
+)
+PALETTE: Final = tuple(f"#{one}" for one in _HEX.split())
+"""As CSS has them."""

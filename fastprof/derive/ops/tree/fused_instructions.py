@@ -17,8 +17,8 @@ from fastprof.errors import CaptureError
 if TYPE_CHECKING:
     from fastprof.decode.import_log import ImportLog
     from fastprof.derive.ops.tables import OpTable
-    from fastprof.hlo.counting import Counting
     from fastprof.hlo.programs import Program
+    from fastprof.hlo.work import Counting
 
 Key = tuple[int, str]
 """Of an op: its program and its name."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from fastprof.hlo.category import category
 from fastprof.hlo.cost import CostModel
+from fastprof.hlo.opcodes import category
 from fastprof.hlo.text.instruction_text import EXPRESSION, InstructionText
-from fastprof.hlo.text.program import program_of
 
 if TYPE_CHECKING:
-    from fastprof.hlo.counting import Counting
     from fastprof.hlo.module import HloModule
+    from fastprof.hlo.work import Counting
 
 _FUSION: Final = "fusion"
 _PLUMBING: Final = ("parameter", "tuple")
@@ -26,13 +25,12 @@ class FusionReader:
     def __init__(self, module: HloModule, counting: Counting) -> None:
         self._module = module
         self._costs = CostModel(module, counting)
-        self._texts = InstructionText(program_of(module), EXPRESSION)
-        self._opcodes = [module.text(number) for number in module.instructions["opcode"].tolist()]
+        self._texts = InstructionText(module, EXPRESSION)
         self._categories: dict[str, str] = {}
         self._read: set[int] = set()
 
     def is_fusion(self, row: int) -> bool:
-        return self._opcodes[row] == _FUSION
+        return self._module.opcodes[row] == _FUSION
 
     def instructions(self, fusion: int, *, with_work: bool) -> list[tuple[int, str, str, str, str, float, float]]:
         """The instructions of a fusion and of those within it: the place of the fusion that each is in, -1: the first;
@@ -55,7 +53,7 @@ class FusionReader:
         if computation < 0 or computation in self._read:
             return []
         self._read.add(computation)
-        return [row for row in self._module.rows_of(computation) if self._opcodes[row] not in _PLUMBING]
+        return [row for row in self._module.rows_of(computation) if self._module.opcodes[row] not in _PLUMBING]
 
     def _work(self, row: int) -> tuple[float, float]:
         cost = self._costs.cost(row)
@@ -63,7 +61,7 @@ class FusionReader:
 
     def _category(self, row: int) -> str:
         """Only those of fusions and convolutions depend on more than the opcode."""
-        opcode = self._opcodes[row]
+        opcode = self._module.opcodes[row]
         if opcode in (_FUSION, "convolution"):
             return category(self._module.instruction(row))
         if opcode not in self._categories:
