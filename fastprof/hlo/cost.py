@@ -73,7 +73,7 @@ class CostModel:
     def cost(self, row: int) -> Cost:
         """NOTHING for a damaged instruction."""
         if row not in self._costs:
-            computation = int(self.module.instructions["computation"][row]) if row >= 0 else -1
+            computation = self.module.computation_rows[row] if row >= 0 else -1
             if self.counting.for_gpus and computation not in self._visited:
                 return NOTHING
             try:

@@ -90,7 +90,11 @@ class Instruction:
 
 
 def _texts(table: str, column: str) -> cached_property[list[str]]:
-    return cached_property(lambda module: [module.text(n) for n in getattr(module, table)[column].tolist()])
+    def read(module: HloModule) -> list[str]:
+        texts = module._all_texts
+        return [texts[number] for number in getattr(module, table)[column].tolist()]
+
+    return cached_property(read)
 
 
 def _numbers(table: str, column: str) -> cached_property[list[int]]:

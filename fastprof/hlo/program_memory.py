@@ -134,7 +134,7 @@ class ProgramMemory:
     def instruction_name(self, buffer: int) -> str:
         row = int(self.instruction[buffer])
         if row >= 0:
-            return self.module.text(self.module.instructions["name"][row])
+            return self.module.names[row]
         return self.buffers.text(self.buffers.buffers["instruction_name"][buffer])
 
     def shape_text(self, shape: Shape) -> str:

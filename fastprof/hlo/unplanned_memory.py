@@ -77,7 +77,7 @@ def signature_rows(memory: ProgramMemory, number: int) -> list[dict[str, Any]]:
     rows = []
     for category, row, parameter in _signature(module) if module.entry >= 0 else ():
         own = {} if category == PARAMETER else donated
-        leaves = module.shape(int(module.instructions["shape"][row])).leaves()
+        leaves = module.shape(module.shape_rows[row]).leaves()
         size = sum(
             leaf.array.padded_bytes or 0
             for index, leaf in leaves
@@ -108,11 +108,10 @@ def _donated(module: HloModule) -> dict[tuple[int, ...], int]:
 
 def _signature(module: HloModule) -> Iterator[tuple[int, int, int | None]]:
     """(category, row of an instruction, number of the parameter) of what the entry computation takes and returns."""
-    opcodes, numbers = module.instructions["opcode"], module.instructions["parameter_number"]
     for row in module.rows_of(module.entry):
-        if module.text(opcodes[row]) == "parameter":
-            yield PARAMETER, row, int(numbers[row])
-    root = int(module.computations["root"][module.entry])
+        if module.opcodes[row] == "parameter":
+            yield PARAMETER, row, module.parameter_numbers[row]
+    root = module.roots[module.entry]
     if root >= 0:
         yield OUTPUT, root, None
 
@@ -121,9 +120,9 @@ def _instruction(memory: ProgramMemory, row: int) -> dict[str, str | None]:
     module = memory.module
     source = module.source_of(row)
     return {
-        "buffer": module.text(module.instructions["name"][row]) or None,
-        "shape": memory.shape_text(module.shape(int(module.instructions["shape"][row]))) or None,
-        "opcode": module.text(module.instructions["opcode"][row]) or None,
+        "buffer": module.names[row] or None,
+        "shape": memory.shape_text(module.shape(module.shape_rows[row])) or None,
+        "opcode": module.opcodes[row] or None,
         "op_name": module.op_name(row) or None,
         "source": f"{source.file}:{source.line}" if source.file else None,
     }
