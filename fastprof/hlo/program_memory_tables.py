@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -99,24 +99,12 @@ def module_rows(memory: ProgramMemory, only: int | None = None) -> list[ModuleRo
 # ---- buffers and allocations of a memory space
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """Rows about buffers of a memory space, and the allocations that they lie in. ``heap``: number of the heap among
-    the traced ones, -1: none; ``start``, ``end``: events of that heap, -1: it lives throughout, or that is unknown."""
+class _Rows(SimpleNamespace):
+    """Rows about ``buffers`` of a memory ``space``, the ``allocation`` that each lies in, and what else the formulas of
+    a table read. ``heap``: number of the heap among the traced ones, -1: none; ``start``, ``end``: events of that heap,
+    -1: it lives throughout, or that is unknown."""
 
-    space: MemorySpace
-    allocation: Int64s
-    buffers: Buffers
-    bytes: Int64s
-    unpadded: Int64s
-    start: Int64s
-    end: Int64s
-    heap: Int64s
-    timeline: Int64s | None = None
-    shares: Int64s | None = None
-    at_peak: Any = None
-
-    @property
+    @cached_property
     def every(self) -> Any:
         """By row, the record of its allocation."""
         return self.space.program.buffers.allocations[self.allocation]
@@ -215,7 +203,10 @@ def peak_table(space: MemorySpace) -> pa.Table:
         start[places], end[places] = heap.start[at], heap.end[at]
     buffers = Buffers(space.program, alive.buffer)
     unpadded = np.minimum(buffers.unpadded(), alive.bytes)
-    rows = _Rows(space, alive.allocation, buffers, alive.bytes, unpadded, start, end, alive.heap)
+    rows = _Rows(
+        space=space, allocation=alive.allocation, buffers=buffers, bytes=alive.bytes, unpadded=unpadded, start=start,
+        end=end, heap=alive.heap,
+    )  # fmt: skip
     return TABLES["buffers_at_peak"].of(rows).take(np.argsort(-alive.bytes, kind="stable"))
 
 
@@ -300,25 +291,14 @@ def heap_table(space: MemorySpace) -> pa.Table:
     return pa.concat_tables([schema.empty(), *heaps]).unify_dictionaries()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Allocations:
-    """Allocations of a memory space, each with its largest buffer, and its heap where it has a trace."""
+def _unused(rows: Any) -> list[int | None]:
+    sizes = zip(rows.every["size"].tolist(), rows.heaps, strict=True)
+    return [None if heap is None or heap.peak_bytes > size else size - heap.peak_bytes for size, heap in sizes]
 
-    space: MemorySpace
-    every: Any
-    buffers: Buffers
-    heaps: Sequence[Heap | None]
 
-    def category(self) -> pa.Array:
-        return texts(CATEGORIES, self.space.program.buffers.category[self.space.allocations])
-
-    def unused(self) -> list[int | None]:
-        sizes = zip(self.every["size"].tolist(), self.heaps, strict=True)
-        return [None if heap is None or heap.peak_bytes > size else size - heap.peak_bytes for size, heap in sizes]
-
-    def index(self) -> list[str | None]:
-        indices = [self.space.program.buffers.index(row) for row in self.every]
-        return ["{" + ",".join(map(str, index)) + "}" if index else None for index in indices]
+def _parameter_index(rows: Any) -> list[str | None]:
+    indices = [rows.space.program.buffers.index(row) for row in rows.every]
+    return ["{" + ",".join(map(str, index)) + "}" if index else None for index in indices]
 
 
 def _of_heap(of: Callable[[Heap], int]) -> Formula:
@@ -333,7 +313,7 @@ _ALLOCATIONS = (
     Count("buffer_count", "buffers in it; null: as allocation", lambda rows: rows.every["assigned_count"]),
     Bytes("peak_bytes", "most of a heap that is in use at once; null: no trace of a heap",
           _of_heap(lambda heap: heap.peak_bytes)),
-    Bytes("fragmentation_bytes", "bytes less peak_bytes; null: as peak_bytes", lambda rows: rows.unused()),
+    Bytes("fragmentation_bytes", "bytes less peak_bytes; null: as peak_bytes", _unused),
     Count("peak_point", "event after which peak_bytes are in use; null: as peak_bytes",
           _of_heap(lambda heap: heap.peak_event)),
     Count("program_points", "events of its trace; null: as peak_bytes", _of_heap(lambda heap: len(heap.events))),
@@ -342,10 +322,10 @@ _ALLOCATIONS = (
     *_WHERE,
     _PARAMETER,
     Text("parameter_index", "which element of the parameter: {0,1}; null: all of it, or not a parameter",
-         lambda rows: rows.index()),
+         _parameter_index),
     Flag("is_output", "may hold what the program returns", lambda rows: rows.every["live_out"] != 0),
     Flag("is_aliased", "a parameter that an output is written to",
-         lambda rows: rows.space.program.buffers.aliased[rows.space.allocations]),
+         lambda rows: rows.space.program.buffers.aliased[rows.allocation]),
     Flag("is_tuple", "has a table of pointers to the elements of a tuple", lambda rows: rows.every["tuple"] != 0),
     Flag("is_reusable", "neither of threads nor with a table of pointers",
          lambda rows: (rows.every["tuple"] == 0) & (rows.every["thread_local"] == 0)),
@@ -356,8 +336,9 @@ def allocations_table(space: MemorySpace) -> pa.Table:
     rows = space.allocations.tolist()
     heaps = dict(space.traced)
     buffers = Buffers(space.program, np.array([space.representative(row) for row in rows], np.int64))
-    every = space.program.buffers.allocations[space.allocations]
-    return TABLES["allocations"].of(_Allocations(space, every, buffers, [heaps.get(row) for row in rows]))
+    return TABLES["allocations"].of(
+        _Rows(space=space, allocation=space.allocations, buffers=buffers, heaps=[heaps.get(row) for row in rows])
+    )
 
 
 _LIFETIMES = (
@@ -398,8 +379,11 @@ def lifetimes_table(space: MemorySpace) -> pa.Table:
     drawn = (base >= 0) & (offsets <= np.iinfo(np.int64).max - np.maximum(base, 0))
     timeline = np.where(drawn, np.where(drawn, base, 0) + np.where(drawn, offsets, 0), -1)
     return TABLES["lifetimes"].of(
-        _Rows(space, of[rows].astype(np.int64), buffers, buffers.sizes(), buffers.unpadded(), start[rows], end[rows],
-              heap_of[rows], timeline, root[rows], at_peak[rows])
+        _Rows(
+            space=space, allocation=of[rows].astype(np.int64), buffers=buffers, bytes=buffers.sizes(),
+            unpadded=buffers.unpadded(), start=start[rows], end=end[rows], heap=heap_of[rows], timeline=timeline,
+            shares=root[rows], at_peak=at_peak[rows],
+        )
     )  # fmt: skip
 
 
