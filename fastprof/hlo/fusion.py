@@ -6,17 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastprof.hlo.module import HloModule, Instruction
-from fastprof.hlo.opcodes import ELEMENTWISE
+from fastprof.hlo.opcodes import ELEMENTWISE, Costs
 from fastprof.hlo.shapes import Index, Shape
 from fastprof.hlo.work import ONE, ZERO, Float, Work, nearest
-
-if TYPE_CHECKING:
-    from fastprof.hlo.cost import CostModel
 
 _SMALL_CONSTANT = 8
 """Constants of up to this many elements cost nothing to read."""
@@ -47,7 +43,7 @@ class Fusion:
     """A fused computation, and the work of each of its instructions by itself. Many fusions may call it.
     LookupError: it is damaged."""
 
-    def __init__(self, costs: CostModel, works: Mapping[int, Work], computation: int) -> None:
+    def __init__(self, costs: Costs, works: Mapping[int, Work], computation: int) -> None:
         self.effort = costs.effort
         self.as_used = costs.counting.for_gpus
         self.module: HloModule = costs.module

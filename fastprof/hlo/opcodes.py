@@ -7,18 +7,15 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
-from fastprof.hlo.module import Instruction
+from fastprof.hlo.module import HloModule, Instruction
 from fastprof.hlo.shapes import Shape, product
-from fastprof.hlo.work import UNKNOWN, ZERO, Float, Work, largest
-
-if TYPE_CHECKING:
-    from fastprof.hlo.cost import CostModel
+from fastprof.hlo.work import UNKNOWN, ZERO, Counting, Effort, Float, Work, largest
 
 _WINDOW, _WINDOW_DILATION, _BASE_DILATION = 15, 5, 6
 FUSIONS = {
@@ -124,11 +121,27 @@ CUBLAS_LT = ("__cublas$lt$matmul", "__cublas$lt$matmul$f8")
 _CUDNN_CONVOLUTION = "__cudnn$conv"
 
 
+class Costs(Protocol):
+    """What rules need of the cost model."""
+
+    module: HloModule
+    effort: Effort
+    counting: Counting
+
+    def valid_positions(self, window: WindowDimension) -> int:
+        """LookupError: too many windows are too large."""
+        ...
+
+    def of_computation(self, computation: int) -> Work:
+        """The sum of its instructions, once each. LookupError: there is no such computation, or it calls itself."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Measuring:
     """An instruction whose ``work`` a rule computes; at first it moves its operands and its output."""
 
-    costs: CostModel
+    costs: Costs
     one: Instruction
     inputs: Sequence[Shape]
     """Shapes of its operands."""
@@ -167,7 +180,7 @@ def _transpose(m: Measuring) -> None:
         m.work.moves(0, 0, 0)
 
 
-def _keeps_order(costs: CostModel, one: Instruction, before: Shape) -> bool:
+def _keeps_order(costs: Costs, one: Instruction, before: Shape) -> bool:
     """Whether a transpose leaves all elements in place. As in XLA, not where it moves a dimension of size 1."""
     after = one.shape
     if before.element_type != after.element_type or not before.has_layout or not after.has_layout:
@@ -355,7 +368,7 @@ def _select_and_scatter(m: Measuring) -> None:
 # ---- collectives
 
 
-def _reducer_operations(costs: CostModel, one: Instruction) -> int:
+def _reducer_operations(costs: Costs, one: Instruction) -> int:
     is_known = one.calls and one.calls[0] >= 0
     opcode = costs.module.root_of(one.calls[0]).opcode if is_known else ""
     return costs.counting.of_element(opcode, one.shape.type_name)
