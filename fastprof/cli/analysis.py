@@ -183,7 +183,7 @@ def report_chunks(
         chunks: Iterator[bytes] = renderer.several(reports, rows) if several else renderer.chunks(first, rows)
         return chunks
     texts = ("\n".join(renderer.lines(report, look, limit)) + "\n" for report in reports.values())
-    return _parted(text.encode(look.encoding, "backslashreplace") for text in texts)
+    return iter(["\n\n".join(texts).encode(look.encoding, "backslashreplace")])
 
 
 _RENDERERS = {"json": "render.report_json", "table": "render.report_text", "xprof": "xprof.report_xprof"}
@@ -193,9 +193,3 @@ def _renderer(form: str) -> Any:
     """The module that writes reports in a form. Others are not imported."""
     with signals.held():
         return import_module(f"fastprof.{_RENDERERS[form]}")
-
-
-def _parted(texts: Iterable[bytes]) -> Iterator[bytes]:
-    """The texts, separated by two empty lines."""
-    for number, text in enumerate(texts):
-        yield b"\n\n" + text if number else text

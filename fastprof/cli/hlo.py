@@ -119,20 +119,18 @@ def _for_people(table: pa.Table, several_hosts: bool) -> pa.Table:
     """The columns of the text table without those that are the same for all programs; sorted by name and id."""
     import pyarrow.compute as pc
 
-    left_out = set()
-    if not several_hosts:
-        left_out.add("host")
-    if table["problem"].null_count == len(table):
-        left_out.add("problem")
-    if table.num_rows and pc.all(table["embedded"]).as_py():
-        left_out.add("embedded")
+    same_for_all = {
+        "host": not several_hosts,
+        "problem": table["problem"].null_count == len(table),
+        "embedded": table.num_rows and pc.all(table["embedded"]).as_py(),
+    }
     table = table.set_column(
         table.column_names.index("program_id"), "program_id", table["program_id"].cast("uint64", safe=False)
     )
     titles, ids = table["module"].to_pylist(), table["program_id"].to_pylist()
     order = sorted(range(len(titles)), key=lambda row: (titles[row].rpartition("(")[0], ids[row]))
     table = table.take(order) if order else table
-    return table.select([name for name in _LISTED if name not in left_out])
+    return table.select([name for name in _LISTED if not same_for_all.get(name)])
 
 
 # ---- a program

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, Kinds
 from fastprof.decode.request import Request
-from fastprof.decode.selection import Selection, matching
+from fastprof.decode.selection import matching
 from fastprof.decode.text_pools import TextTable
 from fastprof.derive.host import Host
 from fastprof.derive.timeline.counter_tracks import Series, counter_tracks
@@ -159,11 +159,6 @@ class Derived:
             values = values.astype(np.int64)
         track = Titled(plane.plane_id, 0, series.name, _COUNTER_RANK)
         return Counted(track, np.ascontiguousarray(series.time_ps[keep], np.int64), values, series.unit == "bytes")
-
-
-def whole_host(tables: TableSet, number: int) -> TableSet:
-    """All of a host, without the selection."""
-    return TableSet(tables.session, Selection(hosts=(tables.session.hosts[number],)))
 
 
 def _ids_of(entire: TableSet, number: int, host: Host) -> Int64s:

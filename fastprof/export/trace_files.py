@@ -12,9 +12,10 @@ import numpy as np
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, JsonWriter, Kinds, PerfettoWriter
 from fastprof._version import __version__
+from fastprof.decode.selection import Selection
 from fastprof.derive.timeline.track_order import COUNTER, processes_of, raw_tracks
 from fastprof.export.trace_batches import ALL, HostNames, RawBatches, SharedStats, selected_ids
-from fastprof.export.trace_derived import Derived, whole_host
+from fastprof.export.trace_derived import Derived
 from fastprof.export.trace_tracks import host_tracks, texts_of, titled
 from fastprof.tables.host_events import host_lines
 from fastprof.tables.table_set import TableSet
@@ -122,7 +123,7 @@ class TraceFile:
     def _host_pieces(self, writer: Writer, number: int) -> Iterator[bytes]:
         session = self.tables.session
         chosen = TableSet(session, self.tables.selection.narrowed(hosts=session.hosts[number]))
-        entire = whole_host(self.tables, number)
+        entire = TableSet(session, Selection(hosts=(session.hosts[number],)))
         lines = host_lines(entire, number)
         processes = processes_of(lines)
         raw = raw_tracks(lines, processes)
