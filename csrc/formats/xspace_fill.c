@@ -173,20 +173,20 @@ static inline fp_code take_stat(filling *f, const uint8_t *p, const uint8_t *end
 /* Reads the stats of an event. Mostly there is nothing else, and tags take one byte. */
 static fp_code fill_stats(filling *f, const uint8_t *p, const uint8_t *end, bool slack, int64_t event_id, int64_t row) {
   while (p < end) {
-    uint64_t length;
+    wire_field stat = {.tag = TAG_EVENT_STAT};
     fp_code code;
     f->at = p;
-    if (*p == TAG_EVENT_STAT) {
+    bool short_tag = *p == TAG_EVENT_STAT;
+    if (short_tag) {
       p++;
-      if (!read_length(&p, end, &length)) return FP_BAD_LENGTH;
-      if ((code = take_stat(f, p, p + length, slack, event_id, row))) return code;
-      p += length;
-      continue;
+      if (!read_length(&p, end, &stat.value)) return FP_BAD_LENGTH;
+      stat.payload = p;
+      p += stat.value;
+    } else if ((code = wire_next(&p, end, &stat))) {
+      return code;
     }
-    wire_field field;
-    if ((code = wire_next(&p, end, &field))) return code;
-    if (field.tag != TAG_EVENT_STAT) continue;
-    if ((code = take_stat(f, field.payload, p, false, event_id, row))) return code;
+    if (stat.tag != TAG_EVENT_STAT) continue;
+    if ((code = take_stat(f, stat.payload, p, slack && short_tag, event_id, row))) return code;
   }
   return FP_OK;
 }
