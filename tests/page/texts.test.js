@@ -91,7 +91,7 @@ test("half an expression is found before the server is asked", () => {
   for (const [expression, words] of expected) assert.equal(faultOf(expression), words);
 });
 
-test("names that a search found are told from others", () => {
+test("names that a search found are distinguished from others", () => {
   const answer = { names: 2, more: 0, rows: [{ name: "MatMul" }, { name: "a\u0000" }] };
   assert.ok(matcher(answer, { q: "matm", mode: "substring", case: 0 }).has("xMatMul"));
   assert.ok(!matcher(answer, { q: "matm", mode: "substring", case: 1 }).has("xMatMul"));

@@ -42,12 +42,12 @@ test("a bucket is about a pixel", () => {
 });
 
 test("an address says what is shown, and ill ones are ignored", () => {
-  const told = read(
+  const state = read(
     new URLSearchParams(
       "t=1.5~20&event=7@a@b&range=3~9&tracks=4,5&marks=1,2~3,x&q=f%2B&mode=regex&closed=3&steps=3@b&y=40",
     ),
   );
-  assert.deepEqual(told, {
+  assert.deepEqual(state, {
     window: [1.5, 20],
     event: { at: 7, host: "a@b" },
     range: [3, 9],
@@ -72,10 +72,10 @@ test("what is written into the address is what is read from it", () => {
       marks: [{ start: 5, end: 5 }] }, model: { clock, processes: [{ id: 4 }, { id: 6 }] } };
   const params = changed(new URLSearchParams(), written(timeline, { q: "a", mode: "substring", case: 1 }, null));
   assert.equal(params.get("t"), "5100~6100");
-  const told = read(params, clock);
-  assert.deepEqual([told.window, told.event, told.range], [[100, 1100], { at: 3, host: "h" }, [7, 9]]);
-  assert.deepEqual([told.tracks, told.marks, told.closed], [[1, 2], [{ start: 5, end: 5 }], ["4"]]);
-  assert.deepEqual([told.search.case, told.filter, told.scroll], [1, "mat", 12]);
+  const state = read(params, clock);
+  assert.deepEqual([state.window, state.event, state.range], [[100, 1100], { at: 3, host: "h" }, [7, 9]]);
+  assert.deepEqual([state.tracks, state.marks, state.closed], [[1, 2], [{ start: 5, end: 5 }], ["4"]]);
+  assert.deepEqual([state.search.case, state.filter, state.scroll], [1, "mat", 12]);
 });
 
 test("a route holds the page, the run, the host and what the page keeps", () => {
