@@ -42,7 +42,6 @@ _MOST_DIMENSIONS: Final = 32
 
 _GROUPS: Final = re.compile(r"\breplica_groups=(\{(?:\{[\d, ]*\},? ?)*\}|\[[\d,]+\]<=\[[\d,]+\](?:T\([\d,]+\))?)")
 _PAIRS: Final = re.compile(r"\bsource_target_pairs=(\{(?:\{\d+,\d+\},?)*\})")
-_CHANNEL: Final = re.compile(r"\bchannel_id=(\d{1,18})\b")
 _GLOBAL: Final = "use_global_device_ids=true"
 _IOTA: Final = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _LIST: Final = re.compile(r"\{([\d, ]*)\}")
@@ -61,7 +60,6 @@ class Payload:
     groups: str = ""
     size: int | None = None
     count: int | None = None
-    channel: int | None = None
     is_global: bool = False
 
     def bus_factor(self, kind: Kind) -> float | None:
@@ -83,11 +81,11 @@ def payload(kind: Kind, text: str) -> Payload:
     if read is None:
         return NO_PAYLOAD
     size = _bytes(kind, read)
-    pairs, channel = _PAIRS.search(read.attributes), _CHANNEL.search(read.attributes)
+    pairs = _PAIRS.search(read.attributes)
     listed = _GROUPS.search(read.attributes)
     groups = listed[1] if listed else pairs[1] if pairs else ""
     count, largest = _extent(listed[1]) if listed else (None, None)
-    return Payload(size, groups, largest, count, int(channel[1]) if channel else None, _GLOBAL in read.attributes)
+    return Payload(size, groups, largest, count, _GLOBAL in read.attributes)
 
 
 # ---- bytes
