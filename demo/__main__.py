@@ -12,7 +12,7 @@ from fastprof.cli.main import main as command
 
 HERE = Path(__file__).parent
 LOGDIR = HERE / "logdir"
-OUT = Path("demo-out")
+OUT, PAGES = Path("demo-out"), Path("demo-pages")
 
 
 def step(*words: str) -> None:
@@ -62,8 +62,10 @@ def xla() -> None:
 
 def viewing(capture: str) -> None:
     """Files for trace viewers, and the pages as one file. `fastprof serve demo/xla --open` has all of it live."""
-    step("trace", capture, "--format", "perfetto", "-o", str(OUT / "xla.pftrace"), "--force")
-    step("report", capture, "--html", str(OUT / "xla.html"), "--force")
+    PAGES.mkdir(exist_ok=True)
+    step("trace", capture, "--format", "perfetto", "-o", str(PAGES / "xla.pftrace"), "--force")
+    step("report", capture, "--html", str(PAGES / "xla.html"), "--force")
+    print(f"\nOpen {PAGES}/xla.html in a browser, or run: fastprof serve {capture} --open")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,8 @@ def format_for(requested: str | None, path: str | None, more: Container[str] = (
     suffix = "" if path is None else Path(path).suffix.lower()
     if suffix in (".parquet", ".pq"):
         raise UsageError(f"{path}: this verb cannot write Parquet; use 'fastprof export'")
+    if suffix in (".html", ".htm"):
+        raise UsageError(f"{path}: this verb cannot write pages; use 'fastprof report --html'")
     if suffix == ".svg" and "svg" not in more:
         raise UsageError(f"{path}: this verb cannot write drawings; verbs that can: {report_svg.verbs()}")
     return _SUFFIXES.get(suffix, "table")
