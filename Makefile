@@ -42,7 +42,7 @@ demo: build ## run the main job and analyses on captures that ship with the proj
 test: check asan asan-native fuzz page unit ## everything that CI runs
 
 unit: build
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile --benchmark-disable
 
 page: build ## unit tests of the page's modules, in the Node of .venv
 	$(BIN)/node --disable-warning=MODULE_TYPELESS_PACKAGE_JSON --test "$(PAGE)/*.test.js"

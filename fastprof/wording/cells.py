@@ -59,8 +59,8 @@ class ColumnCells:
         texts = pc.cast(array, TEXT)
         for spelt, odd in (
             ("NaN", pc.is_nan(array)),
-            ("Infinity", pc.equal(array, float("inf"))),
-            ("-Infinity", pc.equal(array, float("-inf"))),
+            ("Infinity", pc.equal(array, pa.scalar(float("inf"), array.type))),
+            ("-Infinity", pc.equal(array, pa.scalar(float("-inf"), array.type))),
         ):
             texts = pc.if_else(odd, pa.scalar(self._quote(spelt), TEXT), texts)
         return texts
