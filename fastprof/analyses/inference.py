@@ -46,18 +46,18 @@ class Params:
 
 
 SCALARS = {
-    "request_count": ScalarSpec(None, "requests of all models and hosts"),
-    "batch_count": ScalarSpec(None, "batches of all models and hosts"),
-    "model_count": ScalarSpec(None, "models that requests name"),
-    "requests_per_second": ScalarSpec(None, "requests / (latest end - earliest begin)"),
+    "request_count": ScalarSpec(None, "number of requests of all models and hosts"),
+    "batch_count": ScalarSpec(None, "number of batches of all models and hosts"),
+    "model_count": ScalarSpec(None, "number of models that requests name"),
+    "requests_per_second": ScalarSpec(None, "requests / time from the first start to the last end, in seconds"),
     "mean_latency_ps": ScalarSpec("ps", "mean latency of a request, rounded down"),
     **{
         f"{percentile_name(percent)}_latency_ps": ScalarSpec(
-            "ps", f"least latency that {percent:g} % of requests do not exceed"
+            "ps", f"{percent:g}th percentile (nearest rank) of request latency"
         )
         for percent in PERCENTILES
     },
-    "max_latency_ps": ScalarSpec("ps", "longest latency"),
+    "max_latency_ps": ScalarSpec("ps", "longest latency of a request"),
 }
 SECTIONS = (
     Section("Latency", scalars=tuple(SCALARS)),

@@ -79,54 +79,56 @@ _CATEGORY: Final = Text("category", "what the time was spent on")
 _TABLES: Final = (
     TableSchema("steps", "a step, on all hosts and cores that took part in it", (
         Count("step", "number of the step, as in the analysis steps", lambda rows: rows.db.step),
-        String("name", "name of the step; null: the capture gives none",
+        String("name", "name of the step; null: the capture records no name",
                lambda rows: [name or None for name in rows.db.label]),
-        Flag("complete", "the step counts for averages and verdicts; the first and the last of more than five do not, "
-             "except on TPUs: they may be cut off", lambda rows: rows.db.complete),
-        Picoseconds("step_ps", "how long it took on the core that took longest"),
-        Picoseconds("input_ps", "time spent waiting for input and copying it to the device: mean over hosts; on TPUs "
-                    "of the core that waited longest"),
-        Share("input_share", "input_ps / the time of the step; on TPUs the mean of this over cores; null: it took no "
-              "time"),
-        Share("least_input_share", "the same of the core that waited least; null: not on a TPU"),
-        Share("most_input_share", "the same of the core that waited most; null: not on a TPU"),
-        Text("longest_wait_core", "core that waited longest for input, as host:ordinal; null: not on a TPU, or none "
-             "waited"),
+        Flag("complete", "false if the step may be cut off and does not count for averages and verdicts: the first "
+             "and the last of more than five steps, except on TPUs", lambda rows: rows.db.complete),
+        Picoseconds("step_ps", "duration of the step on its slowest core"),
+        Picoseconds("input_ps", "time to wait for input and to copy it to devices: mean over hosts; on TPUs, of the "
+                    "core that waited longest"),
+        Share("input_share", "input_ps / mean time of the step over hosts; on TPUs, mean over cores of infeed / time "
+              "of the step; null: the step took no time"),
+        Share("least_input_share", "smallest share of the step that a core waited for input; null: the devices are "
+              "not TPUs, or the step took no time"),
+        Share("most_input_share", "largest share of the step that a core waited for input; null: the devices are not "
+              "TPUs, or the step took no time"),
+        Text("longest_wait_core", "core that waited longest for input, as host:ordinal; null: the devices are not "
+             "TPUs, no core waited, or the capture does not describe the core"),
     ), derived=True),
     TableSchema("step_breakdown", "time of one category in one step", (
-        Count("step", "number of the step, as in steps"),
+        Count("step", "number of the step, as in the table steps"),
         _CATEGORY,
-        Picoseconds("time_ps", "time: mean over hosts; on TPUs as docs/analyses/input-pipeline.md says",
-                    lambda rows: rounded(rows.time)),
-        Share("share", "time_ps / the time of the step; null: it took no time",
+        Picoseconds("time_ps", "time of the category in the step: mean over hosts; on TPUs by the formulas of "
+                    "docs/analyses/input-pipeline.md", lambda rows: rounded(rows.time)),
+        Share("share", "time_ps / time of the step; null: the step took no time",
               lambda rows: shares(rows.time, rows.span)),
     ), derived=True),
     TableSchema("breakdown", "a category of step time, over the complete steps, largest first", (
         _CATEGORY,
-        Picoseconds("mean_ps", "mean over steps", lambda rows: rounded(rows.total / max(rows.count, 1))),
-        Picoseconds("stdev_ps", "standard deviation over steps (sample); null: fewer than two",
-                    lambda rows: rounded(rows.stdev), lambda rows: np.full(len(rows.stdev), rows.count < 2)),
-        Share("share", "mean_ps / step_time_shared_out_ps; null: that is 0",
+        Picoseconds("mean_ps", "mean time per step", lambda rows: rounded(rows.total / max(rows.count, 1))),
+        Picoseconds("stdev_ps", "standard deviation (sample) of the time per step; null: there are fewer than two "
+                    "steps", lambda rows: rounded(rows.stdev), lambda rows: np.full(len(rows.stdev), rows.count < 2)),
+        Share("share", "mean_ps / step_time_shared_out_ps; null: step_time_shared_out_ps is 0",
               lambda rows: shares(rows.total, rows.span)),
     ), derived=True),
     TableSchema("input_ops", "an op that brings data in, on all hosts, largest self time first", (
         String("name", "name of the op"),
-        Text("category", "what it does: enqueue, read files on demand or in advance, preprocess"),
+        Text("category", "what the op does: enqueue, read files on demand or in advance, preprocess"),
         Count("occurrences", "how often it ran", attrgetter("count")),
-        Picoseconds("total_ps", "sum of durations", attrgetter("time_ps")),
-        Picoseconds("self_ps", "sum of durations less those of ops within"),
-        Share("total_share", "total_ps / the self time of all input ops: may pass 1; null: that is 0",
-              lambda ops: shares(ops.time_ps, float(ops.self_ps.sum()))),
-        Share("self_share", "self_ps / the self time of all input ops; null: that is 0",
+        Picoseconds("total_ps", "sum of the durations of its occurrences", attrgetter("time_ps")),
+        Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them"),
+        Share("total_share", "total_ps / self time of all input ops; above 1 if ops are nested; null: the ops have no "
+              "self time", lambda ops: shares(ops.time_ps, float(ops.self_ps.sum()))),
+        Share("self_share", "self_ps / self time of all input ops; null: the ops have no self time",
               lambda ops: shares(ops.self_ps, float(ops.self_ps.sum()))),
     ), derived=True),
     TableSchema("input_time", "a kind of work for input, on all hosts", (
         Text("kind", "kind of work", lambda _: [kind for kind, _ in KINDS]),
-        Picoseconds("time_ps", "time: docs/analyses/input-pipeline.md has the formulas",
+        Picoseconds("time_ps", "time of this kind of work, by the formulas of docs/analyses/input-pipeline.md",
                     lambda time: rounded(np.array(time.parts()))),
-        Share("share", "time_ps / time of all kinds; null: that is 0",
+        Share("share", "time_ps / time of all kinds; null: no kind took any time",
               lambda time: shares(np.array(time.parts()), time.total_ps())),
-        String("advice", "how to make it shorter", lambda _: [advice for _, advice in KINDS]),
+        String("advice", "how to shorten this time", lambda _: [advice for _, advice in KINDS]),
     ), derived=True),
 )  # fmt: skip
 TABLES: Final = {table.name: table for table in _TABLES}
@@ -138,20 +140,20 @@ SCALARS = {
     **STEP_FIGURES,
     "input_percent": ScalarSpec("%", "time waiting for input and copying it to devices, in percent of step time"),
     "output_percent": ScalarSpec("%", "time copying from devices to the host, in percent of step time"),
-    "compute_percent": ScalarSpec("%", "time devices compute, in percent of step time; on TPUs what input, output and "
-                                  "idle time leave, which collectives are part of"),
-    "step_time_shared_out_ps": ScalarSpec("ps", "mean time of a step that is shared out among the categories of "
-                                          "breakdown: the mean over hosts; on TPUs that of the core that took least, "
-                                          "or what the categories add up to"),
-    "idle_percent": ScalarSpec("%", "what input, output, compute and collectives leave; on TPUs idle time of "
-                               "TensorCores, in percent of step time"),
-    "input_verdict": ScalarSpec(None, "how much the program waits for input: none, moderate (5 % or more of step "
-                                "time) or high (20 % or more)"),
-    "uses_tf_data": ScalarSpec(None, "whether ops of tf.data, or stages of another pipeline that record what they do, "
-                               "took any time"),
+    "compute_percent": ScalarSpec("%", "time that devices compute, in percent of step time; on TPUs the rest without "
+                                  "input, output and idle time, collectives included"),
+    "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that the categories of breakdown divide: mean over "
+                                          "hosts; on TPUs the time of the fastest core, or the sum of the categories "
+                                          "if that is larger"),
+    "idle_percent": ScalarSpec("%", "time without input, output, compute and collectives, in percent of step time; on "
+                               "TPUs idle time of TensorCores"),
+    "input_verdict": ScalarSpec(None, "degree to which the program waits for input: none, moderate (5 % or more of "
+                                "step time) or high (20 % or more)"),
+    "uses_tf_data": ScalarSpec(None, "whether ops of tf.data, or recorded stages of another input pipeline, took any "
+                               "time"),
     "input_op_self_ps": ScalarSpec("ps", "self time of all input ops, on all threads of all hosts"),
-    "enqueue_share": ScalarSpec("share", "part of the time for input that the host spends on enqueuing: durations of "
-                                "infeed enqueues / time between their starts, else copies to devices / step time"),
+    "enqueue_share": ScalarSpec("share", "share of input time that the host spends on enqueuing: durations of infeed "
+                                "enqueues / time between their starts; without infeed, copies to devices / step time"),
 }  # fmt: skip
 SECTIONS = (
     Section("Step time", scalars=tuple(STEP_FIGURES), shown=is_known("step_count")),

@@ -81,49 +81,54 @@ TABLES = {
     "breakdown": input_pipeline.TABLES["breakdown"],
     "stragglers": steps.TABLES["stragglers"],
     "verdicts": TableSchema("verdicts", "an aspect of the program, and whether it is a bottleneck", (
-        Text("aspect", "what was looked at", lambda found: [ASPECTS[name][0] for name in found]),
-        Text("verdict", "how much it matters: none, moderate, high; unknown", _each(lambda one: one.severity)),
-        Text("look_at", "which side to look at: host, both or device; null: no need to, or not known",
-             lambda found: [_look_at(*pair) for pair in found.items()]),
-        Percent("percent", "the share that the verdict rests on; null: not known", _each(lambda one: one.percent)),
-        String("statement", "the verdict in words; null: there is nothing to say",
+        Text("aspect", "aspect of the program that was examined", lambda found: [ASPECTS[name][0] for name in found]),
+        Text("verdict", "degree to which the aspect is a bottleneck: none, moderate, high or unknown",
+             _each(lambda one: one.severity)),
+        Text("look_at", "side to examine: host, both or device; null: the aspect is no bottleneck, or the side is "
+             "unknown", lambda found: [_look_at(*pair) for pair in found.items()]),
+        Percent("percent", "share of time on which the verdict rests; null: unknown", _each(lambda one: one.percent)),
+        String("statement", "verdict as a sentence; null: the verdict needs none",
                _each(lambda one: one.plain_statement or None)),
     ), derived=True),
     "top_ops": TableSchema("top_ops", "a framework op on devices, or on hosts where there is no device op, largest "
                            "self time first", (
-        Column("rank", pa.int32(), "place in this order", of=lambda rows: np.arange(1, len(rows.ops) + 1)),
-        Text("host_or_device", "Host or Device", lambda rows: [rows.side] * len(rows.ops)),
-        Text("type", "type of the op; null: not known",
+        Column("rank", pa.int32(), "place of the op by self_ps, from 1",
+               of=lambda rows: np.arange(1, len(rows.ops) + 1)),
+        Text("host_or_device", "side on which the op ran: Host or Device", lambda rows: [rows.side] * len(rows.ops)),
+        Text("type", "type of the op; null: unknown",
              lambda rows: [kind if kind and kind != "Unknown" else None for kind in rows.ops.category]),
         String("name", "name of the op", lambda rows: rows.ops.name),
-        Count("occurrences", "how often it ran; on devices, how often its ops did, added up",
+        Count("occurrences", "number of times that the op ran; on devices, sum over its instructions",
               lambda rows: rows.ops.occurrences),
-        Picoseconds("total_ps", "sum of durations", lambda rows: rows.ops.time_ps),
-        Picoseconds("self_ps", "sum of durations less those of ops within", lambda rows: rows.ops.self_ps),
-        Share("self_share", "self_ps / self time of all ops of this side; null: that is 0",
+        Picoseconds("total_ps", "sum of the durations of its occurrences", lambda rows: rows.ops.time_ps),
+        Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them",
+                    lambda rows: rows.ops.self_ps),
+        Share("self_share", "self_ps / self time of all ops of this side; null: the ops have no self time",
               lambda rows: shares(rows.ops.self_ps, rows.every_ps)),
-        Share("cumulative_share", "self_share of this op and those before it; null: as there",
+        Share("cumulative_share", "sum of self_share of this op and all rows above; null: the ops have no self time",
               lambda rows: shares(np.cumsum(rows.ops.self_ps), rows.every_ps)),
-        Column("flops_per_s", pa.float64(), "floating point operations / total_ps; null: it took no time, ran on a "
-               "host, or its work is not known", True, "flop/s", of=lambda rows: shares(rows.ops.flops, rows.seconds)),
-        Flag("could_use_tensor_cores", "it could run on Tensor Cores; null: no GPU kernel of it was seen",
-             lambda rows: [could for could, _ in rows.on_kernels]),
-        Flag("uses_tensor_cores", "one of its kernels does; null: no GPU kernel of it was seen, or who made the GPU is "
-             "not known", lambda rows: [None if time is None else time > 0 for _, time in rows.on_kernels]),
+        Column("flops_per_s", pa.float64(), "floating point operations / total_ps; null: the op ran on a host, took "
+               "no time, or its work is unknown", True, "flop/s", of=lambda rows: shares(rows.ops.flops, rows.seconds)),
+        Flag("could_use_tensor_cores", "whether the op could run on Tensor Cores; null: the capture has no GPU kernel "
+             "of the op", lambda rows: [could for could, _ in rows.on_kernels]),
+        Flag("uses_tensor_cores", "whether one of its kernels runs on Tensor Cores; null: the capture has no GPU "
+             "kernel of the op, or does not record who made the GPU",
+             lambda rows: [None if time is None else time > 0 for _, time in rows.on_kernels]),
     ), derived=True),
     "latency": inference.TABLES["latency"],
     "hosts": TableSchema("hosts", "a capture of the session", (
         Text("host", "host, as the capture's file is named", _of_host(lambda one: one.host)),
         Text("hostname", "host, as the capture calls it", _of_host(lambda one: one.hostname)),
-        Text("hardware", "TPU, GPU, or CPU_ONLY where it has no device", _of_host(lambda one: one.hardware)),
-        Text("device_type", "model of its devices; CPU where it has none", _of_host(lambda one: one.device_type)),
+        Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device", _of_host(lambda one: one.hardware)),
+        Text("device_type", "model of its devices; CPU if it has none", _of_host(lambda one: one.device_type)),
         Column("device_count", pa.int32(), "GPUs, or TensorCores of TPUs", of=_of_host(lambda one: one.device_count)),
-        Percent("duty_cycle_percent", "time its TPU chips or GPUs were active / the time they were observed; null: it "
-                "has none", lambda hosts: [duty_percent(one.duty.busy_ps, one.duty.idle_ps) for one in hosts]),
-        Percent("mxu_utilization_percent", "use of the matrix units, as the profiler measured it; null: it did not",
-                lambda hosts: [one.mxu_percent for one in hosts]),
-        Percent("hbm_utilization_percent", "use of the memory's bandwidth, as the profiler measured it; null: it did "
-                "not", lambda hosts: [one.hbm_percent for one in hosts]),
+        Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
+                "null: it has none, or they recorded no events",
+                lambda hosts: [duty_percent(one.duty.busy_ps, one.duty.idle_ps) for one in hosts]),
+        Percent("mxu_utilization_percent", "use of the matrix units, as the profiler measured it; null: the profiler "
+                "did not measure it", lambda hosts: [one.mxu_percent for one in hosts]),
+        Percent("hbm_utilization_percent", "use of the memory bandwidth, as the profiler measured it; null: the "
+                "profiler did not measure it", lambda hosts: [one.hbm_percent for one in hosts]),
     ), derived=True),
 }  # fmt: skip
 
@@ -138,34 +143,37 @@ _CHIPS: Final = "of all TPU chips and GPUs"
 SCALARS = {
     **input_pipeline.STEP_FIGURES,
     **{name: input_pipeline.SCALARS[name] for name in _OF_INPUT},
-    "host_count": ScalarSpec(None, "hosts of different names"),
+    "host_count": ScalarSpec(None, "hosts, by name"),
     "task_count": ScalarSpec(None, "captures"),
-    "device_type": ScalarSpec(None, "model of the devices; of several the last one; CPU where there is none"),
+    "device_type": ScalarSpec(None, "model of the devices; the last one if there are several; CPU if there are none"),
     "device_count": ScalarSpec(None, "GPUs, or TensorCores of TPUs, of all hosts"),
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
-    "duty_cycle_sure_percent": ScalarSpec("%", "the same, with custom calls that record no work counted as idle"),
-    "busy_ps": ScalarSpec("ps", f"time {_CHIPS} in which an op ran that does not only wait, or a kernel or copy"),
-    "idle_ps": ScalarSpec("ps", f"the other time {_CHIPS}, from each one's first event to its last"),
-    "device_idle_percent": ScalarSpec("%", "time of devices without any op, in percent of the time they were observed"),
-    "host_idle_percent": ScalarSpec("%", "time of host threads without any framework op, in percent of the time their "
-                                    "ops span"),
-    "mxu_utilization_percent": ScalarSpec("%", "use of the matrix units, as the profiler measured it: mean over hosts"),
-    "hbm_utilization_percent": ScalarSpec("%", "use of the memory's bandwidth, as the profiler measured it: mean over "
-                                          "hosts"),
-    "flops_utilization_percent": ScalarSpec("%", "floating point operations of device ops / those that the devices "
-                                            "could have done in the time they were observed"),
-    "memory_utilization_percent": ScalarSpec("%", "bytes that device ops moved to and from HBM / those that the "
-                                             "devices could have moved in the time they were observed"),
+    "duty_cycle_sure_percent": ScalarSpec("%", "duty_cycle_percent if custom calls that record no work count as idle"),
+    "busy_ps": ScalarSpec("ps", f"time {_CHIPS} in which an op that does not only wait, a kernel or a copy ran"),
+    "idle_ps": ScalarSpec("ps", f"time {_CHIPS} from the first to the last event of each, without busy_ps"),
+    "device_idle_percent": ScalarSpec("%", "time of devices in which no op ran, in percent of the time that they were "
+                                      "observed"),
+    "host_idle_percent": ScalarSpec("%", "time of host threads in which no framework op ran, in percent of the time "
+                                    "that their ops span"),
+    "mxu_utilization_percent": ScalarSpec("%", "mean over hosts of the use of the matrix units, as the profiler "
+                                          "measured it"),
+    "hbm_utilization_percent": ScalarSpec("%", "mean over hosts of the use of the memory bandwidth, as the profiler "
+                                          "measured it"),
+    "flops_utilization_percent": ScalarSpec("%", "floating point operations of device ops / operations at peak in the "
+                                            "time that devices were observed"),
+    "memory_utilization_percent": ScalarSpec("%", "HBM bytes of device ops / HBM bytes at peak in the time that "
+                                             "devices were observed"),
     "host_op_percent": ScalarSpec("%", "occurrences of framework ops on the host / on host and devices",
                                   "ops that ran on hosts"),
     "device_op_percent": ScalarSpec("%", "occurrences of framework ops on devices / on host and devices",
                                     "ops that ran on devices"),
-    "host_eager_percent": ScalarSpec("%", "self time of ops executed eagerly, in percent of that of all host ops",
-                                     "eager part of host op time"),
-    "device_eager_percent": ScalarSpec("%", "the same of device ops", "eager part of device op time"),
-    "outside_compilation_percent": ScalarSpec("%", "self time of device ops that send to the host what XLA did not "
-                                              "compile, in percent of that of all device ops",
+    "host_eager_percent": ScalarSpec("%", "self time of host ops that were executed eagerly, in percent of the self "
+                                     "time of all host ops", "eager part of host op time"),
+    "device_eager_percent": ScalarSpec("%", "self time of device ops that were executed eagerly, in percent of the "
+                                       "self time of all device ops", "eager part of device op time"),
+    "outside_compilation_percent": ScalarSpec("%", "self time of device ops that send work that XLA did not compile "
+                                              "to the host, in percent of the self time of all device ops",
                                               "device op time outside compilation"),
     "compute_16bit_percent": ScalarSpec("%", "time of 16-bit kernels / time of 16-bit and 32-bit kernels",
                                         "kernel time in 16 bits"),

@@ -58,37 +58,37 @@ _TABLES = (
         STEP,
         *CORE,
         Text("hostname", "host, as the capture calls it", lambda rows: texts(rows.database.cores.host, rows.core)),
-        Count("pod_core_id", "core_id, for the host of number i of several with 1000 times i added: as XProf numbers "
-              "cores", lambda rows: rows.database.cores.id[rows.core]),
+        Count("pod_core_id", "id of the core among all hosts, as in XProf: core_id + 1000 times the number of the host",
+              lambda rows: rows.database.cores.id[rows.core]),
         *SPAN,
-        Text("bottleneck", "category of the most time; of equals the first in the order of the columns",
+        Text("bottleneck", "category with the most time; if several have as much, the one whose column comes first",
              lambda rows: texts([category.label for category in CATEGORIES], _most(rows)[0])),
-        Share("bottleneck_share", "its time / duration_ps, or / the sum of all categories if that is longer, as it is "
-              "when ops overlap; null: duration_ps is 0", _bottleneck_share, lambda rows: rows.duration_ps <= 0),
+        Share("bottleneck_share", "time of bottleneck / duration_ps, or / the sum of all categories if ops overlap "
+              "and it is larger; null: duration_ps is 0", _bottleneck_share, lambda rows: rows.duration_ps <= 0),
         *IN_CATEGORIES,
     ), derived=True),
     TableSchema("collectives", "a collective operation of several cores, in a step", (
         STEP,
-        Count("collective_id", "all_reduce_unique_id, uint64 as two's complement: the same on all cores that take "
-              "part; on GPUs, which do not record it, 0 for all of a step"),
-        Count("core_count", "cores, or GPUs, that took part"),
-        Count("occurrences", "events of them together"),
-        Bytes("moved_bytes", "bytes_accessed of its ops, over all cores; 0: not recorded"),
-        Picoseconds("fastest_ps", "shortest event: what the operation itself takes"),
-        Picoseconds("slowest_ps", "longest event"),
-        Picoseconds("wait_ps", "time of all events beyond the shortest one: waiting for the slowest core; null: on "
-                    "GPUs, which do not record what belongs together",
+        Count("collective_id", "all_reduce_unique_id, uint64 as two's complement, equal on all cores that take part; "
+              "on GPUs 0 for all collectives of a step, because it is not recorded"),
+        Count("core_count", "cores or GPUs that took part"),
+        Count("occurrences", "events of the collective on all cores or GPUs"),
+        Bytes("moved_bytes", "sum of bytes_accessed of its ops on all cores; 0 if not recorded"),
+        Picoseconds("fastest_ps", "duration of the shortest event, which is the time of the operation itself"),
+        Picoseconds("slowest_ps", "duration of the longest event"),
+        Picoseconds("wait_ps", "sum of the durations of all events beyond fastest_ps, which is time to wait for the "
+                    "slowest core; null: the device is a GPU, which does not record which events belong together",
                     null=lambda rows: np.full(len(rows.wait_ps), not rows.database.is_tpu)),
     ), derived=True),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
 SCALARS = {
     "step_count": ScalarSpec(None, "steps that all hosts have in common, incomplete ones too"),
-    "host_count": ScalarSpec(None, "captures, those of hosts that only coordinate too"),
-    "core_count": ScalarSpec(None, "cores of the steps; of a host without TPUs all devices together are one"),
-    "device_type": ScalarSpec(None, "model of the devices; CPU: there are none"),
-    "slowest_core_step_ps": ScalarSpec("ps", "time of the longest step on any core"),
-    "collective_wait_ps": ScalarSpec("ps", "sum of wait_ps of collectives"),
+    "host_count": ScalarSpec(None, "captures, with those of hosts that only coordinate"),
+    "core_count": ScalarSpec(None, "cores that took part in steps; all devices of a host without TPUs count as one"),
+    "device_type": ScalarSpec(None, "model of the devices; CPU if there are none"),
+    "slowest_core_step_ps": ScalarSpec("ps", "duration of the longest step on any core"),
+    "collective_wait_ps": ScalarSpec("ps", "sum of wait_ps in the table collectives"),
 }
 SECTIONS = (
     Section("Pod", scalars=tuple(SCALARS)),

@@ -65,22 +65,23 @@ class OnCores:
 _Mean = Kind(pa.float64(), "ps")
 HOST = Text("host", "host, as the capture's file is named",
             lambda rows: texts(rows.database.hosts, rows.database.cores.host_number[rows.core]))  # fmt: skip
-CORE_ID = Count("core_id", "id of the core on its host; 1 stands for a host without TPUs and its GPUs",
+CORE_ID = Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices",
                 lambda rows: rows.database.cores.local_id[rows.core])  # fmt: skip
 CORE = (
     HOST,
-    Text("core_name", "core as host:ordinal; the host alone where it has no TPUs, or does not say",
+    Text("core_name", "core as host:ordinal; only the host if the capture does not describe its cores",
          lambda rows: texts(rows.database.cores.name, rows.core)),
     CORE_ID,
 )  # fmt: skip
-STEP = Count("step", "number of the step, as in steps", lambda rows: rows.database.step[rows.step])
+STEP = Count("step", "number of the step, as in the analysis steps", lambda rows: rows.database.step[rows.step])
 SPAN = (
     Flag("sparse_core", "the core is a SparseCore", lambda rows: rows.database.cores.sparse[rows.core]),
-    Flag("complete", "false: first or last of more than five steps of the host, so it may be cut off; on TPUs all are "
-         "complete", lambda rows: rows.database.complete[rows.step]),
-    Picoseconds("start_ps", "begin, from the start of the host's capture",
+    Flag("complete", "false if the step may be cut off: the first and the last of more than five steps of a host, "
+         "except on TPUs", lambda rows: rows.database.complete[rows.step]),
+    Picoseconds("start_ps", "start of the step on the core, from the start of the host's capture",
                 lambda rows: rows.database.begin_ps[rows.step, rows.core]),
-    Picoseconds("duration_ps", "the longest marker of the step; cores of a TPU host share it"),
+    Picoseconds("duration_ps", "duration of the step: its longest marker or interval on a device; cores of a TPU host "
+                "share it"),
 )  # fmt: skip
 """What kind of step it is on the core, and when."""
 
@@ -90,32 +91,32 @@ def _in_category(place: int) -> Formula:
 
 
 _CATEGORIES = (
-    "ops and kernels on devices",
-    "copies between devices; on TPUs waiting for others: send, recv, async-done, megacore fusion",
-    "nccl kernels; on TPUs all-reduce and all-to-all",
-    "the host's threads run anything not listed here; known where there is no device",
-    "the host prepares kernels; not distinguished at present, always 0",
-    "waiting for input, or copying it to the device; on TPUs infeed, and idle time that the host's input explains",
-    "copies from the device; on TPUs outfeed and host send",
-    "compiling; not distinguished at present, always 0",
-    "none of these; on TPUs idle",
+    "time that devices computed: ops and kernels",
+    "time of copies between devices; on TPUs time of send, recv, async-done and megacore fusion, which wait for others",
+    "time of nccl kernels; on TPUs time of all-reduce and all-to-all",
+    "time that host threads ran events of no other category; only of hosts without devices",
+    "time to prepare kernels on the host; always 0, because it is not distinguished at present",
+    "time to wait for input or to copy it to devices; on TPUs infeed, and idle time that the host's input explains",
+    "time of copies from devices; on TPUs time of outfeed and host send",
+    "time to compile; always 0, because it is not distinguished at present",
+    "rest of the step, in which no event ran; on TPUs idle time",
 )
 IN_CATEGORIES = tuple(
     Picoseconds(f"{category.name}_ps", what, _in_category(category.number - 1))
     for category, what in zip(CATEGORIES, _CATEGORIES, strict=True)
 )
 """Time of a step on a core by category."""
-_NUMBER = Count("step", "number of the step: that of its group; where hosts number it differently, of its group on the "
-                "first of them; null: not all hosts have it", lambda rows: rows.number,
+_NUMBER = Count("step", "number of the step: of its group, on the first host if hosts differ; null: not all hosts "
+                "have the step", lambda rows: rows.number,
                 lambda rows: rows.number < 0)  # fmt: skip
-_GROUP = Count("group_id", "group of events on the host", STEP.of)
+_GROUP = Count("group_id", "number on the host of the group of events that is the step", STEP.of)
 
 _SPREAD = {
-    "mean_ps": "mean",
-    "stdev_ps": "standard deviation of the sample",
-    "min_ps": "least",
-    **{f"p{percent}_ps": f"the least time that {percent} of 100 steps do not exceed" for percent in PERCENTILES},
-    "max_ps": "most",
+    "mean_ps": "mean time per step",
+    "stdev_ps": "standard deviation (sample) of the time per step",
+    "min_ps": "shortest time per step",
+    **{f"p{percent}_ps": f"{percent}th percentile (nearest rank) of the time per step" for percent in PERCENTILES},
+    "max_ps": "longest time per step",
 }
 """Figures of several steps, as ``spread`` names them."""
 
@@ -123,7 +124,7 @@ _SPREAD = {
 def _spread(*names: str) -> Iterable[Column]:
     for name in names:
         kind = _Mean if name in ("mean_ps", "stdev_ps") else Picoseconds
-        yield kind(name, _SPREAD[name] + ("; null: of a single step" if name == "stdev_ps" else ""))
+        yield kind(name, _SPREAD[name] + ("; null: there is only one step" if name == "stdev_ps" else ""))
 
 
 def _table(name: str, row: str, *columns: Column) -> TableSchema:
@@ -139,7 +140,7 @@ _TABLES = (
         *CORE,
         *SPAN,
         *IN_CATEGORIES,
-        Picoseconds("host_to_host_ps", "copies within the host, in none of the categories before",
+        Picoseconds("host_to_host_ps", "time of copies within the host, which no category above includes",
                     lambda rows: rows.database.type_ps[rows.step, rows.core, EventType.HOST_TO_HOST]),
     ),
     _table(
@@ -148,17 +149,17 @@ _TABLES = (
         _GROUP,
         HOST,
         CORE_ID,
-        Text("kind", "type of event; on TPUs category of op, IDLE: none, infeed: with idle time that the host's input "
-             "explains; busy: a SparseCore ran an op"),
-        Picoseconds("time_ps", "time within the step; of ops, self time"),
-        Share("share", "time_ps / duration of the step; null: that is 0",
+        Text("kind", "type of event; on TPUs category of op, IDLE (no op ran), infeed (with idle time that the host's "
+             "input explains), or busy (a SparseCore ran an op)"),
+        Picoseconds("time_ps", "time of this kind within the step; self time of ops"),
+        Share("share", "time_ps / duration of the step; null: the step has no duration",
               lambda rows: rows.time_ps / np.maximum(rows.duration_ps, 1), lambda rows: rows.duration_ps <= 0),
     ),
     _table(
         "step_summary", "a kind of time over the complete steps, of a core or of all",
-        Text("host", "host, as the capture's file is named; null: over all of them"),
-        Count("core_id", "id of the core on its host; null: of each step the slowest core"),
-        Text("quantity", "step_time, or a category of the table steps that occurs on the core"),
+        Text("host", "host, as the capture's file is named; null: the row is of all hosts together"),
+        Count("core_id", "id of the core on its host; null: the row is of the slowest core of each step"),
+        Text("quantity", "step_time, or the name of a category of the table steps that occurs on the core"),
         Count("count", "complete steps of the core"),
         *_spread(*_SPREAD),
     ),
@@ -166,43 +167,47 @@ _TABLES = (
         "hosts", "a host, over the complete steps that all hosts have",
         HOST,
         Text("hostname", "host, as the capture calls it"),
-        Count("core_count", "cores that took part, SparseCores left out"),
-        Count("step_count", "complete steps, each as long as on the core that took longest"),
+        Count("core_count", "cores that took part, without SparseCores"),
+        Count("step_count", "complete steps of the host; a step takes as long as on its slowest core"),
         *_spread("mean_ps", "p50_ps", "p99_ps", "max_ps"),
         Count("compared_count", "steps in which other hosts took part too"),
-        Count("slowest_count", "of those, steps in which it took longest, and longer than the median"),
-        _Mean("excess_ps", "mean of what its steps took beyond the median of the hosts, the lower of two; null: it is "
-              "the only host"),
-        Share("excess_share", "sum of that / sum of the medians; null: it is the only host"),
-        Text("category", "category in which it exceeds the median of the hosts most, of means over cores; null: in "
-             "none"),
-        _Mean("category_excess_ps", "by how much it does, mean over steps; null: in none"),
+        Count("slowest_count", "steps of compared_count in which the host took longest, and longer than the median"),
+        _Mean("excess_ps", "mean time of its steps beyond the median (the lower of two) of the hosts; null: no other "
+              "host took part in its steps"),
+        Share("excess_share", "time of its steps beyond the medians of the hosts / these medians; null: no other host "
+              "took part in its steps"),
+        Text("category", "category in which the host exceeds the median of the hosts most, by means over cores; null: "
+             "it takes no longer than the median"),
+        _Mean("category_excess_ps", "mean time per step by which the host exceeds the median in category; null: "
+              "category is null"),
     ),
     _table(
         "stragglers", "the slowest core of a step that took it longer than the median of the cores",
         STEP,
         *CORE,
-        Count("core_count", "cores that took part, SparseCores left out"),
-        Picoseconds("duration_ps", "longest time of the step on a core; of equals the one that computes longest"),
-        Picoseconds("median_ps", "median of the cores, the lower of two"),
+        Count("core_count", "cores that took part, without SparseCores"),
+        Picoseconds("duration_ps", "longest time of the step on a core; if several cores took that long, the one that "
+                    "computed longest is listed"),
+        Picoseconds("median_ps", "median (the lower of two) of the times of the step on its cores"),
         Picoseconds("excess_ps", "duration_ps - median_ps"),
-        Share("excess_share", "excess_ps / median_ps; null: that is 0",
+        Share("excess_share", "excess_ps / median_ps; null: median_ps is 0",
               lambda rows: rows.excess_ps / np.maximum(rows.median_ps, 1), lambda rows: rows.median_ps <= 0),
-        Text("category", "category in which it exceeds the median of the cores most; null: in none",
-             lambda rows: texts([*(category.name for category in CATEGORIES), None], rows.category)),
-        Picoseconds("category_excess_ps", "by how much it does"),
+        Text("category", "category in which the core exceeds the median of the cores most; null: it exceeds the "
+             "median in none", lambda rows: texts([*(category.name for category in CATEGORIES), None], rows.category)),
+        Picoseconds("category_excess_ps", "time by which the core exceeds the median in category; 0 if category is "
+                    "null"),
     ),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
 
-_OF_STEPS = "of the complete steps, each as long as on the core that took longest"
+_OF_STEPS = "of complete steps; a step takes as long as on its slowest core"
 SCALARS = {
-    "step_count": ScalarSpec(None, "steps, incomplete ones too; of several hosts those that all have"),
-    "incomplete_step_count": ScalarSpec(None, "steps that may be cut off"),
+    "step_count": ScalarSpec(None, "steps, with incomplete ones; of several hosts, the steps that all hosts have"),
+    "incomplete_step_count": ScalarSpec(None, "steps that may be cut off, and do not count for averages"),
     "host_count": ScalarSpec(None, "hosts with steps"),
     "core_count": ScalarSpec(None, "cores that took part in steps"),
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
-    "module_execution_count": ScalarSpec(None, "steps that the executions of compiled programs would make"),
+    "module_execution_count": ScalarSpec(None, "number of steps if each execution of a compiled program were a step"),
 }
 
 

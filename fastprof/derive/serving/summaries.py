@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from fastprof.derive.serving.session import BatchColumns, MoveColumns, RequestColumns, Session
 
 PARTS = (
-    ("host_preprocess", "from its begin to the first program handed to the device"),
-    ("host_batch_formation", "from being scheduled to its inputs being put together with others"),
-    ("host_runtime", "from a program being handed over to its launch"),
-    ("write_to_device", "inputs copied to the device"),
-    ("device_compute", "programs or kernels of it, or of its batches, on devices"),
-    ("read_from_device", "results copied from the device"),
-    ("host_postprocess", "from the device being done to its end"),
-    ("idle", "between the first and the last of the above, with none of them"),
+    ("host_preprocess", "time from the start of the request to the first program handed to the device"),
+    ("host_batch_formation", "time from scheduling to the merge of its inputs with those of other requests"),
+    ("host_runtime", "time from handing a program over to its launch"),
+    ("write_to_device", "time to copy inputs to the device"),
+    ("device_compute", "time of programs or kernels of the request or its batches on devices"),
+    ("read_from_device", "time to copy results from the device"),
+    ("host_postprocess", "time from the end of work on the device to the end of the request"),
+    ("idle", "time between the first and the last of the other parts in which none of them happens"),
 )
 """The parts of breakdown.PARTS, and what they are."""
 
@@ -221,8 +221,8 @@ def _percentiles(percentiles: Sequence[float], what: str, times: Callable[[Any],
         return _each(lambda row: at_percentile(times(row), percent) if len(times(row)) else None)
 
     return tuple(
-        Picoseconds(f"{percentile_name(percent)}_ps", f"least {what} that {percent:g} % do not exceed; null: none",
-                    at(percent))
+        Picoseconds(f"{percentile_name(percent)}_ps", f"{percent:g}th percentile (nearest rank) of {what}; null: "
+                    "none is recorded", at(percent))
         for percent in percentiles
     )  # fmt: skip
 
@@ -272,120 +272,127 @@ def _named(numbers: Int64s, names: Sequence[str]) -> pa.Array:
 def _served(kind: str) -> tuple[Column, ...]:
     """Host and model of requests or batches."""
     return (
-        Text("host", "host that served it", lambda session: _named(getattr(session, kind).host, session.hosts)),
+        Text("host", "host that processed it", lambda session: _named(getattr(session, kind).host, session.hosts)),
         Text("model", "model; null: not named", lambda session: _named(getattr(session, kind).model, session.models)),
     )
 
 
-_MODEL: Final = Text("model", "model; null: requests that name none", _each(lambda row: row.model))
+_MODEL: Final = Text("model", "model; null: the row is of requests that name no model", _each(lambda row: row.model))
 _NUMBERS: Final = pa.list_(pa.int64())
 _TABLES: Final = (
     TableSchema("models", "a model, by name", (
         _MODEL,
         Count("request_count", "requests", _each(lambda one: len(one.requests))),
-        Column("requests_per_second", pa.float64(), "requests / (latest end - earliest begin); null: no time passed",
-               True, of=_each(lambda one: _rate(one.requests))),
-        Picoseconds("mean_ps", "mean latency of a request, rounded down; null: no requests",
+        Column("requests_per_second", pa.float64(), "requests / time from the first start to the last end in seconds; "
+               "null: this time is 0, or there are no requests", True, of=_each(lambda one: _rate(one.requests))),
+        Picoseconds("mean_ps", "mean latency of a request, rounded down; null: there are no requests",
                     _each(lambda one: mean(one.requests.latency))),
-        *_percentiles(PERCENTILES, "latency", lambda one: one.requests.latency),
-        Picoseconds("max_ps", "longest latency; null: no requests",
+        *_percentiles(PERCENTILES, "request latency", lambda one: one.requests.latency),
+        Picoseconds("max_ps", "longest latency of a request; null: there are no requests",
                     _each(lambda one: int(one.requests.latency[-1]) if len(one.requests) else None)),
         Count("batch_count", "batches", _each(lambda one: len(one.batches))),
-        Column("batches_per_second", pa.float64(), "batches / (latest end - earliest begin); null: no time passed",
-               True, of=_each(lambda one: _rate(one.batches))),
-        Picoseconds("batch_mean_ps", "mean duration of a batch, rounded down; null: no batches",
+        Column("batches_per_second", pa.float64(), "batches / time from the first start to the last end in seconds; "
+               "null: this time is 0, or there are no batches", True, of=_each(lambda one: _rate(one.batches))),
+        Picoseconds("batch_mean_ps", "mean duration of a batch, rounded down; null: there are no batches",
                     _each(lambda one: mean(one.batches.latency))),
-        Column("batch_padded_size", pa.float64(), "mean size of a batch after padding; null: no batches", True,
-               of=_each(lambda one: _mean_number(one.batches.padded_size))),
-        Share("batch_efficiency_share", "(size after padding - padding) / size after padding, sums over batches; null: "
-              "sizes are not recorded", _each(lambda one: efficiency(total(one.batches.padded_size),
+        Column("batch_padded_size", pa.float64(), "mean size of a batch after padding; null: there are no batches",
+               True, of=_each(lambda one: _mean_number(one.batches.padded_size))),
+        Share("batch_efficiency_share", "part of the sizes of all batches that is not padding; null: sizes are not "
+              "recorded", _each(lambda one: efficiency(total(one.batches.padded_size),
                                                                      total(one.batches.padding)))),
-        Count("num_batch_threads", "threads that process batches, as set; null: not published",
+        Count("num_batch_threads", "configured number of threads that process batches; null: not recorded",
               _published("num_batch_threads")),
-        Column("batch_timeout_us", pa.int64(), "how long a request may wait for its batch, as set; null: not published",
-               True, "us", of=_published("batch_timeout_micros")),
-        Count("max_batch_size", "largest batch, as set; null: not published", _published("max_batch_size")),
-        Count("max_enqueued_batches", "batches that may wait, as set; null: not published",
+        Column("batch_timeout_us", pa.int64(), "configured time that a request may wait for its batch; null: not "
+               "recorded", True, "us", of=_published("batch_timeout_micros")),
+        Count("max_batch_size", "configured size of the largest batch; null: not recorded",
+              _published("max_batch_size")),
+        Count("max_enqueued_batches", "configured number of batches that may wait; null: not recorded",
               _published("max_enqueued_batches")),
-        Column("allowed_batch_sizes", pa.string(), "sizes that batches are padded to, as set; null: not published",
+        Column("allowed_batch_sizes", pa.string(), "configured sizes to which batches are padded; null: not recorded",
                True, of=_published("allowed_batch_sizes")),
     ), derived=True),
     TableSchema("breakdown", "a part of the latency of a model's requests", (
         _MODEL,
-        Text("part", ", ".join(name for name, _ in PARTS) + ", other: columns of the table requests",
+        Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the table requests",
              _each(lambda row: row.name)),
         Picoseconds("mean_ps", "mean of the part over all requests, rounded down", _each(lambda row: mean(row.times))),
-        Share("latency_share", "sum of the part / sum of latencies; null: beyond 0 and 1, where parts are outside of "
-              "their requests", _each(_Part.share)),
-        *_percentiles(PERCENTILES, "time", lambda row: row.times),
+        Share("latency_share", "sum of the part / sum of latencies; null: the share would not be between 0 and 1, "
+              "because parts lie outside their requests", _each(_Part.share)),
+        *_percentiles(PERCENTILES, "the time of the part", lambda row: row.times),
     ), derived=True),
     TableSchema("latency", "latency of the requests of all models at one percentile", (
-        Column("percentile", pa.string(), "Average, or the share of requests that took at most this long",
+        Column("percentile", pa.string(), "Average, or the percentage of requests that took at most this long",
                of=_each(lambda row: row.title)),
-        Picoseconds("host_ps", "total less device and communication",
+        Picoseconds("host_ps", "total_ps - device_ps - communication_ps",
                     _each(lambda row: row.total - row.device - row.communication)),
-        Picoseconds("device_ps", "device_compute_ps of the request at this percentile", _each(lambda row: row.device)),
-        Picoseconds("communication_ps", "its write_to_device_ps and read_from_device_ps",
+        Picoseconds("device_ps", "device_compute_ps of the request at this percentile; of Average, all times are "
+                    "means over requests", _each(lambda row: row.device)),
+        Picoseconds("communication_ps", "write_to_device_ps + read_from_device_ps of the request at this percentile",
                     _each(lambda row: row.communication)),
-        Picoseconds("total_ps", "its latency_ps", _each(lambda row: row.total)),
+        Picoseconds("total_ps", "latency_ps of the request at this percentile", _each(lambda row: row.total)),
     ), derived=True),
     TableSchema("requests", "a request, longest first", (
         *_served("requests"),
-        Count("request_id", "group of its events on its host", lambda session: session.requests.id),
-        Column("shorter_percent", pa.float64(), "share of the model's requests that come before it", unit="%",
+        Count("request_id", "number on its host of the group of its events", lambda session: session.requests.id),
+        Column("shorter_percent", pa.float64(), "percentage of the model's requests that rank as shorter", unit="%",
                of=_shorter),
-        Picoseconds("start_ps", "begin of its first event on the host's threads",
+        Picoseconds("start_ps", "start of its first event on the host's threads",
                     lambda session: session.requests.begin),
-        Picoseconds("latency_ps", "to the end of its last event there, or of its last batch",
-                    lambda session: session.requests.latency),
+        Picoseconds("latency_ps", "time from start_ps to the end of its last event on the host's threads, or of its "
+                    "last batch", lambda session: session.requests.latency),
         *(Picoseconds(f"{name}_ps", what, _part(i)) for i, (name, what) in enumerate(PARTS)),
-        Picoseconds("other_ps", "latency less all of these; below 0 where some are outside of it",
+        Picoseconds("other_ps", "latency_ps without the parts above; below 0 if some parts lie outside the request",
                     lambda session: other(session.requests)),
-        Picoseconds("batching_delay_ps", "from its begin to that of its first batch; null: it had none",
+        Picoseconds("batching_delay_ps", "time from the start of the request to the start of its first batch; null: "
+                    "it had no batch",
                     lambda session: session.requests.delay,
                     lambda session: np.diff(session.requests.others.bounds) <= 0),
-        Count("size", "tasks that it put into batches; 0: not recorded", lambda session: session.requests.size),
-        Column("batch_ids", _NUMBERS, "groups of its batches on its host",
+        Count("size", "number of tasks that it put into batches; 0 if not recorded",
+              lambda session: session.requests.size),
+        Column("batch_ids", _NUMBERS, "batch_id of its batches, on the same host",
                of=lambda session: _lists(session.requests.others)),
     ), derived=True),
     TableSchema("batches", "a batch, longest first", (
         *_served("batches"),
-        Count("batch_id", "group of its events on its host", lambda session: session.batches.id),
-        Picoseconds("start_ps", "begin of its processing", lambda session: session.batches.begin),
+        Count("batch_id", "number on its host of the group of its events", lambda session: session.batches.id),
+        Picoseconds("start_ps", "start of its processing", lambda session: session.batches.begin),
         Picoseconds("duration_ps", "duration of its processing", lambda session: session.batches.latency),
-        Picoseconds("delay_ps", "from the begin of the earliest of its requests; null: they are not known",
+        Picoseconds("delay_ps", "time from the start of the earliest of its requests to its own start; null: its "
+                    "requests are unknown",
                     lambda session: session.batches.delay,
                     lambda session: np.diff(session.batches.others.bounds) <= 0),
-        Count("padded_size", "tasks, with padding; 0: not recorded", lambda session: session.batches.padded_size),
-        Count("padding", "tasks that only fill it up", lambda session: session.batches.padding),
-        Share("efficiency_share", "(padded_size - padding) / padded_size; null: not recorded", _efficiencies),
-        Picoseconds("device_compute_ps", "its programs on the device", lambda session: session.batches.compute),
+        Count("padded_size", "number of tasks with padding; 0 if not recorded",
+              lambda session: session.batches.padded_size),
+        Count("padding", "number of tasks that are padding", lambda session: session.batches.padding),
+        Share("efficiency_share", "(padded_size - padding) / padded_size; null: the sizes are not recorded",
+              _efficiencies),
+        Picoseconds("device_compute_ps", "time of its programs on the device", lambda session: session.batches.compute),
         Column("program_ids", pa.list_(pa.uint64()), "programs that it ran",
                of=lambda session: session.batches.programs.tolist()),
-        Column("request_ids", _NUMBERS, "groups that led to it on its host",
+        Column("request_ids", _NUMBERS, "groups of events that led to the batch, on the same host",
                of=lambda session: _lists(session.batches.others)),
     ), derived=True),
     TableSchema("batch_sizes", "a size of a model's batches after padding", (
         _MODEL,
-        Count("padded_size", "size after padding", _each(lambda row: row.batches.padded_size[0])),
-        Count("batch_count", "batches of the size", _each(lambda row: len(row.batches))),
-        Picoseconds("mean_ps", "mean duration, rounded down", _each(lambda row: mean(row.batches.latency))),
-        Picoseconds("mean_delay_ps", "mean of delay_ps where it is known, rounded down; null: it is nowhere",
+        Count("padded_size", "size of the batches after padding", _each(lambda row: row.batches.padded_size[0])),
+        Count("batch_count", "number of batches of this size", _each(lambda row: len(row.batches))),
+        Picoseconds("mean_ps", "mean duration of a batch, rounded down", _each(lambda row: mean(row.batches.latency))),
+        Picoseconds("mean_delay_ps", "mean of the known delay_ps of batches, rounded down; null: none is known",
                     _each(lambda row: mean(row.delays()))),
-        Column("mean_padding", pa.float64(), "mean padding",
+        Column("mean_padding", pa.float64(), "mean padding of a batch",
                of=_each(lambda row: _mean_number(row.batches.padding))),
-        Picoseconds("device_compute_ps", "mean time of its programs on the device, rounded down",
+        Picoseconds("device_compute_ps", "mean time of a batch's programs on the device, rounded down",
                     _each(lambda row: mean(row.batches.compute))),
-        Count("request_count", "requests that had a batch of the size", _each(lambda row: len(row.requests))),
-        Picoseconds("mean_latency_ps", "mean latency of those, rounded down; null: there are none",
-                    _each(lambda row: mean(row.requests.latency))),
+        Count("request_count", "number of requests with a batch of this size", _each(lambda row: len(row.requests))),
+        Picoseconds("mean_latency_ps", "mean latency of requests with a batch of this size, rounded down; null: there "
+                    "are none", _each(lambda row: mean(row.requests.latency))),
     ), derived=True),
-    TableSchema("tensor_patterns", "tensors whose layout a model's requests or batches change", (
+    TableSchema("tensor_patterns", "a pattern of tensors whose layout a model's requests or batches change", (
         _MODEL,
-        Column("pattern", pa.string(), "event, shape and layout of each, sorted, with semicolons between",
+        Column("pattern", pa.string(), "event, shape and layout of each tensor, sorted, separated by semicolons",
                of=_each(OfModel.pattern)),
-        Count("count", "requests and batches that do so", _each(lambda row: len(row.moves))),
-        *_percentiles(TENSOR_PERCENTILES, "time of changing layouts", OfModel.move_times),
+        Count("count", "number of requests and batches that change these layouts", _each(lambda row: len(row.moves))),
+        *_percentiles(TENSOR_PERCENTILES, "the time to change layouts", OfModel.move_times),
     ), derived=True),
 )  # fmt: skip
 TABLES: Final = {table.name: table for table in _TABLES}
