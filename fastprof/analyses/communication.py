@@ -45,27 +45,28 @@ class Params:
     steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
 
 
-_RECORDED: Final = "what devices recorded, each from its first to its last op"
+_RECORDED: Final = "time that devices recorded, each from its first to its last op"
 SCALARS = {
-    "device_count": ScalarSpec(None, "TensorCores and SparseCores, or GPUs, that recorded anything"),
+    "device_count": ScalarSpec(None, "devices with a recorded event: TensorCores and SparseCores, or GPUs"),
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed"),
     "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps"),
-    "exposed_share": ScalarSpec("share", "time in which they do not, and something is on the way / recorded_ps"),
-    "idle_share": ScalarSpec("share", "the rest / recorded_ps"),
-    "exposed_ps": ScalarSpec("ps", "exposed communication of all devices"),
-    "hidden_ps": ScalarSpec("ps", "communication of all devices while they compute"),
-    "costliest_kind": ScalarSpec(None, "kind of communication that is exposed for longest"),
-    "costliest_operation": ScalarSpec(None, "op that is exposed for longest"),
-    "step_count": ScalarSpec(None, "steps, or, where all hosts have them in common, those"),
-    "step_time_mean_ps": ScalarSpec("ps", "mean over steps of the time of the device that took longest"),
-    "step_exposed_mean_ps": ScalarSpec("ps", "mean over steps and devices of exposed communication"),
-    "step_if_hidden_mean_ps": ScalarSpec("ps", "mean over steps of the largest if_hidden_ps of any device: what steps "
-                                         "could take if communication were hidden wherever there is compute to hide "
-                                         "it"),
+    "exposed_share": ScalarSpec("share", "time in which devices do not compute while communication is in flight / "
+                                "recorded_ps"),
+    "idle_share": ScalarSpec("share", "time in which devices neither compute nor communicate / recorded_ps"),
+    "exposed_ps": ScalarSpec("ps", "exposed communication of all devices: in flight while the device does not compute"),
+    "hidden_ps": ScalarSpec("ps", "hidden communication of all devices: in flight while the device computes"),
+    "costliest_kind": ScalarSpec(None, "kind of communication with the most exposed time"),
+    "costliest_operation": ScalarSpec(None, "op with the most exposed time"),
+    "step_count": ScalarSpec(None, "steps; with several hosts, steps that all hosts have"),
+    "step_time_mean_ps": ScalarSpec("ps", "mean over steps of the duration on the slowest device"),
+    "step_exposed_mean_ps": ScalarSpec("ps", "mean over steps and devices of the exposed communication"),
+    "step_if_hidden_mean_ps": ScalarSpec("ps", "mean over steps of the largest if_hidden_ps of any device: the step "
+                                         "time if communication were hidden wherever there is compute to hide it"),
     "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_time_mean_ps"),
-    "meeting_count": ScalarSpec(None, "collective operations that several devices were seen to have together"),
-    "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in them for the last one, summed"),
-    "last_device": ScalarSpec(None, "device that others waited for most, as host: device"),
+    "meeting_count": ScalarSpec(None, "collective operations in which several devices were seen to take part together"),
+    "meeting_wait_ps": ScalarSpec("ps", "time that devices waited for the last one in these collective operations, "
+                                  "summed"),
+    "last_device": ScalarSpec(None, "device that others waited for the longest, as host: device"),
 }  # fmt: skip
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
 SECTIONS = (

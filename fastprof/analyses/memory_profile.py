@@ -54,15 +54,15 @@ class Params:
     at: int | None = field(
         default=None,
         metadata={
-            "help": "also report what is alive at this time, from the start of each host's capture, as 1.5s or 20ms",
+            "help": "also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms",
             "type": "time",
         },
     )
     request: int | None = field(
         default=None,
         metadata={
-            "help": "also report when a request of this size would have fitted, in bytes or as 2GiB: failed "
-            "allocations write no event, their error has the size",
+            "help": "also report when a request of this size would have fitted, in bytes or as 2GiB: a "
+            "failed allocation writes no event, but its error message has the size",
             "type": "bytes",
         },
     )
@@ -79,30 +79,32 @@ _SOME_STEPS = (
 )
 _OF_LARGEST = "of the allocator with the largest peak"
 SCALARS = {
-    "peak_bytes": ScalarSpec("bytes", "largest peak: most memory in use, stack and heap, of any allocator"),
-    "peak_allocator": ScalarSpec(None, "the allocator that has it"),
-    "peak_host": ScalarSpec(None, "its host"),
-    "peak_ps": ScalarSpec("ps", "when it was, from the start of the host's capture", "time of the peak"),
-    "peak_step": ScalarSpec(None, "step at that time", "step of the peak"),
-    "capacity_bytes": ScalarSpec("bytes", f"what it may use, {_OF_LARGEST}"),
+    "peak_bytes": ScalarSpec("bytes", "most memory in use at once, stack and heap: the largest peak of any allocator"),
+    "peak_allocator": ScalarSpec(None, "name of the allocator with the largest peak"),
+    "peak_host": ScalarSpec(None, "host of the allocator with the largest peak"),
+    "peak_ps": ScalarSpec("ps", "time of the largest peak, from the start of the host's capture", "time of the peak"),
+    "peak_step": ScalarSpec(None, "step at the time of the largest peak", "step of the peak"),
+    "capacity_bytes": ScalarSpec("bytes", "memory that the allocator with the largest peak may use: in use and free at "
+                                 "the peak"),
     "peak_share": ScalarSpec("share", "peak_bytes / capacity_bytes", "peak share of capacity"),
-    "lifetime_peak_bytes": ScalarSpec("bytes", "most in use since the process began as the allocator counts it, on "
-                                      f"TPUs the heap alone, {_OF_LARGEST}", "lifetime peak"),
-    "held_before_bytes": ScalarSpec("bytes", f"in use at the peak and allocated before the capture, {_OF_LARGEST}",
-                                    "of the peak, held before the capture"),
-    "wasted_bytes": ScalarSpec("bytes", "in use at the peak and never asked for, as requests are rounded up and large "
-                               f"chunks not always split, {_OF_LARGEST}; of what the capture has recorded",
+    "lifetime_peak_bytes": ScalarSpec("bytes", "most memory in use since the process began, as the allocator counts it "
+                                      f"(on TPUs the heap alone), {_OF_LARGEST}", "lifetime peak"),
+    "held_before_bytes": ScalarSpec("bytes", "memory in use at the peak that was allocated before the capture, "
+                                    f"{_OF_LARGEST}", "of the peak, held before the capture"),
+    "wasted_bytes": ScalarSpec("bytes", "memory in use at the peak beyond the requested sizes, as far as recorded, "
+                               f"{_OF_LARGEST}: allocators round requests up and do not always split large chunks",
                                "of the peak, never asked for"),
     "fragmentation_share": ScalarSpec("share", f"fragmentation at the peak, {_OF_LARGEST}", "fragmentation at peak"),
-    "allocator_count": ScalarSpec(None, "allocators of all hosts that allocated or freed anything", "allocators"),
-    "snapshot_count": ScalarSpec(None, "allocations and frees; each records what was in use after it", "snapshots"),
-    "allocation_count": ScalarSpec(None, "allocations", "allocations"),
-    "free_count": ScalarSpec(None, "frees", "frees"),
+    "allocator_count": ScalarSpec(None, "allocators of all hosts with an allocation or a free", "allocators"),
+    "snapshot_count": ScalarSpec(None, "snapshots: allocations and frees, each with the memory in use after it",
+                                 "snapshots"),
+    "allocation_count": ScalarSpec(None, "allocations of all allocators", "allocations"),
+    "free_count": ScalarSpec(None, "frees of all allocators", "frees"),
     "held_at_end_count": ScalarSpec(None, "allocations that were not freed within the capture", "held at the end"),
-    "replaced_count": ScalarSpec(None, "allocations whose free the capture has lost", "frees not recorded"),
+    "replaced_count": ScalarSpec(None, "allocations whose free is missing in the capture", "frees not recorded"),
     "short_lived_count": ScalarSpec(None, "allocations that lived no longer than short_lived_us", "short-lived"),
     "short_lived_share": ScalarSpec("share", "short_lived_count / allocation_count", "short-lived share"),
-    "short_lived_bytes": ScalarSpec("bytes", "their sizes together", "short-lived sizes"),
+    "short_lived_bytes": ScalarSpec("bytes", "sum of the sizes of short-lived allocations", "short-lived sizes"),
 }  # fmt: skip
 _WORTH = 0.01
 """Share in chunks that are too small, of the free memory or of all that is taken where that is less, from which text

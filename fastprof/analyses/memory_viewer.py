@@ -67,37 +67,37 @@ class Params:
     )
 
 
-_TRACED = "null without a trace of the heap"
+_TRACED = "null: no trace of the heap"
 SCALARS = {
     "module": ScalarSpec(None, "the program shown", "program"),
-    "host": ScalarSpec(None, "its host, the first of several"),
+    "host": ScalarSpec(None, "host of the program, the first one if several hosts have it"),
     "memory_space": ScalarSpec(None, "number of the memory space shown"),
-    "memory_space_name": ScalarSpec(None, "name of the memory space", "memory"),
-    "peak_bytes": ScalarSpec("bytes", "most that is alive at once: what lives throughout, and the peak of the heap",
+    "memory_space_name": ScalarSpec(None, "name of the memory space shown", "memory"),
+    "peak_bytes": ScalarSpec("bytes", "most memory in use at once: what lives throughout, plus the peak of the heap",
                              "peak"),
-    "peak_instruction": ScalarSpec(None, f"the instruction at which the heap is fullest; {_TRACED}", "peak at"),
-    "peak_point": ScalarSpec(None, f"the event of the heap that makes the peak, from 0; {_TRACED}"),
-    "unpadded_peak_bytes": ScalarSpec("bytes", "the peak without padding", "peak without padding"),
-    "padding_bytes": ScalarSpec("bytes", "peak_bytes less unpadded_peak_bytes", "padding at the peak"),
+    "peak_instruction": ScalarSpec(None, f"instruction at which the heap is fullest; {_TRACED}", "peak at"),
+    "peak_point": ScalarSpec(None, f"number of the heap event that makes the peak, from 0; {_TRACED}"),
+    "unpadded_peak_bytes": ScalarSpec("bytes", "peak_bytes without padding", "peak without padding"),
+    "padding_bytes": ScalarSpec("bytes", "peak_bytes - unpadded_peak_bytes", "padding at the peak"),
     "padding_share": ScalarSpec("share", "padding_bytes / peak_bytes", "padding share"),
-    "allocated_bytes": ScalarSpec("bytes", "what the program takes when it runs: all allocations except those of "
-                                  "threads", "allocated"),
-    "fragmentation_bytes": ScalarSpec("bytes", "allocated_bytes less peak_bytes", "fragmentation"),
+    "allocated_bytes": ScalarSpec("bytes", "memory that the program takes when it runs: all allocations, except "
+                                  "thread-local ones", "allocated"),
+    "fragmentation_bytes": ScalarSpec("bytes", "allocated_bytes - peak_bytes", "fragmentation"),
     "fragmentation_share": ScalarSpec("share", "fragmentation_bytes / temporary_bytes", "fragmentation share"),
-    "whole_run_bytes": ScalarSpec("bytes", "parameters, outputs and constants, which live throughout",
+    "whole_run_bytes": ScalarSpec("bytes", "allocations of parameters, outputs and constants, which live throughout",
                                   "alive throughout"),
     "parameter_bytes": ScalarSpec("bytes", "allocations of parameters", "parameters"),
-    "aliased_bytes": ScalarSpec("bytes", "parameters among them that outputs are written to (donated)",
-                                "donated parameters"),
+    "aliased_bytes": ScalarSpec("bytes", "allocations of parameters that outputs overwrite (donated), part of "
+                                "parameter_bytes", "donated parameters"),
     "output_bytes": ScalarSpec("bytes", "allocations of outputs that are not parameters", "outputs"),
     "constant_bytes": ScalarSpec("bytes", "allocations of constants", "constants"),
-    "temporary_bytes": ScalarSpec("bytes", "allocations of temporaries, which live shorter", "temporaries"),
-    "thread_local_bytes": ScalarSpec("bytes", "allocations of computations on threads, not in allocated_bytes",
-                                     "on threads"),
-    "program_points": ScalarSpec(None, "allocations, frees and shares that heaps are traced by", "program points"),
+    "temporary_bytes": ScalarSpec("bytes", "allocations of temporaries, which do not live throughout", "temporaries"),
+    "thread_local_bytes": ScalarSpec("bytes", "allocations of computations on threads, which allocated_bytes does not "
+                                     "contain", "on threads"),
+    "program_points": ScalarSpec(None, "events of the heap traces: allocations, frees and shares", "program points"),
     "scoped_vmem_bytes": ScalarSpec("bytes", "most scoped VMEM that one instruction takes for itself while it runs "
-                                    "(its backend_config); VMEM only", "scoped VMEM"),
-    "scoped_vmem_instruction": ScalarSpec(None, "the instruction that takes it", "taken by"),
+                                    "(its backend_config); only for VMEM", "scoped VMEM"),
+    "scoped_vmem_instruction": ScalarSpec(None, "instruction that takes the most scoped VMEM", "taken by"),
 }  # fmt: skip
 _SHOWN = ("peak_bytes", "peak_instruction", "unpadded_peak_bytes", "padding_bytes", "allocated_bytes",
           "fragmentation_bytes", "whole_run_bytes", "parameter_bytes", "aliased_bytes", "output_bytes",

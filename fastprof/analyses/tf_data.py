@@ -73,24 +73,26 @@ class Params:
 
 
 SCALARS = {
-    "pipeline_count": ScalarSpec(None, "input pipelines of all hosts with a recorded call"),
-    "iterator_count": ScalarSpec(None, "iterators of these"),
-    "call_count": ScalarSpec(None, "calls of them"),
-    "slow_call_count": ScalarSpec(None, "calls that take longer than slow_call_us"),
-    "max_call_ps": ScalarSpec("ps", "the slowest call", "slowest call"),
-    "wait_share": ScalarSpec("share", "time of steps in which a call of theirs ran / time of the steps, over all steps "
-                             "of hosts with pipelines; devices may have work meanwhile",
+    "pipeline_count": ScalarSpec(None, "input pipelines of all hosts, with at least one recorded call"),
+    "iterator_count": ScalarSpec(None, "iterators of all pipelines"),
+    "call_count": ScalarSpec(None, "calls of all pipelines"),
+    "slow_call_count": ScalarSpec(None, "calls longer than slow_call_us"),
+    "max_call_ps": ScalarSpec("ps", "duration of the slowest call", "slowest call"),
+    "wait_share": ScalarSpec("share", "time of steps in which a call of the step ran / duration of the steps, over all "
+                             "steps of hosts with pipelines; devices may have work meanwhile",
                              "step time waiting for input"),
-    "slow_pipeline": ScalarSpec(None, "of the pipelines with slow calls, those of steps first, the one that calls "
-                                "take longest of"),
-    "bottleneck_name": ScalarSpec(None, "iterator with the largest critical time in it, those alike together",
-                                  "its bottleneck"),
-    "bottleneck_share": ScalarSpec("share", "critical time of these / time of its calls", "share of its calls"),
-    "batch_ps": ScalarSpec("ps", "its mean call and the mean time between calls", "its time per batch"),
-    "best_change": ScalarSpec(None, "the change of one iterator worth trying first, by what_if: the prefetch or the "
-                              "calls in parallel that save most, if at least half as much as the best change; else "
-                              "faster code"),
-    "best_batch_ps": ScalarSpec("ps", "time per batch after that change, if threads compute", "time per batch then"),
+    "slow_pipeline": ScalarSpec(None, "the pipeline with slow calls that has the largest sum of calls; a pipeline that "
+                                "steps wait for comes first"),
+    "bottleneck_name": ScalarSpec(None, "bottleneck of slow_pipeline: the iterator with the largest critical time, "
+                                  "with similar iterators counted together", "its bottleneck"),
+    "bottleneck_share": ScalarSpec("share", "critical time of the bottleneck and similar iterators / time of the calls "
+                                   "of slow_pipeline", "share of its calls"),
+    "batch_ps": ScalarSpec("ps", "time per batch of slow_pipeline: mean duration of a call + mean time between calls",
+                           "its time per batch"),
+    "best_change": ScalarSpec(None, "the change of one iterator to try first, from the table what_if: the prefetch or "
+                              "the parallel calls that save most, if they save at least half as much as the best "
+                              "change; else faster code"),
+    "best_batch_ps": ScalarSpec("ps", "time per batch after best_change, if threads compute", "time per batch then"),
 }  # fmt: skip
 _ASSUMED = (
     "What if: times per batch. They are exact where nothing runs ahead; elsewhere the longest of the stages that work "

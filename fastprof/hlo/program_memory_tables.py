@@ -42,41 +42,45 @@ def _fragmentation(space: MemorySpace) -> int | None:
     return None if peak is None or peak > allocated else allocated - peak
 
 
+_NO_PLAN: Final = "null: the program has no memory plan"
+_NO_PEAK: Final = "null: peak_bytes is unknown"
 _OF_SPACE = (
-    Bytes("allocated_bytes", "what it takes when it runs: all allocations except those of threads; null: no plan",
-          lambda space: space.allocated_bytes),
-    Bytes("peak_bytes", "most that is alive at once: what lives throughout, and the peak of the heap; null: not "
-          "known, see reason", lambda space: space.peak.bytes),
-    Bytes("unpadded_peak_bytes", "peak_bytes without padding; buffers of unknown types count in full; null: as "
-          "peak_bytes", lambda space: space.peak.unpadded),
-    Bytes("fragmentation_bytes", "allocated_bytes less peak_bytes; null: as peak_bytes", _fragmentation),
-    Bytes("parameter_bytes", "allocations of parameters; null: no plan", _sized(PARAMETER)),
-    Bytes("output_bytes", "allocations of outputs that are not parameters; null: no plan", _sized(OUTPUT)),
-    Bytes("aliased_bytes", "allocations of parameters that outputs are written to (donated); null: no plan",
+    Bytes("allocated_bytes", "memory that the program takes when it runs: all allocations, except thread-local ones; "
+          f"{_NO_PLAN}", lambda space: space.allocated_bytes),
+    Bytes("peak_bytes", "most memory in use at once: what lives throughout, plus the peak of the heap; null: unknown, "
+          "see reason", lambda space: space.peak.bytes),
+    Bytes("unpadded_peak_bytes", f"peak_bytes without padding; buffers of unknown types count in full; {_NO_PEAK}",
+          lambda space: space.peak.unpadded),
+    Bytes("fragmentation_bytes", f"allocated_bytes - peak_bytes; {_NO_PEAK}, or more than allocated_bytes",
+          _fragmentation),
+    Bytes("parameter_bytes", f"allocations of parameters; {_NO_PLAN}", _sized(PARAMETER)),
+    Bytes("output_bytes", f"allocations of outputs that are not parameters; {_NO_PLAN}", _sized(OUTPUT)),
+    Bytes("aliased_bytes", f"allocations of parameters that outputs overwrite (donated); {_NO_PLAN}",
           lambda space: space.aliased_bytes),
-    Bytes("constant_bytes", "allocations of constants; null: no plan", _sized(CONSTANT)),
-    Bytes("temporary_bytes", "allocations of temporaries, which live shorter; null: no plan", _sized(TEMPORARY)),
-    Bytes("thread_local_bytes", "allocations of computations that run on threads, not in allocated_bytes; null: no "
-          "plan", _sized(THREAD_LOCAL)),
-    Count("allocation_count", "allocations; null: no plan", lambda space: len(space.allocations)),
-    Count("buffer_count", "buffers in them; null: no plan", lambda space: space.assigned_count()),
-    Count("program_points", "events of its heaps' traces; null: no plan",
+    Bytes("constant_bytes", f"allocations of constants; {_NO_PLAN}", _sized(CONSTANT)),
+    Bytes("temporary_bytes", f"allocations of temporaries, which do not live throughout; {_NO_PLAN}",
+          _sized(TEMPORARY)),
+    Bytes("thread_local_bytes", "allocations of computations on threads, which allocated_bytes does not contain; "
+          f"{_NO_PLAN}", _sized(THREAD_LOCAL)),
+    Count("allocation_count", f"allocations in the memory space; {_NO_PLAN}", lambda space: len(space.allocations)),
+    Count("buffer_count", f"buffers in the memory space; {_NO_PLAN}", lambda space: space.assigned_count()),
+    Count("program_points", f"events of the heap traces: allocations, frees and shares; {_NO_PLAN}",
           lambda space: sum(len(heap.events) for _, heap in space.traced)),
-    Bytes("scoped_vmem_bytes", "most VMEM that one instruction takes for itself while it runs; null: the space is not "
-          "VMEM", lambda space: most_scoped(space.program.module)[0] if space.number == VMEM else None),
-    Count("instruction_count", "instructions of the program, all computations",
+    Bytes("scoped_vmem_bytes", "most scoped VMEM that one instruction takes for itself while it runs; null: the memory "
+          "space is not VMEM", lambda space: most_scoped(space.program.module)[0] if space.number == VMEM else None),
+    Count("instruction_count", "instructions of the program, in all computations",
           lambda space: len(space.program.module)),
-    Text("reason", "why the peak is not known; null: it is", lambda space: space.peak.reason),
+    Text("reason", "why the peak is unknown; null: it is known", lambda space: space.peak.reason),
 )  # fmt: skip
-_SPACE = Count("memory_space", "number of the memory space; null: the program has no plan of its memory (buffer "
-               "assignment)", lambda space: space.number)  # fmt: skip
+_SPACE = Count("memory_space", f"number of the memory space; {_NO_PLAN} (buffer assignment)",
+               lambda space: space.number)  # fmt: skip
 _MODULES = (
-    Text("host", "host, the first of those that have the program"),
-    Count("host_count", "hosts that have it"),
-    Text("module", "program, as the capture lists it"),
-    Count("program_id", "its id, uint64 as two's complement"),
+    Text("host", "host of the program, the first one if several hosts have it"),
+    Count("host_count", "hosts that have the program"),
+    Text("module", "title of the program: jit_f(12)"),
+    Count("program_id", "id of the program, uint64 as two's complement"),
     _SPACE,
-    Text("memory_space_name", "name of the memory space; null: unknown, or no plan"),
+    Text("memory_space_name", "name of the memory space; null: unknown, or the program has no memory plan"),
     *_OF_SPACE,
 )
 
@@ -134,40 +138,43 @@ def _lives_throughout(rows: _Rows) -> Any:
     return rows.start < 0
 
 
-_POINT: Final = "number of an event of the heap's trace, in the order of the program"
-_NAME = Text("buffer", "instruction that makes it, and which element of its result; null: unknown",
+_POINT: Final = "number of the heap event"
+_ENDLESS: Final = "null: unknown, or the buffer lives throughout"
+_UNPLANNED: Final = "null: the program has no memory plan, so the row is from its signature"
+_NO_TRACE: Final = "null: the allocation has no heap trace"
+_NAME = Text("buffer", "instruction that makes the buffer, and the element of its result; null: unknown",
              lambda rows: rows.buffers.names())  # fmt: skip
-_BUFFER_ID = Count("buffer_id", "id of the buffer; null: the allocation has none", lambda rows: rows.buffers.ids(),
+_BUFFER_ID = Count("buffer_id", "id of the buffer; null: the row has no buffer", lambda rows: rows.buffers.ids(),
                    lambda rows: rows.buffers.absent)  # fmt: skip
-_CATEGORY = Text("category", "what the allocation is for: " + ", ".join(CATEGORIES), lambda rows: rows.category())
+_CATEGORY = Text("category", "use of the allocation: " + ", ".join(CATEGORIES), lambda rows: rows.category())
 _WHERE = (
-    Text("shape", "shape and layout; null: unknown", lambda rows: rows.buffers.shapes()),
+    Text("shape", "shape of the buffer with its layout; null: unknown", lambda rows: rows.buffers.shapes()),
     Text("padded_shape", "dimensions with the padding of the layout's tiles; null: no padding",
          lambda rows: rows.buffers.padded_shapes()),
-    Text("opcode", "opcode of the instruction; null: unknown", lambda rows: rows.buffers.of_instruction("opcode")),
+    Text("opcode", "opcode of the instruction that makes the buffer; null: unknown",
+         lambda rows: rows.buffers.of_instruction("opcode")),
     Text("op_name", "framework op that the instruction comes from, for parameters often the argument; null: unknown",
          lambda rows: rows.buffers.of_instruction("op_name")),
-    Text("source", "file:line in the program; null: unknown", lambda rows: rows.buffers.sources()),
+    Text("source", "source line of the instruction, as file:line; null: unknown", lambda rows: rows.buffers.sources()),
 )  # fmt: skip
-_ALLOCATION = Count("allocation", "index of the allocation", lambda rows: rows.every["index"])
-_OFFSET = Bytes("offset_bytes", "where in its allocation it begins", lambda rows: rows.buffers.offsets())
-_PARAMETER = Count("parameter_number", "number of the parameter; null: not a parameter",
+_ALLOCATION = Count("allocation", "number of the allocation that contains the buffer", lambda rows: rows.every["index"])
+_OFFSET = Bytes("offset_bytes", "start of the buffer in its allocation", lambda rows: rows.buffers.offsets())
+_PARAMETER = Count("parameter_number", "number of the program's parameter; null: not a parameter",
                    lambda rows: rows.every["parameter_number"],
                    lambda rows: rows.every["entry_parameter"] == 0)  # fmt: skip
 _SIZES = (
-    Bytes("unpadded_bytes", "bytes of its elements alone; null: unknown type, or one that would take more than the "
-          "buffer", lambda rows: rows.unpadded, lambda rows: rows.unpadded < 0),
-    Bytes("padding_bytes", "bytes less unpadded_bytes; null: as unpadded_bytes",
+    Bytes("unpadded_bytes", "size of the elements alone; null: the type is unknown, or its elements would take more "
+          "than the buffer", lambda rows: rows.unpadded, lambda rows: rows.unpadded < 0),
+    Bytes("padding_bytes", "bytes - unpadded_bytes; null: unpadded_bytes is unknown",
           lambda rows: rows.bytes - rows.unpadded, lambda rows: rows.unpadded < 0),
 )  # fmt: skip
 _LIFE = (
-    Count("start", f"{_POINT}, that begins its life; null: it lives throughout, or unknown", lambda rows: rows.start,
-          _lives_throughout),
-    Count("end", "event that ends it, the number of events where none does; null: as start", lambda rows: rows.end,
-          _lives_throughout),
-    Text("start_instruction", "instruction at which its life begins; null: as start",
+    Count("start", f"{_POINT} that begins the buffer's life; {_ENDLESS}", lambda rows: rows.start, _lives_throughout),
+    Count("end", f"{_POINT} that ends the buffer's life, the number of events if none does; {_ENDLESS}",
+          lambda rows: rows.end, _lives_throughout),
+    Text("start_instruction", f"instruction at which the buffer's life begins; {_ENDLESS}",
          lambda rows: rows.instruction_at(rows.start)),
-    Text("end_instruction", "instruction at which it ends; null: as start, or it does not end",
+    Text("end_instruction", f"instruction at which the buffer's life ends; {_ENDLESS}, or to the end",
          lambda rows: rows.instruction_at(rows.end)),
 )  # fmt: skip
 
@@ -176,16 +183,16 @@ _LIFE = (
 
 
 _PEAK = (
-    Count("position", "place in the order of the program: what lives throughout, then by allocation",
+    Count("position", "place in program order: first buffers that live throughout, then by allocation",
           lambda rows: np.arange(len(rows.bytes))),
     _BUFFER_ID,
     _NAME,
     _CATEGORY,
-    Bytes("bytes", "bytes that it takes; they add up to the peak", lambda rows: rows.bytes),
+    Bytes("bytes", "memory that the buffer takes; the rows add up to the peak", lambda rows: rows.bytes),
     *_SIZES,
-    Share("share", "bytes / peak; null: that is 0", lambda rows: share_of(rows.bytes)),
+    Share("share", "bytes / peak; null: the peak is 0", lambda rows: share_of(rows.bytes)),
     *_WHERE,
-    Text("stack", "stack of calls that made the op, innermost first, one per line; null: unknown",
+    Text("stack", "file:line:column of calls, innermost first, one per line; null: unknown",
          lambda rows: rows.buffers.stacks()),
     _ALLOCATION,
     _OFFSET,
@@ -212,14 +219,16 @@ def peak_table(space: MemorySpace) -> pa.Table:
 
 _PEAK_BY_OP = (
     Text("category", _CATEGORY.description, lambda rows: texts(CATEGORIES, rows.category)),
-    Text("op", "op_name, or else the instruction, with * for each number, so that layers of a model are one row; "
-         "null: both are unknown", lambda rows: rows.op),
-    Count("buffer_count", "buffers", lambda rows: rows.count),
-    Bytes("bytes", "bytes that they take; they add up to the peak", lambda rows: rows.bytes),
-    Bytes("padding_bytes", "padding among them; unknown types count as unpadded", lambda rows: rows.padding),
-    Share("share", "bytes / peak; null: that is 0", lambda rows: share_of(rows.bytes)),
-    Text("shape", "shape of the largest; null: unknown", lambda rows: rows.largest.shapes()),
-    Text("source", "file:line of the largest; null: unknown", lambda rows: rows.largest.sources()),
+    Text("op", "op_name, or else the name of the instruction, with * for each number, so that layers of a model become "
+         "one row; null: both are unknown", lambda rows: rows.op),
+    Count("buffer_count", "buffers of these ops", lambda rows: rows.count),
+    Bytes("bytes", "memory that the buffers take; the rows add up to the peak", lambda rows: rows.bytes),
+    Bytes("padding_bytes", "padding of the buffers; buffers of unknown types count as unpadded",
+          lambda rows: rows.padding),
+    Share("share", "bytes / peak; null: the peak is 0", lambda rows: share_of(rows.bytes)),
+    Text("shape", "shape of the largest buffer; null: unknown", lambda rows: rows.largest.shapes()),
+    Text("source", "source line of the largest buffer, as file:line; null: unknown",
+         lambda rows: rows.largest.sources()),
 )  # fmt: skip
 
 
@@ -261,19 +270,19 @@ def _event_kind(rows: Any) -> pa.Array:
 
 
 _HEAP = (
-    Count("allocation", "index of the allocation that the heap lies in",
+    Count("allocation", "number of the allocation that contains the heap",
           lambda rows: np.full(len(rows.heap.events), rows.allocation)),
-    Count("point", "number of the event, in the order of the program", lambda rows: np.arange(len(rows.heap.events))),
-    Text("event", "alloc, free, share: the buffer uses part of the memory of another, or unknown", _event_kind),
-    Text("instruction", "instruction at which it happens; null: unknown", _event_text("instruction_name")),
-    Text("computation", "its computation; null: unknown", _event_text("computation_name")),
+    Count("point", "number of the event in program order, from 0", lambda rows: np.arange(len(rows.heap.events))),
+    Text("event", "alloc; free; share: the buffer uses memory of another one; unknown", _event_kind),
+    Text("instruction", "instruction at which the event happens; null: unknown", _event_text("instruction_name")),
+    Text("computation", "computation of the instruction; null: unknown", _event_text("computation_name")),
     _BUFFER_ID,
     _NAME,
-    Bytes("buffer_bytes", "size of the buffer; null: no such buffer", lambda rows: rows.buffers.sizes(),
+    Bytes("buffer_bytes", "size of the buffer; null: the program has no such buffer", lambda rows: rows.buffers.sizes(),
           lambda rows: rows.buffers.absent),
-    Bytes("heap_bytes", "bytes of this heap in use after the event", lambda rows: rows.heap.bytes[1:]),
+    Bytes("heap_bytes", "memory of this heap in use after the event", lambda rows: rows.heap.bytes[1:]),
     Bytes("unpadded_heap_bytes", "heap_bytes without padding", lambda rows: rows.heap.unpadded[1:]),
-    Bytes("total_bytes", "heap_bytes plus what lives throughout",
+    Bytes("total_bytes", "heap_bytes plus the memory that lives throughout",
           lambda rows: rows.heap.bytes[1:] + rows.whole_run_bytes),
 )  # fmt: skip
 
@@ -306,28 +315,26 @@ def _of_heap(of: Callable[[Heap], int]) -> Formula:
 
 
 _ALLOCATIONS = (
-    Count("allocation", "index of the allocation; null: derived from the program's signature, without a plan",
-          _ALLOCATION.of),
+    Count("allocation", f"number of the allocation; {_UNPLANNED}", _ALLOCATION.of),
     _CATEGORY,
     Bytes("bytes", "size of the allocation; null: more than 64 bits can count", lambda rows: rows.every["size"]),
-    Count("buffer_count", "buffers in it; null: as allocation", lambda rows: rows.every["assigned_count"]),
-    Bytes("peak_bytes", "most of a heap that is in use at once; null: no trace of a heap",
-          _of_heap(lambda heap: heap.peak_bytes)),
-    Bytes("fragmentation_bytes", "bytes less peak_bytes; null: as peak_bytes", _unused),
-    Count("peak_point", "event after which peak_bytes are in use; null: as peak_bytes",
+    Count("buffer_count", f"buffers in the allocation; {_UNPLANNED}", lambda rows: rows.every["assigned_count"]),
+    Bytes("peak_bytes", f"most memory of the heap in use at once; {_NO_TRACE}", _of_heap(lambda heap: heap.peak_bytes)),
+    Bytes("fragmentation_bytes", f"bytes - peak_bytes; {_NO_TRACE}, or peak_bytes is more than bytes", _unused),
+    Count("peak_point", f"heap event after which peak_bytes are in use; {_NO_TRACE}",
           _of_heap(lambda heap: heap.peak_event)),
-    Count("program_points", "events of its trace; null: as peak_bytes", _of_heap(lambda heap: len(heap.events))),
+    Count("program_points", f"events of the heap's trace; {_NO_TRACE}", _of_heap(lambda heap: len(heap.events))),
     _BUFFER_ID,
-    Text("buffer", "its largest buffer; null: it has none", _NAME.of),
+    Text("buffer", "largest buffer of the allocation; null: no buffer", _NAME.of),
     *_WHERE,
     _PARAMETER,
-    Text("parameter_index", "which element of the parameter: {0,1}; null: all of it, or not a parameter",
+    Text("parameter_index", "element of the parameter: {0,1}; null: the entire parameter, or not a parameter",
          _parameter_index),
-    Flag("is_output", "may hold what the program returns", lambda rows: rows.every["live_out"] != 0),
-    Flag("is_aliased", "a parameter that an output is written to",
+    Flag("is_output", "whether the allocation may hold program results", lambda rows: rows.every["live_out"] != 0),
+    Flag("is_aliased", "whether the allocation is a parameter that an output overwrites (donated)",
          lambda rows: rows.space.program.buffers.aliased[rows.allocation]),
-    Flag("is_tuple", "has a table of pointers to the elements of a tuple", lambda rows: rows.every["tuple"] != 0),
-    Flag("is_reusable", "neither of threads nor with a table of pointers",
+    Flag("is_tuple", "whether the allocation holds the pointers of a tuple", lambda rows: rows.every["tuple"] != 0),
+    Flag("is_reusable", "whether the allocation is neither thread-local nor holds the pointers of a tuple",
          lambda rows: (rows.every["tuple"] == 0) & (rows.every["thread_local"] == 0)),
 )  # fmt: skip
 
@@ -347,14 +354,14 @@ _LIFETIMES = (
     _CATEGORY,
     _ALLOCATION,
     _OFFSET,
-    Bytes("timeline_bytes", "where it begins in the drawing, which stacks temporaries with a trace; null: not drawn",
-          lambda rows: rows.timeline, lambda rows: rows.timeline < 0),
+    Bytes("timeline_bytes", "start of the buffer in the drawing, which stacks temporaries that have a trace; null: not "
+          "drawn", lambda rows: rows.timeline, lambda rows: rows.timeline < 0),
     Bytes("bytes", "size of the buffer", lambda rows: rows.bytes),
     *_SIZES,
     *_LIFE,
-    Count("shares_with", "id of the buffer whose memory it shares; null: it has its own",
+    Count("shares_with", "id of another buffer, whose memory the buffer shares; null: it has its own memory",
           lambda rows: rows.space.program.buffers.buffers["id"][rows.shares], lambda rows: rows.shares < 0),
-    Flag("is_at_peak", "holds memory at the peak", lambda rows: rows.at_peak),
+    Flag("is_at_peak", "whether the buffer is in use at the peak", lambda rows: rows.at_peak),
     *_WHERE,
 )  # fmt: skip
 
@@ -394,10 +401,10 @@ _BY_TYPE = (
     Count("memory_space", "number of the memory space"),
     Text("memory_space_name", "name of the memory space; null: unknown"),
     _CATEGORY,
-    Count("allocation_count", "allocations"),
-    Count("buffer_count", "buffers in them"),
-    Bytes("bytes", "bytes that the allocations take"),
-    Share("share", "bytes / those of all categories of the memory space; null: that is 0"),
+    Count("allocation_count", "allocations of this category"),
+    Count("buffer_count", "buffers in these allocations"),
+    Bytes("bytes", "size of these allocations"),
+    Share("share", "bytes / bytes of all categories of the memory space; null: their sum is 0"),
 )
 
 
@@ -425,9 +432,9 @@ TABLES: Final = {
     table.name: table
     for table in (
         TableSchema("modules", "a memory space of a program", _MODULES, derived=True),
-        TableSchema("buffers_at_peak", "what is alive at the peak, largest first", _PEAK, derived=True),
-        TableSchema("peak_by_op", "what is alive at the peak, ops of like names together", _PEAK_BY_OP, derived=True),
-        TableSchema("by_allocation_type", "a use of memory in a memory space", _BY_TYPE, derived=True),
+        TableSchema("buffers_at_peak", "a buffer in use at the peak, largest first", _PEAK, derived=True),
+        TableSchema("peak_by_op", "buffers of ops with similar names in use at the peak", _PEAK_BY_OP, derived=True),
+        TableSchema("by_allocation_type", "a category of allocations in a memory space", _BY_TYPE, derived=True),
         TableSchema("heap", "an event of a heap", _HEAP, derived=True),
         TableSchema("allocations", "an allocation of the memory space", _ALLOCATIONS, derived=True),
         TableSchema("lifetimes", "a buffer of the memory space", _LIFETIMES, derived=True),

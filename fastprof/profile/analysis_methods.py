@@ -138,9 +138,9 @@ class AnalysisMethods:
     ) -> Report:
         """Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
 
-        at: also report what is alive at this time, from the start of each host's capture, as 1.5s or 20ms
-        request: also report when a request of this size would have fitted, in bytes or as 2GiB: failed allocations
-        write no event, their error has the size
+        at: also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms
+        request: also report when a request of this size would have fitted, in bytes or as 2GiB: a failed allocation
+        writes no event, but its error message has the size
         short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
         steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
         program

@@ -20,10 +20,10 @@ _Name: Final = Kind(pa.string())
 _Names: Final = Kind(pa.list_(pa.string()))
 _Blob: Final = Kind(pa.large_binary())
 
-_HOST = Text("host", "host of the row, named after the file of the capture")
-_PLANE_ID = _Small("plane_id", "plane, unique in the session")
-_LINE_ID = _Small("line_id", "line, unique in the session")
-EVENT_ID = Count("event_id", "event: its row among all events of the session")
+_HOST = Text("host", "host, named after the file of its capture")
+_PLANE_ID = _Small("plane_id", "id of the plane, unique in the session")
+_LINE_ID = _Small("line_id", "id of the line, unique in the session")
+EVENT_ID = Count("event_id", "id of the event: its row among all events of the session")
 _METADATA_ID = Count("metadata_id", "id of the event metadata in its plane")
 _STAT_ID = Count("stat_id", "id of the stat metadata in its plane")
 
@@ -38,40 +38,40 @@ _STAT = (
 
 _TABLES = (
     TableSchema("hosts", "a file of the session", (
-        _Name("host", "host, named after the file of the capture"),
-        _Name("run", "run of the log directory; null: the capture is not in one"),
+        _Name("host", "host, named after the file of its capture"),
+        _Name("run", "name of the run in the log directory; null: the capture is not in a log directory"),
         _Name("path", "path of the capture"),
         Bytes("size_bytes", "size of the capture, decompressed"),
-        _Nanoseconds("start_unix_ns", "when profiling started, Unix time; null: not recorded"),
-        _Nanoseconds("stop_unix_ns", "when profiling stopped, Unix time; null: not recorded"),
+        _Nanoseconds("start_unix_ns", "start of profiling, Unix time; null: not recorded"),
+        _Nanoseconds("stop_unix_ns", "end of profiling, Unix time; null: not recorded"),
         _Names("hostnames", "host names recorded in the capture"),
-        _Names("errors", "errors recorded by the profiler"),
-        _Names("warnings", "warnings recorded by the profiler, such as dropped events"),
+        _Names("errors", "errors that the profiler recorded"),
+        _Names("warnings", "warnings that the profiler recorded, such as dropped events"),
         Kind(pa.map_(pa.string(), pa.string()))("task_environment", "stats of the plane Task Environment, as text"),
     )),
     TableSchema("planes", "an XPlane: a device, or the threads of a host", (
         _PLANE_ID,
         _HOST,
-        Count("xplane_id", "id recorded in the capture"),
+        Count("xplane_id", "id of the plane, as recorded in the capture"),
         _Name("name", "name of the plane"),
-        _Name("device_type", "CPU, GPU, TPU, SPARSECORE, CUSTOM, CHIP; null: not a device"),
+        _Name("device_type", "kind of the device: CPU, GPU, TPU, SPARSECORE, CUSTOM, CHIP; null: not a device"),
         _Small("device_ordinal", "number of the device on its host; null: not a device"),
-        _Small("line_count", "lines of the plane"),
-        Count("event_count", "events of the plane"),
+        _Small("line_count", "number of lines of the plane"),
+        Count("event_count", "number of events of the plane"),
     )),
     TableSchema("plane_stats", "a stat of a plane", (_PLANE_ID, _STAT_ID, *_STAT)),
-    TableSchema("lines", "an XLine: a thread, a stream, a row of a device", (
+    TableSchema("lines", "an XLine: a thread, a stream, or another row of a device", (
         _LINE_ID,
         _PLANE_ID,
-        Count("xline_id", "id recorded in the capture: thread id, stream id"),
+        Count("xline_id", "id of the line, as recorded in the capture, such as a thread id or a stream id"),
         _Name("name", "name of the line"),
-        _Name("display_name", "name to show; null: name"),
-        Count("display_id", "id to show and order by; null: xline_id"),
-        _Nanoseconds("timestamp_ns", "recorded start of the line, to which offsets of events add"),
-        Picoseconds("duration_ps", "recorded duration; null: not recorded"),
-        Count("event_count", "events of the line"),
+        _Name("display_name", "name of the line to show instead of name; null: name is shown"),
+        Count("display_id", "id to show and to order lines by; null: xline_id is used"),
+        _Nanoseconds("timestamp_ns", "start of the line as recorded, the zero of the offsets of its events"),
+        Picoseconds("duration_ps", "duration of the line as recorded; null: not recorded"),
+        Count("event_count", "number of events of the line"),
     )),
-    TableSchema("events", "an event, ordered by line, then start, longer first", (
+    TableSchema("events", "an event, by line and start; for equal starts longer events first", (
         EVENT_ID,
         _HOST,
         Text("plane", "name of the plane"),
@@ -80,33 +80,35 @@ _TABLES = (
         _LINE_ID,
         _METADATA_ID,
         Text("name", "name of the event; null: its plane has no event metadata with this id"),
-        Picoseconds("start_ps", "start, from the start of profiling on its host; null: aggregated"),
-        Picoseconds("duration_ps", "duration; if aggregated, of all occurrences together"),
-        Count("num_occurrences", "occurrences of an aggregated event; null: a single event"),
+        Picoseconds("start_ps", "start of the event, from the start of profiling on its host; null: an aggregated "
+                    "event, which has no start"),
+        Picoseconds("duration_ps", "duration of the event; of an aggregated event, the sum over its occurrences"),
+        Count("num_occurrences", "number of occurrences of an aggregated event; null: a single event"),
     )),
     TableSchema("event_stats", "a stat of an event", (EVENT_ID, *_STAT)),
     TableSchema("event_metadata", "an XEventMetadata: the name and stats that events of one kind share", (
         _PLANE_ID,
         _METADATA_ID,
-        _Name("name", "name; on TPUs the text of the HLO instruction"),
-        _Name("display_name", "short name; null: not recorded"),
-        _Blob("metadata", "opaque bytes; null: not recorded"),
-        Kind(pa.list_(pa.int64()))("child_ids", "metadata ids of its children"),
+        _Name("name", "name of the events; on TPUs the text of the HLO instruction"),
+        _Name("display_name", "short name of the events; null: not recorded"),
+        _Blob("metadata", "bytes of unknown format; null: not recorded"),
+        Kind(pa.list_(pa.int64()))("child_ids", "ids of the event metadata of its children"),
     )),
     TableSchema("event_metadata_stats", "a stat of an event metadata", (_PLANE_ID, _METADATA_ID, _STAT_ID, *_STAT)),
-    TableSchema("stat_metadata", "an XStatMetadata: the name of a stat, or a text that refs point to", (
+    TableSchema("stat_metadata", "an XStatMetadata: the name of a stat, or a text that values of kind ref point to", (
         _PLANE_ID,
         _STAT_ID,
-        _Name("name", "name or text"),
-        _Name("description", "description; null: not recorded"),
+        _Name("name", "name of the stat, or the text"),
+        _Name("description", "description of the stat; null: not recorded"),
     )),
     TableSchema("import_log", "a kind of fault or remark from reading the session", (
         _Name("severity", ", ".join(SEVERITIES)),
         _Name("code", "kind of fault or remark, as one word"),
         Count("count", "number of occurrences"),
-        Bytes("first_offset", "byte offset of the first, in the decompressed bytes; null: not of one place"),
-        _Name("path", "file; null: not of one file"),
-        _Name("example", "description of the first one"),
+        Bytes("first_offset", "byte offset of the first occurrence, in the decompressed capture; null: not at one "
+              "place"),
+        _Name("path", "file of the first occurrence; null: not in one file"),
+        _Name("example", "description of the first occurrence"),
     )),
 )  # fmt: skip
 

@@ -55,61 +55,62 @@ def if_hidden(sums: Sums) -> Int64s:
     return np.asarray(np.maximum(sums.duration_ps - sums.exposed_ps, sums.communication_ps))
 
 
-_HOST = Text("host", "host, as the capture's file is named", _of_device(lambda host, _: host.host))
+_HOST = Text("host", "host, named after the file of its capture", _of_device(lambda host, _: host.host))
 _DEVICE = Text("device", "plane of the device: a TensorCore, a SparseCore or a GPU",
                _of_device(lambda _, device: device.plane))  # fmt: skip
-_CORE = Text("core_name", "as in steps", _of_device(lambda _, device: device.name))
-_SPARSE = Flag("sparse_core", "the device is a SparseCore",
+_CORE = Text("core_name", "name of the device as in the analysis steps, host:ordinal; of a GPU, its plane",
+             _of_device(lambda _, device: device.name))  # fmt: skip
+_SPARSE = Flag("sparse_core", "whether the device is a SparseCore",
                lambda rows: np.array([device.sparse for _, device in rows.devices])[rows.device])  # fmt: skip
-_KIND = Text("kind", "; ".join(kind.title for kind in KINDS),
+_KIND = Text("kind", "kind of communication: " + "; ".join(kind.title for kind in KINDS),
              lambda rows: texts([kind.title for kind in KINDS], rows.kind))  # fmt: skip
-_SCOPE = Text("scope", ", ".join(SCOPES), lambda rows: texts([kind.scope for kind in KINDS], rows.kind))
-_STEP = Count("step", "number of the step, as in the analysis steps; null: of no step that all hosts have")
+_SCOPE = Text("scope", "where the data move: " + ", ".join(SCOPES),
+              lambda rows: texts([kind.scope for kind in KINDS], rows.kind))  # fmt: skip
+_STEP = Count("step", "number of the step, as in the analysis steps; null: not in a step that all hosts have")
 
 
 def _split(span: str) -> tuple[Column, ...]:
     """Time of a device over ``span``, and what it was spent on."""
     return (
         Picoseconds("duration_ps", f"time of {span} = compute_ps + exposed_ps + idle_ps"),
-        Picoseconds("compute_ps", "time in which the device computes: on TPUs an op that does not communicate is the "
-                    "innermost one of the op line; on GPUs a kernel runs on any stream that neither communicates nor "
-                    "copies"),
-        Picoseconds("communication_ps", "time in which anything is on the way = hidden_ps + exposed_ps"),
-        Picoseconds("hidden_ps", "time in which anything is on the way while the device computes"),
-        Picoseconds("exposed_ps", "time in which anything is on the way and the device does not compute"),
-        Picoseconds("idle_ps", "time in which nothing is on the way and the device does not compute"),
+        Picoseconds("compute_ps", "time in which the device computes: on TPUs the innermost op of the op line does not "
+                    "communicate; on GPUs a kernel that neither communicates nor copies runs on any stream"),
+        Picoseconds("communication_ps", "time in which communication is in flight = hidden_ps + exposed_ps"),
+        Picoseconds("hidden_ps", "time in which communication is in flight while the device computes"),
+        Picoseconds("exposed_ps", "time in which communication is in flight while the device does not compute"),
+        Picoseconds("idle_ps", "time in which no communication is in flight and the device does not compute"),
         Share("exposed_share", "exposed_ps / duration_ps; null: the duration is 0",
               lambda rows: shares(rows.sums.exposed_ps, rows.sums.duration_ps)),
-        Share("hidden_share", "hidden_ps / communication_ps; null: there is none",
+        Share("hidden_share", "hidden_ps / communication_ps; null: no communication",
               lambda rows: shares(rows.sums.hidden_ps, rows.sums.communication_ps)),
-        Picoseconds("exposed_between_devices_ps", "exposed_ps of kinds whose scope that is", _exposed(BETWEEN_DEVICES)),
-        Picoseconds("exposed_with_host_ps", "likewise", _exposed(WITH_HOST)),
-        Picoseconds("exposed_within_device_ps", "likewise", _exposed(WITHIN_DEVICE)),
-        Picoseconds("if_hidden_ps", "what duration_ps could be if all communication were hidden: duration_ps - "
-                    "exposed_ps, but not less than communication_ps", lambda rows: if_hidden(rows.sums)),
+        Picoseconds("exposed_between_devices_ps", "exposed_ps of kinds between devices", _exposed(BETWEEN_DEVICES)),
+        Picoseconds("exposed_with_host_ps", "exposed_ps of kinds with the host", _exposed(WITH_HOST)),
+        Picoseconds("exposed_within_device_ps", "exposed_ps of kinds within the device", _exposed(WITHIN_DEVICE)),
+        Picoseconds("if_hidden_ps", "duration_ps if all communication were hidden: duration_ps - exposed_ps, but at "
+                    "least communication_ps", lambda rows: if_hidden(rows.sums)),
     )  # fmt: skip
 
 
 _STEPS = _table_of(
-    "steps", "a step on a device; of a capture without steps all that the device recorded",
+    "steps", "a step on a device; without steps, everything that the device recorded",
     _STEP,
-    Text("name", "what the step is called; null: all that the device recorded",
+    Text("name", "name of the step; null: the row is everything that the device recorded",
          lambda rows: texts(rows.names, np.arange(len(rows.names)))),
     _HOST,
     _DEVICE,
     Text("core_name", "device as in the analysis steps, host:ordinal; of GPUs as in device", _CORE.of),
     _SPARSE,
-    Flag("complete", "the step is not cut off, as far as is known"),
-    Picoseconds("start_ps", "begin, on the clock of the device's ops", attrgetter("begin_ps")),
-    *_split("the step on the device: of TPUs as in the analysis steps, of each GPU of its own events"),
+    Flag("complete", "whether the step is entirely in the capture, as far as known"),
+    Picoseconds("start_ps", "start of the step, on the clock of the device's ops", attrgetter("begin_ps")),
+    *_split("the step on the device (on TPUs as in the analysis steps, on GPUs of the events of each GPU)"),
 )  # fmt: skip
 _DEVICES = _table_of(
-    "devices", "a device, over all that it recorded",
+    "devices", "a device, with everything that it recorded",
     _HOST,
     _DEVICE,
     _CORE,
     _SPARSE,
-    Count("step_count", "its steps", lambda rows: [len(device.group) for _, device in rows.devices]),
+    Count("step_count", "steps of the device", lambda rows: [len(device.group) for _, device in rows.devices]),
     *_split("the capture, from the device's first to its last op"),
 )  # fmt: skip
 
@@ -148,27 +149,27 @@ def devices(kept: Sequence[HostCommunication]) -> pa.Table:
 
 def _of_kind(span: str) -> tuple[Column, ...]:
     return (
-        Picoseconds("time_ps", f"time of {span} in which anything of the kind is on the way"),
-        Picoseconds("hidden_ps", "the same while the device computes"),
-        Picoseconds("exposed_ps", "time in which the device does not compute, and this kind is what it waits for: that "
-                    "of the op that it stands at, else the first of the list that is on the way. Adds up to exposed_ps "
-                    "of all"),
+        Picoseconds("time_ps", f"time of {span} in which the kind is in flight"),
+        Picoseconds("hidden_ps", f"time of {span} in which the kind is in flight while the device computes"),
+        Picoseconds("exposed_ps", f"time of {span} in which the device does not compute and waits for this kind: the "
+                    "kind of the op at which the device stands, else the first kind in flight, in the order of the "
+                    "description of kind. Adds up to the exposed_ps of all kinds"),
     )  # fmt: skip
 
 
 _KINDS = _table_of(
-    "kinds", "a kind of communication, over all devices and all that they recorded",
+    "kinds", "a kind of communication, over all devices and everything that they recorded",
     _KIND,
     _SCOPE,
-    Count("device_count", "devices that have it"),
-    Count("occurrences", "operations that were done, on each device"),
+    Count("device_count", "devices with this kind"),
+    Count("occurrences", "operations of this kind, counted on each device"),
     *_of_kind("all devices together"),
-    Share("exposed_share", "exposed_ps / what the devices recorded; null: that is 0",
+    Share("exposed_share", "exposed_ps / time that all devices recorded; null: that time is 0",
           lambda rows: shares(rows.exposed_ps, rows.recorded)),
-    Bytes("moved_bytes", "moved_bytes of its operations; null: of some they are not known"),
+    Bytes("moved_bytes", "bytes that the operations of this kind moved; null: unknown for one of the operations"),
 )  # fmt: skip
 _STEP_KINDS = _table_of(
-    "step_kinds", "a kind of communication in a step on a device, in rows as of steps",
+    "step_kinds", "a kind of communication in a step on a device, with the steps of the table steps",
     _STEP, _HOST, _DEVICE, _KIND, _SCOPE, *_of_kind("the step"),
 )  # fmt: skip
 
@@ -233,41 +234,43 @@ def _text(of: Formula) -> Formula:
 
 _Rate = Kind(pa.float64(), "bytes/s")
 _OPERATIONS = _table_of(
-    "operations", "an op that communicates, over all devices, the most exposed first",
-    Count("program_id", "program, uint64 as two's complement; 0: of none"),
-    Text("name", "instruction; of an asynchronous one that which starts it; of GPUs without HLO the kernel or copy, "
-         "with its framework op", lambda rows: texts([op.name for op, _ in rows.each], rows.place)),
+    "operations", "an op that communicates, over all devices, most exposed time first",
+    Count("program_id", "id of the program, uint64 as two's complement; 0: no program"),
+    Text("name", "name of the instruction, of an asynchronous operation the one that starts it; on GPUs without HLO "
+         "the kernel or copy, with its framework op", lambda rows: texts([op.name for op, _ in rows.each], rows.place)),
     _KIND,
     _SCOPE,
-    Text("framework_op", "op of the framework that it comes from; null: unknown",
+    Text("framework_op", "framework op that the instruction comes from; null: unknown",
          _text(lambda one: one[0].framework_op)),
-    Count("device_count", "devices that ran it"),
-    Count("occurrences", "how often, on all devices together", attrgetter("count")),
-    Picoseconds("total_ps", "time on the way: of an asynchronous operation from the begin of the op that starts it to "
-                "the end of the one that ends it, else of the op", attrgetter("time_ps")),
+    Count("device_count", "devices that ran the op"),
+    Count("occurrences", "executions of the op, on all devices", attrgetter("count")),
+    Picoseconds("total_ps", "time in flight: for an asynchronous operation from the start of its first op to the end "
+                "of its last op, else the duration of the op", attrgetter("time_ps")),
     Picoseconds("mean_ps", "total_ps / occurrences, rounded down",
                 lambda rows: rows.time_ps // np.maximum(rows.count, 1)),
-    Picoseconds("min_ps", "shortest"),
-    Picoseconds("max_ps", "longest"),
-    Picoseconds("wait_ps", "time in which devices stand at ops of it: on TPUs the op, or those that start and end it, "
-                "are innermost; on GPUs total_ps"),
-    Picoseconds("hidden_ps", "time on the way in which the device computes"),
-    Picoseconds("exposed_ps", "time in which the device does not compute, and this is what it waits for"),
-    Share("exposed_share", "exposed_ps / that of all operations; null: that is 0",
+    Picoseconds("min_ps", "shortest time in flight"),
+    Picoseconds("max_ps", "longest time in flight"),
+    Picoseconds("wait_ps", "time in which devices stand at the op: on TPUs the op, or one that starts or ends it, is "
+                "the innermost op; on GPUs total_ps"),
+    Picoseconds("hidden_ps", "time in flight during which the device computes"),
+    Picoseconds("exposed_ps", "time in which the device does not compute and waits for this op"),
+    Share("exposed_share", "exposed_ps / exposed_ps of all operations; null: nothing is exposed",
           lambda rows: shares(rows.exposed_ps, exact_sum(rows.exposed_ps))),
-    Text("replica_groups", "devices that take part, as the HLO has them, or pairs of source and target; null: it has "
-         "none, or is unknown", _text(lambda one: one[1].groups)),
-    Count("group_size", "devices of the largest group; null: unknown, or all",
+    Text("replica_groups", "devices that take part, as the HLO lists them, or pairs of source and target; null: no "
+         "such list, or unknown", _text(lambda one: one[1].groups)),
+    Count("group_size", "devices of the largest group; null: unknown, or all devices",
           lambda rows: [rows.each[row][1].size for row in rows.place.tolist()]),
-    Bytes("payload_bytes", "bytes of an occurrence, without padding: the buffer of an all-reduce, what an all-gather "
-          "gathers, what a reduce-scatter is given, what others send; of copies on GPUs the mean; null: unknown"),
-    Bytes("moved_bytes", "bytes of all occurrences; null: unknown, or too many for 64 bits"),
-    _Rate("algorithm_bytes_per_s", "moved_bytes / total_ps; null: unknown"),
-    _Rate("bus_bytes_per_s", "the same times what passes the links of each of n devices for each byte: all-reduce "
-          "2 (n - 1) / n; all-gather, reduce-scatter, all-to-all (n - 1) / n; others 1; null: unknown"),
-    _Rate("best_bus_bytes_per_s", "the same of min_ps, which holds least waiting for others; null: unknown, or of "
-          "several sizes"),
-    Text("text", "instruction in full; null: unknown", _text(lambda one: one[0].text)),
+    Bytes("payload_bytes", "bytes of an execution, without padding: the buffer of an all-reduce, the result of an "
+          "all-gather, the operand of a reduce-scatter, the data that others send; for copies on GPUs the mean; null: "
+          "unknown"),
+    Bytes("moved_bytes", "bytes of all executions; null: unknown, or too many for 64 bits"),
+    _Rate("algorithm_bytes_per_s", "algorithm bandwidth: moved_bytes / total_ps; null: moved_bytes is unknown"),
+    _Rate("bus_bytes_per_s", "bus bandwidth: algorithm_bytes_per_s times the fraction that passes the links of each of "
+          "n devices, which is 2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather, reduce-scatter and "
+          "all-to-all, 1 for others; null: bytes or n are unknown"),
+    _Rate("best_bus_bytes_per_s", "bus bandwidth of the execution with min_ps, which waited least; null: bytes or n "
+          "are unknown, or executions differ in size"),
+    Text("text", "full text of the instruction; null: unknown", _text(lambda one: one[0].text)),
 )  # fmt: skip
 
 
@@ -343,38 +346,39 @@ def _of_op(of: Formula) -> Formula:
 
 
 _MEETINGS = _table_of(
-    "meetings", "a collective operation that several devices had together",
+    "meetings", "a collective operation in which several devices took part together",
     _STEP,
-    Count("number", "which occurrence of the op it is in the step, or in a capture without steps: from 0 on, or, where "
-          "devices were captured from different times on, up to -1, the last"),
-    Count("program_id", "program of the op",
+    Count("number", "number of the execution of the op in the step, or in the capture if it has no steps: from 0, or "
+          "up to -1, the last one, if captures of devices start at different times"),
+    Count("program_id", "id of the op's program, uint64 as two's complement",
           lambda rows: np.array([one.program_id for one in rows.operations], np.int64)[rows.op]),
-    Text("name", "op, as in operations", _of_op(lambda one: one.name)),
+    Text("name", "name of the op, as in operations", _of_op(lambda one: one.name)),
     Text("kind", _KIND.description, _of_op(lambda one: one.kind.title)),
-    Count("host_count", "hosts whose devices took part"),
-    Count("device_count", "devices that took part, of those captured"),
-    Text("first_device", "device that came first, as host: device; null: hosts have no clock in common",
-         lambda rows: texts(rows.names, rows.first)),
-    Text("last_device", "device that came last; of several hosts that which took the shortest; null: unknown",
-         lambda rows: texts(rows.names, rows.last)),
-    Picoseconds("skew_ps", "from the begin of the first to the begin of the last device, on their host's clock; null: "
-                "as for first_device"),
-    Picoseconds("shortest_ps", "time of the device that took the shortest: what the operation takes when all are "
-                "there"),
-    Picoseconds("longest_ps", "time of the device that took the longest"),
-    Picoseconds("wait_ps", "time of all devices beyond shortest_ps: waiting for the last one; null: asynchronous, so "
-                "that it may end late for other reasons"),
+    Count("host_count", "hosts with devices that took part"),
+    Count("device_count", "captured devices that took part"),
+    Text("first_device", "device that started first, as host: device; null: the devices are of several hosts, whose "
+         "clocks differ", lambda rows: texts(rows.names, rows.first)),
+    Text("last_device", "device that started last, as host: device; with several hosts the device that took the "
+         "shortest; null: unknown", lambda rows: texts(rows.names, rows.last)),
+    Picoseconds("skew_ps", "time between the starts of the first and the last device, on the clock of their host; "
+                "null: the devices are of several hosts, whose clocks differ"),
+    Picoseconds("shortest_ps", "shortest time of any device: what the operation takes when all devices have arrived"),
+    Picoseconds("longest_ps", "longest time of any device"),
+    Picoseconds("wait_ps", "sum over devices of the time beyond shortest_ps, spent waiting for the last device; null: "
+                "the operation is asynchronous, so it may end late for other reasons"),
 )  # fmt: skip
 _STRAGGLERS = _table_of(
-    "stragglers", "a device that took part in meetings, the one most waited for first",
+    "stragglers", "a device that took part in meetings, the one that others waited for most first",
     _HOST,
     _DEVICE,
     _CORE,
-    Count("meetings", "in which it took part"),
-    Count("last_count", "in which it came last"),
-    Picoseconds("late_ps", "how long after the first device it began, summed; null: meetings are of several hosts"),
-    Picoseconds("waited_ps", "how long it waited for others: its time beyond shortest_ps, summed"),
-    Picoseconds("caused_ps", "how long others waited in meetings to which it came last"),
+    Count("meetings", "meetings in which the device took part"),
+    Count("last_count", "meetings in which the device was last"),
+    Picoseconds("late_ps", "time from the start of the first device to the start of this one, summed over meetings; "
+                "null: meetings are of several hosts"),
+    Picoseconds("waited_ps", "time that the device waited for others: its time beyond shortest_ps, summed over "
+                "meetings"),
+    Picoseconds("caused_ps", "time that others waited in meetings in which this device was last"),
 )  # fmt: skip
 TABLES: Final = {
     table.name: table for table in (_STEPS, _DEVICES, _KINDS, _STEP_KINDS, _OPERATIONS, _MEETINGS, _STRAGGLERS)

@@ -84,38 +84,39 @@ def _with_fate(fate: int) -> Formula:
 
 _ALLOCATORS = (
     *WHOSE,
-    Count("snapshot_count", "allocations and frees within the capture, each with what the allocator says of itself",
+    Count("snapshot_count", "allocations and frees within the capture, each with the state of the allocator after it",
           lambda rows: rows.host.counts(np.ones(len(rows.events), np.bool_))),
-    Count("allocation_count", "allocations", lambda rows: rows.host.counts(rows.events.is_allocation)),
-    Count("free_count", "frees", lambda rows: rows.host.counts(~rows.events.is_allocation)),
+    Count("allocation_count", "allocations in the capture", lambda rows: rows.host.counts(rows.events.is_allocation)),
+    Count("free_count", "frees in the capture", lambda rows: rows.host.counts(~rows.events.is_allocation)),
     Count("held_before_count", "frees of memory that was allocated before the capture",
           _with_fate(matching.HELD_BEFORE)),
-    Count("replaced_count", "allocations whose address was allocated again without a free: the capture has lost it",
-          _with_fate(matching.REPLACED)),
+    Count("replaced_count", "allocations without a recorded free, whose address was allocated again: the free is "
+          "missing in the capture", _with_fate(matching.REPLACED)),
     Count("held_at_end_count", "allocations that were not freed within the capture",
           lambda rows: rows.host.counts(rows.held)),
-    Bytes("held_at_end_bytes", "their size; null: one is not recorded", lambda rows: rows.held_bytes()),
-    Bytes("peak_bytes", "most memory in use, stack and heap, at any snapshot; null: not recorded",
+    Bytes("held_at_end_bytes", "sum of the sizes of the allocations that were not freed within the capture; null: the "
+          "size of one is not recorded", lambda rows: rows.held_bytes()),
+    Bytes("peak_bytes", "most memory in use, stack and heap, after any snapshot; null: not recorded",
           lambda rows: rows.peak),
-    Picoseconds("peak_ps", f"when that was first, {MOMENT}; null: as there",
+    Picoseconds("peak_ps", f"first time of peak_bytes, {MOMENT}; null: peak_bytes is unknown",
                 lambda rows: rows.at_peak(rows.host.peak_ps)),
-    Count("peak_step", f"step at that time; {STEP}", lambda rows: rows.peak_step()),
-    Bytes("stack_at_peak_bytes", f"bytes_reserved; {NONE}", recorded("stack_bytes")),
-    Bytes("heap_at_peak_bytes", f"bytes_allocated; {NONE}", recorded("heap_bytes")),
-    Bytes("free_at_peak_bytes", f"bytes_available; {NONE}", recorded("free_bytes")),
+    Count("peak_step", f"step at the time of the peak; {STEP}, or the peak is unknown", lambda rows: rows.peak_step()),
+    Bytes("stack_at_peak_bytes", f"stack memory at the peak (bytes_reserved); {NONE}", recorded("stack_bytes")),
+    Bytes("heap_at_peak_bytes", f"heap memory at the peak (bytes_allocated); {NONE}", recorded("heap_bytes")),
+    Bytes("free_at_peak_bytes", f"free memory at the peak (bytes_available); {NONE}", recorded("free_bytes")),
     Bytes("held_before_at_peak_bytes", "memory in use at the peak that was allocated before the capture; null: not "
           "known", lambda rows: rows.at_peak(held_before(rows.host))),
-    Bytes("wasted_at_peak_bytes", "what allocations took at the peak beyond what they asked for, as far as recorded; "
-          "null: of none", lambda rows: rows.wasted()),
-    Number("fragmentation_at_peak", f"fragmentation then; {NONE}", fragmentation),
-    Bytes("capacity_bytes", f"what the allocator may use: in use and free at the peak; {NONE}",
+    Bytes("wasted_at_peak_bytes", "memory in use at the peak beyond the requested sizes, as far as recorded; null: no "
+          "requested size of an allocation alive at the peak is recorded", lambda rows: rows.wasted()),
+    Number("fragmentation_at_peak", f"fragmentation at the peak; {NONE}", fragmentation),
+    Bytes("capacity_bytes", f"memory that the allocator may use: in use and free at the peak; {NONE}",
           lambda rows: rows.capacity()),
-    Bytes("lifetime_peak_bytes", "most in use since the process began as the allocator counts it, peak_bytes_in_use: "
-          f"TPUs count the heap alone, without the stack; {NONE}",
+    Bytes("lifetime_peak_bytes", "most memory in use since the process began, as the allocator counts it "
+          f"(peak_bytes_in_use): on TPUs the heap alone, without the stack; {NONE}",
           recorded("lifetime_peak_bytes", lambda rows: rows.longest)),
-    Number("highest_fragmentation", f"highest fragmentation of any snapshot; {NONE}",
+    Number("highest_fragmentation", f"highest fragmentation after any snapshot; {NONE}",
            lambda rows: fragmentation(rows, rows.most_fragmented)),
-    Picoseconds("highest_fragmentation_ps", f"when that was first, {MOMENT}; null: as there",
+    Picoseconds("highest_fragmentation_ps", f"first time of the highest fragmentation, {MOMENT}; {NONE}",
                 lambda rows: known(rows.events.start_ps[rows.most_fragmented], rows.most_fragmented >= 0)),
 )  # fmt: skip
 
@@ -141,35 +142,37 @@ def _counted(name: str) -> Formula:
     return lambda rows: known(getattr(rows.found, name), getattr(rows.found, name) > 0)
 
 
-_WASTED = Bytes("wasted_bytes", "of total_bytes what was never asked for: chunks are larger than requests, which are "
-                "rounded up, and large chunks are not always split; null: requests are not recorded")  # fmt: skip
+_WASTED = Bytes("wasted_bytes", "part of total_bytes beyond the requested sizes: allocators round requests up and do "
+                "not always split large chunks; null: requested sizes are not recorded")  # fmt: skip
 _USE = (
-    Share("share", "total_bytes / memory in use at that moment; null: that is 0, or total_bytes is null",
+    Share("share", "total_bytes / memory in use at that time; null: no memory was in use, or total_bytes is null",
           lambda rows: rows.share()),
-    Text("source", "recorded: allocated in the capture; held before: it, and freed in it; held throughout: the rest of "
-         "the memory in use; stack: reserved for the stack; not recorded: known from its free alone, and not held "
-         "before", lambda rows: Texts(alive.SOURCES, rows.found.source)),
+    Text("source", "recorded: allocated in the capture; held before: allocated before the capture and freed in it; "
+         "held throughout: the rest of the memory in use; stack: reserved for the stack; not recorded: known only from "
+         "its free, and not allocated before the capture", lambda rows: Texts(alive.SOURCES, rows.found.source)),
 )  # fmt: skip
 _ACTIVE = (
     *WHOSE,
     *WHAT,
-    Bytes("allocation_bytes", "size of each; null: not recorded, or not distinguished"),
-    Bytes("requested_bytes", "what was asked for, of each; null: as there"),
-    Count("count", "allocations that agree in all of this; null: not distinguished", _counted("count")),
-    Bytes("total_bytes", "of all of them; null: their size is not recorded, they are in what is left"),
+    Bytes("allocation_bytes", "size of each allocation; null: not recorded, or single allocations are not known"),
+    Bytes("requested_bytes", "requested size of each allocation; null: not recorded, or single allocations are not "
+          "known"),
+    Count("count", "number of these equal allocations; null: single allocations are not known", _counted("count")),
+    Bytes("total_bytes", "sum of the sizes of these allocations; null: the size is not recorded, so that the memory is "
+          "counted in the row with the rest"),
     _WASTED,
     *_USE,
 )  # fmt: skip
 _ACTIVE_GROUPS = (
     *WHOSE,
-    Text("op_names", "name of the ops, numbers at the ends of its words as *: layer_*/dropout_*; null: not recorded",
+    Text("op_names", "names of the ops, with * for numbers at the ends of words: layer_*/dropout_*; null: not recorded",
          lambda rows: Texts(rows.events.sites.like_names, np.append(rows.events.sites.op_number, -1)[rows.site])),
     WHAT[1],
     WHAT[2],
-    Count("op_count", "distinct ops; null: not recorded", _counted("op_count")),
-    Count("count", "allocations; null: not distinguished", _counted("count")),
-    Bytes("total_bytes", "of all of them; null: some size is not recorded"),
-    Bytes("requested_bytes", "what was asked for, of all of them; null: not recorded of all"),
+    Count("op_count", "distinct ops; null: no op is recorded", _counted("op_count")),
+    Count("count", "allocations of the ops; null: single allocations are not known", _counted("count")),
+    Bytes("total_bytes", "sum of the sizes of the allocations; null: the size of one is not recorded"),
+    Bytes("requested_bytes", "sum of the requested sizes; null: the requested size of one is not recorded"),
     _WASTED,
     *_USE,
 )  # fmt: skip
@@ -203,24 +206,24 @@ class _StepRows(Rows):
 
 _STEPS = (
     *WHOSE,
-    Count("step", "number of the step, as in the analysis steps; where hosts number it differently, this host's",
-          lambda rows: rows.of_step("number")),
-    Picoseconds("start_ps", f"begin of the step, {MOMENT}", lambda rows: rows.of_step("start_ps")),
-    Picoseconds("duration_ps", "time of the step", lambda rows: rows.of_step("end_ps") - rows.of_step("start_ps")),
-    Bytes("peak_bytes", "most memory in use in the step, that held at its begin too; null: not known",
+    Count("step", "number of the step, as in the analysis steps; if hosts number a step differently, the number on "
+          "this host", lambda rows: rows.of_step("number")),
+    Picoseconds("start_ps", f"start of the step, {MOMENT}", lambda rows: rows.of_step("start_ps")),
+    Picoseconds("duration_ps", "duration of the step", lambda rows: rows.of_step("end_ps") - rows.of_step("start_ps")),
+    Bytes("peak_bytes", "most memory in use during the step, including memory allocated before; null: not known",
           lambda rows: rows.in_use(rows.at)),
-    Picoseconds("peak_ps", f"when that was first, {MOMENT}; null: as there", lambda rows: known(
+    Picoseconds("peak_ps", f"first time of peak_bytes, {MOMENT}; null: peak_bytes is unknown", lambda rows: known(
         np.maximum(rows.events.start_ps[rows.at], rows.of_step("start_ps")), rows.at >= 0)),
-    Bytes("begin_bytes", "memory in use when it began; null: no snapshot before it",
+    Bytes("begin_bytes", "memory in use at the start of the step; null: no snapshot before the start",
           lambda rows: rows.in_use(rows.found.first_snapshot)),
-    Bytes("end_bytes", "memory in use when it ended; null: no snapshot before that",
+    Bytes("end_bytes", "memory in use at the end of the step; null: no snapshot before the end",
           lambda rows: rows.in_use(rows.found.last_snapshot)),
-    Bytes("growth_bytes", "end_bytes - begin_bytes; null: one is not known", lambda rows: rows.growth()),
+    Bytes("growth_bytes", "end_bytes - begin_bytes; null: one of them is unknown", lambda rows: rows.growth()),
     Count("allocation_count", "allocations in the step"),
     Count("free_count", "frees in the step"),
-    Bytes("allocated_bytes", "their sizes together; those not recorded count 0"),
-    Bytes("freed_bytes", "memory freed in the step; likewise"),
-    Bytes("short_lived_bytes", "of allocated_bytes what was freed within short_lived_us"),
+    Bytes("allocated_bytes", "sum of the sizes of the allocations in the step; unrecorded sizes count as 0"),
+    Bytes("freed_bytes", "sum of the sizes of the frees in the step; unrecorded sizes count as 0"),
+    Bytes("short_lived_bytes", "part of allocated_bytes that was freed within short_lived_us"),
 )  # fmt: skip
 
 
@@ -232,29 +235,31 @@ _OP = Text("op_name", WHAT[0].description, lambda rows: Texts(rows.events.sites.
 _OPS = (
     *WHOSE,
     _OP,
-    Count("count", "allocations"),
-    Bytes("allocated_bytes", "their sizes together; those not recorded count 0"),
-    Bytes("requested_bytes", "what they asked for; likewise"),
-    Bytes("largest_bytes", "the largest; null: no size is recorded"),
-    Count("held_at_end_count", "those not freed within the capture"),
-    Bytes("held_at_end_bytes", "their sizes together"),
-    Count("short_lived_count", "those freed within short_lived_us"),
-    Bytes("short_lived_bytes", "their sizes together"),
-    Picoseconds("lifetime_min_ps", "shortest time from allocation to free; null: none was freed"),
-    Picoseconds("lifetime_p50_ps", "the least time that half of those freed do not exceed; null: as there"),
-    Picoseconds("lifetime_max_ps", "longest; null: as there"),
+    Count("count", "allocations of the op"),
+    Bytes("allocated_bytes", "sum of the sizes of the op's allocations; unrecorded sizes count as 0"),
+    Bytes("requested_bytes", "sum of the requested sizes of the op's allocations; unrecorded sizes count as 0"),
+    Bytes("largest_bytes", "size of the op's largest allocation; null: no size is recorded"),
+    Count("held_at_end_count", "allocations of the op that were not freed within the capture"),
+    Bytes("held_at_end_bytes", "sum of the sizes of the op's allocations that were not freed within the capture"),
+    Count("short_lived_count", "allocations of the op that were freed within short_lived_us"),
+    Bytes("short_lived_bytes", "sum of the sizes of the op's allocations that were freed within short_lived_us"),
+    Picoseconds("lifetime_min_ps", "shortest time from allocation to free; null: no allocation of the op was freed"),
+    Picoseconds("lifetime_p50_ps", "median time from allocation to free, the shorter of two in the middle; null: no "
+                "allocation of the op was freed"),
+    Picoseconds("lifetime_max_ps", "longest time from allocation to free; null: no allocation of the op was freed"),
 )  # fmt: skip
 _GROWTH = (
     *WHOSE,
     _OP,
-    Bytes("growth_bytes", "what the op holds at the end of the last step, less at the end of the first"),
+    Bytes("growth_bytes", "last_step_end_bytes - first_step_end_bytes"),
     Kind(pa.float64(), "bytes")("growth_per_step_bytes", "growth_bytes / (step_count - 1)"),
-    Count("steps_grown", "steps at whose end the op holds more than at the end of the one before"),
-    Count("step_count", "steps compared"),
-    Bytes("first_step_end_bytes", "memory allocated by the op within the capture and held when the first step ends",
-          lambda rows: rows.found.first_end_bytes),
-    Bytes("last_step_end_bytes", "the same when the last step ends", lambda rows: rows.found.last_end_bytes),
-    Flag("grows_steadily", "never falls from step to step and rises in more than half of them: what a leak looks like"),
+    Count("steps_grown", "steps at whose end the op holds more memory than at the end of the step before"),
+    Count("step_count", "steps that are compared"),
+    Bytes("first_step_end_bytes", "memory that the op allocated within the capture and holds at the end of the first "
+          "step", lambda rows: rows.found.first_end_bytes),
+    Bytes("last_step_end_bytes", "memory that the op allocated within the capture and holds at the end of the last "
+          "step", lambda rows: rows.found.last_end_bytes),
+    Flag("grows_steadily", "whether memory never falls between steps and rises in over half of them, as in a leak"),
 )  # fmt: skip
 
 
@@ -291,29 +296,29 @@ def _fits(host: MemoryFigures) -> Rows | None:
 _TABLES = (
     _Table(TableSchema("allocators", "an allocator of a host, largest peak first", _ALLOCATORS, True),
            _each(lambda host: _Allocators(host, np.arange(len(host.peak), dtype=np.int32), host.peak))),
-    _Table(TableSchema("active_groups", "what was alive at the allocator's peak, ops of like names together, most "
-                       "memory first", _ACTIVE_GROUPS, True), _each(lambda host: _at_peak(host, host.groups))),
-    _Table(TableSchema("active", "allocations of one kind that were alive at the allocator's peak, most memory first",
+    _Table(TableSchema("active_groups", "the memory of ops with similar names that was alive at the allocator's peak, "
+                       "most memory first", _ACTIVE_GROUPS, True), _each(lambda host: _at_peak(host, host.groups))),
+    _Table(TableSchema("active", "equal allocations that were alive at the allocator's peak, most memory first",
                        _ACTIVE, True), _each(lambda host: _at_peak(host, host.active.rows))),
-    _Table(TableSchema("at", "the same at the time asked for with --at; empty without it", _ACTIVE, True),
-           _each(_at)),
+    _Table(TableSchema("at", "equal allocations that were alive at the time given by --at; empty without --at",
+                       _ACTIVE, True), _each(_at)),
     _Table(TableSchema("steps", "a step in which an allocator of its host allocated or freed", _STEPS, True),
            _each(_steps)),
-    _Table(TableSchema("ops", "an op, by the memory that it asked an allocator for, most first", _OPS, True),
+    _Table(TableSchema("ops", "an op with the memory that it requested, most memory first", _OPS, True),
            _each(lambda host: Rows(host, host.ops.allocator, found=host.ops)), "allocated_bytes"),
-    _Table(TableSchema("growth", "an op that holds more at the end of the last step than at the end of the first, most "
-                       "first", _GROWTH, True), _each(_growth), "growth_bytes"),
-    _Table(TableSchema("fragmentation", "a moment of an allocator", snapshot_tables.FRAGMENTED, True),
+    _Table(TableSchema("growth", "an op that holds more memory at the end of the last step than at the end of the "
+                       "first, largest growth first", _GROWTH, True), _each(_growth), "growth_bytes"),
+    _Table(TableSchema("fragmentation", "a special moment of an allocator", snapshot_tables.FRAGMENTED, True),
            _each(snapshot_tables.moments)),
-    _Table(TableSchema("request", "a time during which a request of the size asked for with --request fits, does not, "
-                       "or nothing tells; empty without it", snapshot_tables.REQUEST, True),
+    _Table(TableSchema("request", "a time during which a request of the size given by --request fits, does not fit, or "
+                       "may fit; no rows without --request", snapshot_tables.REQUEST, True),
            _each(_fits)),
-    _Table(TableSchema("timeline", "a stretch of time of an allocator: a snapshot, or of more than 1,000 those of a "
-                       "thousandth of its time", snapshot_tables.TIMELINE, True), snapshot_tables.timelines,
-           _IN_TIME),
-    _Table(TableSchema("snapshots", "an allocation or free, in order of time by allocator", snapshot_tables.SNAPSHOTS,
+    _Table(TableSchema("timeline", "a stretch of time of an allocator: one snapshot, or a thousandth of the time if "
+                       "there are more than 1,000 snapshots", snapshot_tables.TIMELINE, True),
+           snapshot_tables.timelines, _IN_TIME),
+    _Table(TableSchema("snapshots", "an allocation or a free, by allocator and time", snapshot_tables.SNAPSHOTS,
                        True), _each(snapshot_tables.snapshots), _IN_TIME),
-    _Table(TableSchema("allocations", "a piece of memory, from allocation to free, by allocator in order of time",
+    _Table(TableSchema("allocations", "a piece of memory from allocation to free, by allocator and time",
                        snapshot_tables.ALLOCATED, True), _each(snapshot_tables.allocations), _IN_TIME),
 )  # fmt: skip
 TABLES: Final = {one.schema.name: one.schema for one in _TABLES}

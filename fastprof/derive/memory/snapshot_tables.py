@@ -32,6 +32,7 @@ from fastprof.schema.tables import Formula
 
 MOMENTS: Final = ("peak", "most fragmented", "tightest", "at")
 ACTIVITIES: Final = ("free", "allocation")
+_BOUND = "null: not recorded, or records contradict each other"
 
 
 def _of_chunks(name: str) -> Formula:
@@ -50,30 +51,30 @@ def _requested(rows: Rows) -> Numbers:
     return known(sizes[rows.at], has[rows.at])
 
 
-_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; of a free that records none, its allocation's, or by "
-                    "how much the heap fell; null: not known",
+_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; of a free without a recorded size, the size of its "
+                    "allocation, or the decrease of the heap; null: not known",
                     lambda rows: not_negative(matching.moved_bytes(rows.events)[rows.at]))  # fmt: skip
-_REQUESTED = Bytes("requested_bytes", f"what was asked for, before it was rounded up; {NONE}", _requested)
+_REQUESTED = Bytes("requested_bytes", f"requested size, before the allocator rounds it up; {NONE}", _requested)
 _ADDRESS = Count("address", "address, uint64 as two's complement; null: not recorded", recorded("address"))
 _CHUNKS = (
-    Bytes("free_bytes", f"bytes_available: of the allocator's limit what is not in use; {NONE}",
-          recorded("free_bytes")),
-    Number("fragmentation", "as the allocator records it, 0 to 1: 1 - largest free chunk / free bytes of the regions "
-           f"that it has taken from the device; {NONE}", fragmentation),
-    Bytes("largest_free_least_bytes", "largest free chunk, at the least; null: as there",
+    Bytes("free_bytes", f"free memory up to the allocator's limit (bytes_available); {NONE}", recorded("free_bytes")),
+    Number("fragmentation", "fragmentation from 0 to 1, as the allocator records it: 1 - largest free chunk / free "
+           f"memory in the regions that the allocator has taken from the device; {NONE}", fragmentation),
+    Bytes("largest_free_least_bytes", f"lower bound of the size of the largest free chunk; {_BOUND}",
           _of_chunks("largest_free_low")),
-    Bytes("largest_free_bytes", "largest free chunk, at the most: (1 - fragmentation) of the free memory that the "
-          "allocator has taken, with what the last digit leaves open; null: not recorded, or it contradicts itself",
+    Bytes("largest_free_bytes", "upper bound of the size of the largest free chunk: (1 - fragmentation) of the free "
+          f"memory that the allocator has taken from the device, allowing for rounding of the last digit; {_BOUND}",
           _of_chunks("largest_free_high")),
-    Bytes("next_largest_bytes", "largest request that follows in the capture, as it was asked for, of those that "
-          "succeeded: others are not recorded; null: none does",
+    Bytes("next_largest_bytes", "largest requested size of the allocations that follow in the capture; failed requests "
+          "are not recorded; null: no allocation follows",
           lambda rows: known(rows.host.fragmentation.next_largest_bytes[rows.at], _next(rows) >= 0)),
 )  # fmt: skip
 _TOO_SMALL = (
-    Bytes("too_small_least_bytes", "free memory in chunks that are too small for next_largest_bytes, at the least: all "
-          "that the allocator has taken if largest_free_bytes is, else chunks that are known from their frees; 0: no "
-          "allocation follows; null: as there", _of_chunks("too_small_least")),
-    Bytes("too_small_most_bytes", "the same at the most: that less the largest chunk, where it fits; null: as there",
+    Bytes("too_small_least_bytes", "lower bound of the free memory in chunks smaller than next_largest_bytes: all free "
+          "memory taken from the device if largest_free_bytes is smaller, else the chunks known from their frees; 0 if "
+          f"no allocation follows; {_BOUND}", _of_chunks("too_small_least")),
+    Bytes("too_small_most_bytes", "upper bound of the free memory in chunks smaller than next_largest_bytes: all free "
+          f"memory taken from the device, minus the largest chunk if that is large enough; {_BOUND}",
           _of_chunks("too_small_most")),
 )  # fmt: skip
 
@@ -98,23 +99,26 @@ def _request_fits(rows: Rows) -> Texts:
 
 FRAGMENTED = (
     *WHOSE,
-    Text("moment", "peak: most memory in use; most fragmented; tightest: most free memory in chunks too small for the "
-         "largest allocation that follows; at: the time asked for", lambda rows: Texts(MOMENTS, rows.found)),
-    Picoseconds("start_ps", f"time of the snapshot that records it, {MOMENT}", lambda rows: np.where(
+    Text("moment", "peak: most memory in use; most fragmented: highest fragmentation; tightest: most free memory in "
+         "chunks too small for the largest allocation that follows; at: the time given by --at",
+         lambda rows: Texts(MOMENTS, rows.found)),
+    Picoseconds("start_ps", f"time of the snapshot, {MOMENT}", lambda rows: np.where(
         rows.found == 0, rows.host.peak_ps[rows.allocator], rows.events.start_ps[rows.at])),
     *_CHUNKS,
-    Text("request_fits", "whether a request of the size asked for with --request fits then, as fits in the table "
-         "request; null: none is asked for", _request_fits),
-    Text("next_largest_op", f"op of that allocation; {NONE}, or none follows", _next_op),
-    Picoseconds("next_largest_ps", f"when that is, {MOMENT}; null: none follows",
-                lambda rows: known(rows.events.start_ps[_next(rows)], _next(rows) >= 0)),
+    Text("request_fits", "whether a request of the size given by --request fits at this moment, with the values of the "
+         "column fits of the table request; null: --request is not given", _request_fits),
+    Text("next_largest_op", "op of the largest allocation that follows; null: not recorded, or no allocation follows",
+         _next_op),
+    Picoseconds("next_largest_ps", f"time of the largest allocation that follows, {MOMENT}; null: no allocation "
+                "follows", lambda rows: known(rows.events.start_ps[_next(rows)], _next(rows) >= 0)),
     *_TOO_SMALL,
-    Bytes("taken_least_bytes", "what the allocator has taken from the device by then, in use and free, at the least, "
-          "as far as its events show; null: it is not recorded, or contradicts itself", _of_chunks("taken_low")),
-    Bytes("taken_most_bytes", "the same at the most; null: as there", _of_chunks("taken_high")),
+    Bytes("taken_least_bytes", "lower bound of the memory that the allocator has taken from the device so far, in use "
+          f"and free, by its events; {_BOUND}", _of_chunks("taken_low")),
+    Bytes("taken_most_bytes", "upper bound of the memory that the allocator has taken from the device so far, in use "
+          f"and free, by its events; {_BOUND}", _of_chunks("taken_high")),
     Bytes("known_free_bytes", "free memory in chunks that are known from their frees",
           lambda rows: rows.host.fragmentation.known_free_bytes[rows.at]),
-    Count("known_free_chunks", "how many these are, neighbours joined",
+    Count("known_free_chunks", "chunks of free memory that are known from their frees, adjacent ones joined",
           lambda rows: rows.host.fragmentation.known_free_chunks[rows.at]),
 )  # fmt: skip
 
@@ -130,17 +134,18 @@ def moments(host: MemoryFigures) -> Rows:
 
 REQUEST = (
     *WHOSE,
-    Text("fits", "yes: a free chunk holds it; no: no chunk does, or free memory is less; if the device has it: the "
-         "allocator grows, and may take as much; not known: the size is between bounds of the largest chunk, or of "
-         "what the allocator may take", lambda rows: Texts(ANSWERS, rows.found.answer[rows.found.first])),
-    Picoseconds("start_ps", f"time of the first such snapshot, {MOMENT}"),
-    Picoseconds("duration_ps", "up to the next snapshot that differs or is of no chosen step; else to the last one",
-                lambda rows: rows.found.end_ps - rows.found.start_ps),
-    Count("snapshot_count", "snapshots in that time"),
-    Bytes("least_free_bytes", f"least free memory in that time; {NONE}"),
-    Bytes("most_free_bytes", f"most free memory in that time; {NONE}"),
-    Bytes("largest_free_least_bytes", "the largest free chunk has so much at all times; null: not known"),
-    Bytes("largest_free_most_bytes", "the largest free chunk never has more, as far as known; null: not known"),
+    Text("fits", "yes: a free chunk is large enough; no: no free chunk is large enough, or all free memory is less; if "
+         "the device has it: the allocator can take enough memory from the device; not known: the size is between the "
+         "bounds of the largest chunk, or of the memory that the allocator may take",
+         lambda rows: Texts(ANSWERS, rows.found.answer[rows.found.first])),
+    Picoseconds("start_ps", f"time of the first snapshot with this answer, {MOMENT}"),
+    Picoseconds("duration_ps", "time up to the next snapshot with another answer or outside the selected steps, else "
+                "up to the last snapshot", lambda rows: rows.found.end_ps - rows.found.start_ps),
+    Count("snapshot_count", "snapshots in the stretch"),
+    Bytes("least_free_bytes", f"least free memory during the stretch; {NONE}"),
+    Bytes("most_free_bytes", f"most free memory during the stretch; {NONE}"),
+    Bytes("largest_free_least_bytes", "lower bound of the largest free chunk over the stretch; null: unknown"),
+    Bytes("largest_free_most_bytes", "upper bound of the largest free chunk over the stretch; null: unknown"),
 )  # fmt: skip
 
 
@@ -156,25 +161,25 @@ def _last(rows: Rows) -> Any:
     return rows.found.rows[rows.found.end - 1]
 
 
-_MOST = "of the snapshot with the most in use"
+_MOST = "in the snapshot with the most memory in use"
 TIMELINE = (
     *WHOSE,
-    Picoseconds("start_ps", f"its first snapshot, {MOMENT}", _start_ps),
-    Picoseconds("duration_ps", "from the first snapshot of it to the last",
+    Picoseconds("start_ps", f"time of the first snapshot, {MOMENT}", _start_ps),
+    Picoseconds("duration_ps", "time from the first snapshot of the stretch to the last",
                 lambda rows: rows.events.start_ps[_last(rows)] - _start_ps(rows)),
-    Count("snapshot_count", "snapshots in it", lambda rows: rows.found.end - rows.found.first),
-    Count("first_snapshot", "row of the first of them in the table snapshots, from 0",
+    Count("snapshot_count", "snapshots in the stretch", lambda rows: rows.found.end - rows.found.first),
+    Count("first_snapshot", "row of the first snapshot in the table snapshots, from 0",
           lambda rows: rows.found.first + rows.before),
-    Bytes("least_in_use_bytes", f"least memory in use, stack and heap; {NONE}",
+    Bytes("least_in_use_bytes", f"least memory in use during the stretch, stack and heap; {NONE}",
           lambda rows: known(rows.found.least_bytes, rows.found.is_known)),
-    Bytes("most_in_use_bytes", f"most memory in use; {NONE}",
+    Bytes("most_in_use_bytes", f"most memory in use during the stretch, stack and heap; {NONE}",
           lambda rows: known(rows.host.in_use_bytes[rows.at], rows.found.is_known)),
     Bytes("last_in_use_bytes", f"memory in use after the last snapshot; {NONE}", lambda rows: rows.in_use(_last(rows))),
-    Picoseconds("most_ps", f"when most was in use first, {MOMENT}", lambda rows: rows.events.start_ps[rows.at]),
+    Picoseconds("most_ps", f"first time of most_in_use_bytes, {MOMENT}", lambda rows: rows.events.start_ps[rows.at]),
     Bytes("stack_bytes", f"memory reserved for the stack, {_MOST}; {NONE}", recorded("stack_bytes")),
     Bytes("heap_bytes", f"memory allocated on the heap, {_MOST}; {NONE}", recorded("heap_bytes")),
     Bytes("free_bytes", f"free memory, {_MOST}; {NONE}", recorded("free_bytes")),
-    Number("fragmentation", f"as in snapshots, {_MOST}; {NONE}", fragmentation),
+    Number("fragmentation", f"fragmentation from 0 to 1, {_MOST}; {NONE}", fragmentation),
 )  # fmt: skip
 
 
@@ -193,20 +198,21 @@ def timelines(hosts: Sequence[MemoryFigures]) -> list[Rows]:
 
 SNAPSHOTS = (
     *WHOSE,
-    Picoseconds("start_ps", f"when it was, {MOMENT}", lambda rows: rows.events.start_ps[rows.at]),
-    Count("step", f"step at that time; {STEP}", lambda rows: rows.step(rows.at)),
+    Picoseconds("start_ps", f"time of the allocation or free, {MOMENT}", lambda rows: rows.events.start_ps[rows.at]),
+    Count("step", f"step at the time of the allocation or free; {STEP}", lambda rows: rows.step(rows.at)),
     Text("activity", "allocation or free",
          lambda rows: Texts(ACTIVITIES, rows.events.is_allocation.view(np.uint8)[rows.at])),
     *WHAT,
     _REQUESTED,
     _ALLOCATION,
     _ADDRESS,
-    Bytes("stack_bytes", f"memory reserved for the stack after it, bytes_reserved; {NONE}", recorded("stack_bytes")),
-    Bytes("heap_bytes", f"memory allocated on the heap after it, bytes_allocated; {NONE}", recorded("heap_bytes")),
+    Bytes("stack_bytes", f"stack memory after the allocation or free (bytes_reserved); {NONE}",
+          recorded("stack_bytes")),
+    Bytes("heap_bytes", f"heap memory after the allocation or free (bytes_allocated); {NONE}", recorded("heap_bytes")),
     Bytes("in_use_bytes", "stack_bytes + heap_bytes; null: neither is recorded", lambda rows: rows.in_use(rows.at)),
     *_CHUNKS,
     *_TOO_SMALL,
-    Bytes("lifetime_peak_bytes", f"most in use since the process began, peak_bytes_in_use; {NONE}",
+    Bytes("lifetime_peak_bytes", f"most memory in use since the process began (peak_bytes_in_use); {NONE}",
           recorded("lifetime_peak_bytes")),
 )  # fmt: skip
 
@@ -226,17 +232,19 @@ ALLOCATED = (
     _ALLOCATION,
     _REQUESTED,
     _ADDRESS,
-    Picoseconds("allocated_ps", f"when it was allocated, {MOMENT}; null: before the capture",
+    Picoseconds("allocated_ps", f"time of the allocation, {MOMENT}; null: before the capture",
                 lambda rows: known(rows.events.start_ps[rows.at], _allocated(rows))),
-    Picoseconds("freed_ps", f"when it was freed, {MOMENT}; null: not within the capture",
+    Picoseconds("freed_ps", f"time of the free, {MOMENT}; null: not freed within the capture",
                 lambda rows: known(rows.events.start_ps[rows.found], rows.found >= 0)),
-    Picoseconds("lifetime_ps", "from allocation to free; null: one of them is",
+    Picoseconds("lifetime_ps", "time from allocation to free; null: one of the two is not in the capture",
                 lambda rows: not_negative(lifetime_ps(rows.events)[rows.at])),
-    Count("allocated_step", f"step when it was allocated; {STEP}", lambda rows: rows.step(rows.at, _allocated(rows))),
-    Count("freed_step", f"step when it was freed; {STEP}", lambda rows: rows.step(rows.found, rows.found >= 0)),
-    Text("fate", "freed; held at the end: of the capture; free not recorded: its address was allocated again before "
-         "any free; held before: allocated before the capture, known from its free; allocation not recorded: a free "
-         "of what is free; address unknown", lambda rows: Texts(matching.FATES, rows.host.matches.fate[rows.at])),
+    Count("allocated_step", f"step at the time of the allocation; {STEP}",
+          lambda rows: rows.step(rows.at, _allocated(rows))),
+    Count("freed_step", f"step at the time of the free; {STEP}", lambda rows: rows.step(rows.found, rows.found >= 0)),
+    Text("fate", "freed; held at the end: not freed within the capture; free not recorded: the address was allocated "
+         "again before any free; held before: allocated before the capture, known from its free; allocation not "
+         "recorded: a free of memory that was already free; address unknown",
+         lambda rows: Texts(matching.FATES, rows.host.matches.fate[rows.at])),
 )  # fmt: skip
 
 

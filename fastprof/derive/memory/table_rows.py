@@ -92,14 +92,15 @@ MOMENT: Final = "from the start of the host's capture"
 NONE: Final = "null: not recorded"
 STEP: Final = "null: at the time of no step"
 WHOSE = (
-    Text("host", "host, as the capture's file is named",
+    Text("host", "host, named after the file of its capture",
          lambda rows: Texts([rows.host.memory.host], np.zeros(len(rows.allocator), np.int32))),
-    Text("allocator", "allocator_name, or the number of the device (device_ordinal, index_on_host)",
-         lambda rows: Texts(rows.host.memory.names, rows.allocator)),
+    Text("allocator", "name of the allocator (allocator_name), or the number of the device (device_ordinal, "
+         "index_on_host)", lambda rows: Texts(rows.host.memory.names, rows.allocator)),
 )  # fmt: skip
 WHAT = (
-    Text("op_name", f"op that asked for it, tf_op; {NONE}", lambda rows: Texts(rows.events.sites.names[0], rows.site)),
-    Text("region_type", f"what it is for, as temp, output, persist/dynamic; {NONE}",
+    Text("op_name", f"op that requested the memory (tf_op); {NONE}",
+         lambda rows: Texts(rows.events.sites.names[0], rows.site)),
+    Text("region_type", f"purpose of the memory, such as temp, output, persist/dynamic; {NONE}",
          lambda rows: Texts(rows.events.sites.names.region_type, rows.site)),
     Text("data_type", f"type of the tensor's elements; {NONE}",
          lambda rows: Texts(rows.events.sites.names.data_type, rows.site)),

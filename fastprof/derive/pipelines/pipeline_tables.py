@@ -237,23 +237,26 @@ def _no_iterator(rows: _Rows) -> npt.NDArray[np.bool_]:
     return rows.iterator < 0
 
 
-_HOST: Final = Text("host", "host, as the capture's file is named",
+_HOST: Final = Text("host", "host, named after the file of its capture",
                     lambda rows: texts([rows.host.host], np.zeros(len(rows.pipeline), np.int64)))  # fmt: skip
-_PIPELINE: Final = Text("pipeline", "input pipeline: Host:k or Device:k, numbered on its host by first call",
+_PIPELINE: Final = Text("pipeline", "input pipeline, Host:k or Device:k, numbered on each host by first call",
                         lambda rows: texts(rows.reading.pipelines.name, rows.pipeline))  # fmt: skip
-_ITERATOR: Final = Text("iterator_id", "id of the iterator, as TensorFlow recorded it",
+_ITERATOR: Final = Text("iterator_id", "id of the iterator, as TensorFlow records it",
                         lambda rows: rows.ids(rows.iterator))  # fmt: skip
 _NAME: Final = Text("name", "what the iterator does: the last part of its long name",
                     lambda rows: texts([*rows.reading.iterators.name, None], rows.iterator))  # fmt: skip
-_LONG_NAME: Final = Text("long_name", "its name after those of all that ask for its elements",
+_LONG_NAME: Final = Text("long_name", "full name of the iterator: the names of its consumers, then its name",
                          lambda rows: rows.long_names(rows.iterator))  # fmt: skip
 
 
+_NO_TIME: Final = "null: the calls took no time"
+_NOT_APPLICABLE: Final = "null: the change does not apply"
+
+
 def _bottleneck(what: str) -> tuple[Column, ...]:
-    null = "null: no time at all"
     return (
-        Text("bottleneck_id", f"iterator with the largest critical time {what}; {null}", _ITERATOR.of),
-        Text("bottleneck_name", f"its name; {null}", _NAME.of),
+        Text("bottleneck_id", f"iterator with the largest critical time {what}; {_NO_TIME}", _ITERATOR.of),
+        Text("bottleneck_name", f"name of the bottleneck; {_NO_TIME}", _NAME.of),
     )
 
 
@@ -261,110 +264,112 @@ _TABLES: Final = (
     TableSchema("pipelines", "an input pipeline of a host, in order of its first call", (
         _HOST,
         _PIPELINE,
-        Text("kind", "host; device: what copies elements to a device ahead",
+        Text("kind", "host; device: a pipeline that copies elements to a device in advance",
              lambda rows: texts(["host", "device"], rows.reading.pipelines.is_device.astype(np.int64))),
-        Text("root_id", "id of the iterator that is called", lambda rows: rows.ids(rows.roots())),
-        Text("name", "long name of the iterator that is called", lambda rows: rows.long_names(rows.roots())),
-        Count("call_count", "calls: each brings an element, which is a batch as a rule",
-              lambda rows: rows.count),
+        Text("root_id", "id of the iterator that the program calls", lambda rows: rows.ids(rows.roots())),
+        Text("name", "long name of the iterator that the program calls", lambda rows: rows.long_names(rows.roots())),
+        Count("call_count", "calls of the pipeline; each returns an element, usually a batch", lambda rows: rows.count),
         Count("slow_call_count", "calls longer than slow_call_us", lambda rows: rows.slow),
         Picoseconds("min_ps", "shortest call", lambda rows: rows.least_ps),
         Picoseconds("mean_ps", "total_ps / call_count, rounded down",
                     lambda rows: rows.total_ps // np.maximum(rows.count, 1)),
-        Picoseconds("p50_ps", "the least time that 50 of 100 calls do not exceed",
-                    lambda rows: rows.percentiles_ps[50]),
-        Picoseconds("p90_ps", "the least time that 90 of 100 calls do not exceed",
-                    lambda rows: rows.percentiles_ps[90]),
-        Picoseconds("p99_ps", "the least time that 99 of 100 calls do not exceed",
-                    lambda rows: rows.percentiles_ps[99]),
+        Picoseconds("p50_ps", "duration that 50 of 100 calls do not exceed", lambda rows: rows.percentiles_ps[50]),
+        Picoseconds("p90_ps", "duration that 90 of 100 calls do not exceed", lambda rows: rows.percentiles_ps[90]),
+        Picoseconds("p99_ps", "duration that 99 of 100 calls do not exceed", lambda rows: rows.percentiles_ps[99]),
         Picoseconds("max_ps", "longest call", lambda rows: rows.most_ps),
-        Picoseconds("total_ps", "sum of the calls"),
-        Picoseconds("between_calls_ps", "from the first call to the last, time in which none of them ran",
+        Picoseconds("total_ps", "sum of the durations of the calls"),
+        Picoseconds("between_calls_ps", "time between the first call and the last in which no call ran",
                     lambda rows: rows.between_ps),
-        _of_root("cpu_budget", "cores that tf.data takes the host to have: all, or as the program says; null: not "
-                 "recorded"),
-        _of_root("threadpool_size", "threads of its own pool, which run its functions; null: it has none, or it is not "
-                 "recorded"),
-        *_bottleneck("over all calls, those together that are alike"),
-        Text("bottleneck_long_name", "its long name; null: no time at all", _LONG_NAME.of),
-        Picoseconds("bottleneck_ps", "its critical time and that of those alike / call_count, rounded down; null: no "
-                    "time at all", lambda rows: rows.host.bottlenecks.critical_ps // np.maximum(
+        _of_root("cpu_budget", "cores that tf.data uses: all of the host, unless the program sets another number; "
+                 "null: not recorded"),
+        _of_root("threadpool_size", "threads of the pipeline's own pool, which run its functions; null: it has no "
+                 "pool, or the number is not recorded"),
+        *_bottleneck("over all calls, with similar iterators counted together"),
+        Text("bottleneck_long_name", f"long name of the bottleneck; {_NO_TIME}", _LONG_NAME.of),
+        Picoseconds("bottleneck_ps", "critical time of the bottleneck and similar iterators / call_count, rounded "
+                    f"down; {_NO_TIME}", lambda rows: rows.host.bottlenecks.critical_ps // np.maximum(
                         rows.count, 1), _no_iterator),
-        Share("bottleneck_share", "critical time of these / total_ps; null: no time at all",
+        Share("bottleneck_share", f"critical time of the bottleneck and similar iterators / total_ps; {_NO_TIME}",
               lambda rows: rows.host.bottlenecks.critical_ps / np.maximum(rows.total_ps, 1), _no_iterator),
-        Count("bottleneck_call_count", "calls whose bottleneck one of these is too",
+        Count("bottleneck_call_count", "calls that have the same bottleneck, or a similar iterator as bottleneck",
               lambda rows: rows.host.bottlenecks.calls),
     ), derived=True),
-    TableSchema("iterators", "an iterator of a pipeline, each before those whose elements it takes", (
+    TableSchema("iterators", "an iterator of a pipeline; consumers come before their inputs", (
         _HOST,
         _PIPELINE,
-        Column("depth", pa.int32(), "how many iterators lie between it and the program",
+        Column("depth", pa.int32(), "number of iterators between this one and the program",
                of=lambda rows: rows.reading.tree.depth),
         _ITERATOR,
-        Text("parent_id", "id of the iterator that takes its elements; null: the program does",
+        Text("parent_id", "id of the iterator's consumer, which takes its elements; null: the program takes them",
              lambda rows: rows.ids(rows.reading.tree.parent)),
         _NAME,
         _LONG_NAME,
-        Flag("is_async", "threads of its own make its elements, before they are asked for",
+        Flag("is_async", "whether threads of the iterator make its elements in advance",
              lambda rows: rows.reading.iterators.is_async[rows.iterator]),
-        Count("call_count", "its events in calls of the pipeline", lambda rows: rows.count),
-        Picoseconds("total_ps", "time of these, also while nobody waited for it"),
-        Picoseconds("self_ps", "that less the time in which its inputs run"),
-        Picoseconds("critical_ps", "its share of the time of all calls: what they waited for in it itself. Of all "
-                    "iterators together it is the time of the calls"),
-        Share("critical_share", "critical_ps / the time of all calls; null: that is 0",
+        Count("call_count", "events of the iterator in calls of the pipeline", lambda rows: rows.count),
+        Picoseconds("total_ps", "duration of the iterator's events in calls, whether or not anything waited for them"),
+        Picoseconds("self_ps", "total_ps minus the time in which inputs of the iterator run"),
+        Picoseconds("critical_ps", "critical time: the time of all calls in which they waited for the iterator itself. "
+                    "The critical times of all iterators add up to the time of the calls"),
+        Share("critical_share", "critical_ps / time of all calls; null: the time of all calls is 0",
               lambda rows: shares(rows.critical_ps, rows.host.calls.total_ps[rows.pipeline])),
-        Flag("is_blocking", "a call waited for it, or for what it takes part in", lambda rows: rows.blocking),
-        Flag("is_bottleneck", "it is the bottleneck of the pipeline",
+        Flag("is_blocking", "whether a call waited for the iterator, or for work that it takes part in",
+             lambda rows: rows.blocking),
+        Flag("is_bottleneck", "whether the iterator is the bottleneck of the pipeline",
              lambda rows: _marked(len(rows.iterator), rows.host.bottlenecks.of_pipeline)),
-        Count("event_count", "all of its events on the host, whether or not they are of a call",
+        Count("event_count", "all events of the iterator on the host, in calls or not",
               lambda rows: rows.reading.iterators.event_count[rows.iterator]),
-        Picoseconds("event_self_ps", "time of these less that of iterators inside them",
+        Picoseconds("event_self_ps", "duration of all events of the iterator, minus the iterators inside them",
                     lambda rows: rows.reading.iterators.event_self_ps[rows.iterator]),
-        Picoseconds("function_ps", "time of user functions that it ran, each by itself",
+        Picoseconds("function_ps", "time of user functions that the iterator ran, each counted in full",
                     lambda rows: rows.reading.iterators.event_function_ps[rows.iterator]),
-        Count("parallelism", "how many calls it runs at a time, as recorded last; null: not recorded",
+        Count("parallelism", "calls that the iterator runs at the same time, as last recorded; null: not recorded",
               _recorded("parallelism")),
-        Count("buffer_size", "elements that its buffer holds, as recorded last; null: not recorded",
+        Count("buffer_size", "elements that the iterator's buffer can hold, as last recorded; null: not recorded",
               _recorded("buffer_size")),
-        Flag("autotune", "tf.data chooses that itself; null: not recorded", _recorded("autotune", is_true)),
-        Flag("deterministic", "it keeps the order of elements; null: not recorded",
+        Flag("autotune", "whether tf.data chooses the parallelism or buffer size itself; null: not recorded",
+             _recorded("autotune", is_true)),
+        Flag("deterministic", "whether the iterator keeps the order of elements; null: not recorded",
              _recorded("deterministic", is_true)),
-        Count("cycle_length", "inputs that it takes from in turn; null: not recorded", _recorded("cycle_length")),
+        Count("cycle_length", "inputs that the iterator reads in turn; null: not recorded", _recorded("cycle_length")),
         Count("batch_size", "elements of a batch; null: not recorded", _recorded("batch_size")),
     ), derived=True),
-    TableSchema("critical_path", "a stretch of the slowest call of a pipeline, in order of time", (
+    TableSchema("critical_path", "a period of the slowest call of a pipeline, in order of time", (
         _HOST,
         _PIPELINE,
         Text("iterator_id", "id of the iterator that the call waited for", _ITERATOR.of),
         _NAME,
-        Picoseconds("start_ps", "begin, from the start of the host's capture"),
-        Picoseconds("duration_ps", "how long"),
+        Picoseconds("start_ps", "start, from the start of the host's capture"),
+        Picoseconds("duration_ps", "duration"),
     ), derived=True),
-    TableSchema("bottlenecks", "the bottleneck of a pipeline, those first that calls take longest of", (
+    TableSchema("bottlenecks", "the bottleneck of a pipeline; the pipeline with the largest sum of calls comes first", (
         _HOST,
         _PIPELINE,
         _ITERATOR,
         _NAME,
         _LONG_NAME,
-        Picoseconds("critical_ps", "critical time of it and of those alike / calls, rounded down", lambda rows:
+        Picoseconds("critical_ps", "critical time of the bottleneck and similar iterators / number of calls, rounded "
+                    "down", lambda rows:
                     (rows.host.bottlenecks.critical_ps // np.maximum(rows.host.calls.count, 1))[rows.pipeline]),
-        Share("critical_share", "that / time of all calls", lambda rows:
+        Share("critical_share", "critical time of the bottleneck and similar iterators / time of all calls",
+              lambda rows:
               (rows.host.bottlenecks.critical_ps / np.maximum(rows.host.calls.total_ps, 1))[rows.pipeline]),
         Picoseconds("total_ps", "time of all calls of the pipeline",
                     lambda rows: rows.host.calls.total_ps[rows.pipeline]),
-        Picoseconds("max_call_ps", "slowest call of the pipeline", lambda rows: rows.host.calls.most_ps[rows.pipeline]),
-        Text("suggestion", "how to make it faster", lambda rows: texts(rows.host.suggestions, rows.pipeline)),
+        Picoseconds("max_call_ps", "duration of the slowest call of the pipeline",
+                    lambda rows: rows.host.calls.most_ps[rows.pipeline]),
+        Text("suggestion", "how to make the bottleneck faster",
+             lambda rows: texts(rows.host.suggestions, rows.pipeline)),
     ), derived=True),
-    TableSchema("self_time", "what the critical time of an iterator is made of, longest first", (
+    TableSchema("self_time", "a part of the critical time of an iterator, longest first", (
         _HOST,
         _PIPELINE,
         _ITERATOR,
         _NAME,
-        Text("part", "file read, user function, taking from the buffer, waiting for a buffer, other",
-             lambda rows: texts(PARTS, rows.part.astype(np.int64))),
-        Picoseconds("time_ps", "time over all calls"),
-        Share("share", "time_ps / critical time of the iterator; null: that is 0",
+        Text("part", "what the time was spent on: file read, user function, taking from the buffer, waiting for a "
+             "buffer, other", lambda rows: texts(PARTS, rows.part.astype(np.int64))),
+        Picoseconds("time_ps", "time of the part, over all calls"),
+        Share("share", "time_ps / critical time of the iterator; null: the critical time is 0",
               lambda rows: shares(rows.time_ps, rows.of_iterator())),
     ), derived=True),
     TableSchema("step_waits", "a pipeline in a step of its host", (
@@ -373,67 +378,68 @@ _TABLES: Final = (
               lambda rows: rows.host.steps.group[rows.step]),
         Text("step_name", "name of the step", lambda rows: texts(rows.host.steps.label, rows.step)),
         _PIPELINE,
-        Count("call_count", "calls that belong to the step, wherever they ran", lambda rows: rows.count),
-        Picoseconds("wait_ps", "time of the step in which one of these ran"),
-        Share("wait_share", "wait_ps / duration of the step; null: that is 0",
+        Count("call_count", "calls that belong to the step, on any thread", lambda rows: rows.count),
+        Picoseconds("wait_ps", "time of the step in which a call that belongs to it ran"),
+        Share("wait_share", "wait_ps / duration of the step; null: the duration is 0",
               lambda rows: shares(rows.wait_ps, np.maximum(rows.host.steps.duration_ps[rows.step], 0))),
-        Picoseconds("ahead_ps", "time of the step in which a call of no step ran, as on a thread that runs ahead; "
-                    "null: too many steps and pipelines to look for it", lambda rows: rows.ahead_ps,
+        Picoseconds("ahead_ps", "time of the step in which a call that belongs to no step ran, such as on a thread "
+                    "that runs ahead; null: too many steps and pipelines to compute it", lambda rows: rows.ahead_ps,
                     lambda rows: rows.ahead_ps < 0),
         Picoseconds("step_ps", "duration of the step", lambda rows: rows.host.steps.duration_ps[rows.step]),
     ), derived=True),
-    TableSchema("what_if", "a change of one iterator and what a batch would take, what saves most first", (
+    TableSchema("what_if", "a change of one iterator and the predicted time of a batch, largest gain first", (
         _HOST,
         _PIPELINE,
         _ITERATOR,
         _NAME,
-        Text("change", "twice as fast; prefetched: it runs ahead of what takes from it; parallel by n", lambda rows:
+        Text("change", "twice as fast; prefetched: the iterator runs ahead of its consumer; parallel by n", lambda rows:
              texts(["twice as fast", "prefetched", f"parallel by {rows.host.parallel:,}"], rows.change)),
-        Picoseconds("now_ps", "time per batch: mean call and mean time between calls; null: there was a single call",
-                    lambda rows: rows.now_ps, lambda rows: rows.now_ps < 0),
-        Picoseconds("then_ps", "time per batch after the change, where cpu_budget is known if all threads compute; "
-                    "null: it does not apply", lambda rows: rows.then_ps, _no_prediction),
-        Picoseconds("least_then_ps", "the same if threads wait rather than compute, for storage or other hosts: cores "
-                    "do not bound it then; null: it does not apply", lambda rows: rows.least_ps,
+        Picoseconds("now_ps", "time per batch now: mean duration of a call + mean time between calls; null: the "
+                    "pipeline was called once", lambda rows: rows.now_ps, lambda rows: rows.now_ps < 0),
+        Picoseconds("then_ps", "time per batch after the change, if all threads compute; the limit of cores counts if "
+                    f"cpu_budget is known; {_NOT_APPLICABLE}", lambda rows: rows.then_ps, _no_prediction),
+        Picoseconds("least_then_ps", "time per batch after the change, if threads wait instead of computing, for "
+                    f"storage or other hosts, so that cores do not limit it; {_NOT_APPLICABLE}",
+                    lambda rows: rows.least_ps, _no_prediction),
+        Picoseconds("saved_ps", f"now_ps - then_ps; {_NOT_APPLICABLE}", lambda rows: rows.now_ps - rows.then_ps,
                     _no_prediction),
-        Picoseconds("saved_ps", "now_ps less then_ps; null: it does not apply",
-                    lambda rows: rows.now_ps - rows.then_ps, _no_prediction),
-        Column("speedup", pa.float64(), "now_ps / then_ps; null: it does not apply, or then_ps is 0", True,
+        Column("speedup", pa.float64(), f"now_ps / then_ps; {_NOT_APPLICABLE}, or then_ps is 0", True,
                of=lambda rows: shares(rows.now_ps, np.maximum(rows.then_ps, 0))),
-        Count("iterator_count", "iterators that change together: they differ only in which of several inputs they are",
+        Count("iterator_count", "iterators that change together, which differ only in the number of an input",
               lambda rows: rows.alike),
-        Text("assumption", "what the prediction rests on; why there is none",
+        Text("assumption", "what the prediction assumes, or why there is no prediction",
              lambda rows: texts(*worded(rows.host.what_if, rows.host.parallel))),
     ), derived=True),
     TableSchema("calls", "a call of a pipeline, slowest first", (
         _HOST,
         _PIPELINE,
-        Count("rank", "0: the slowest of its pipeline",
+        Count("rank", "place among the calls of the pipeline, from 0: the slowest",
               lambda rows: np.arange(len(rows.pipeline)) - rows.reading.pipelines.first[rows.pipeline]),
-        Count("step", "step that it belongs to, as in step_waits; null: none", _step_of_call),
-        Picoseconds("start_ps", "begin, from the start of the host's capture"),
-        Picoseconds("duration_ps", "how long the program waited"),
-        Flag("is_slow", "it took longer than slow_call_us",
+        Count("step", "step that the call belongs to, numbered as in step_waits; null: no step", _step_of_call),
+        Picoseconds("start_ps", "start of the call, from the start of the host's capture"),
+        Picoseconds("duration_ps", "duration of the call: the time that the program waited"),
+        Flag("is_slow", "whether the call took longer than slow_call_us",
              lambda rows: rows.duration_ps > rows.host.slow_us * _PS_PER_US),
         *_bottleneck("of the call"),
-        Picoseconds("bottleneck_ps", "its critical time in the call; null: no time at all",
+        Picoseconds("bottleneck_ps", f"critical time of the bottleneck in the call; {_NO_TIME}",
                     lambda rows: np.append(rows.reading.records.critical_ps, 0)[rows.host.bottlenecks.of_call],
                     _no_iterator),
     ), derived=True),
-    TableSchema("call_iterators", "an iterator in a call, from the program inwards", (
+    TableSchema("call_iterators", "an iterator in a call; consumers come before their inputs", (
         _HOST,
         _PIPELINE,
-        Count("rank", "of the call, as in calls",
+        Count("rank", "place of the call among the calls of the pipeline, from 0: the slowest",
               lambda rows: rows.call - rows.reading.pipelines.first[rows.pipeline]),
         _ITERATOR,
         _NAME,
-        Picoseconds("start_ps", "begin of its first event, from the start of the host's capture"),
-        Picoseconds("total_ps", "time of its events"),
-        Picoseconds("self_ps", "that less the time in which its inputs run"),
-        Picoseconds("critical_ps", "its share of the time of the call"),
-        Count("call_count", "its events", lambda rows: rows.count),
-        Flag("is_blocking", "the call waited for it, or for what it takes part in"),
-        Flag("is_bottleneck", "it has the largest critical time of the call",
+        Picoseconds("start_ps", "start of the iterator's first event in the call, from the start of the host's "
+                    "capture"),
+        Picoseconds("total_ps", "duration of the iterator's events in the call"),
+        Picoseconds("self_ps", "total_ps minus the time in which inputs of the iterator run"),
+        Picoseconds("critical_ps", "critical time: the time of the call in which it waited for the iterator itself"),
+        Count("call_count", "events of the iterator in the call", lambda rows: rows.count),
+        Flag("is_blocking", "whether the call waited for the iterator, or for work that it takes part in"),
+        Flag("is_bottleneck", "whether the iterator has the largest critical time of the call",
              lambda rows: _marked(len(rows.reading.records), rows.host.bottlenecks.of_call)),
     ), derived=True),
 )  # fmt: skip
