@@ -47,11 +47,11 @@ class Params:
 
 _GROUPED = (*GROUP_TIMES, *GROUP_WORK)
 _SHAPE = (
-    Bytes("array_bytes", "bytes of its output and operands, once; null: its text does not show them",
-          attrgetter("padding.bytes"), lambda rows: ~rows.padding.is_known),
-    Bytes("padded_bytes", "what these take in memory, with the padding of their tiles; null: as there",
-          attrgetter("padding.padded_bytes"), lambda rows: ~rows.padding.is_known),
-    Share("padding_share", "share of padded_bytes that is padding; null: as there",
+    Bytes("array_bytes", "bytes of the output and operands of one execution; null: the text of the instruction does "
+          "not show them", attrgetter("padding.bytes"), lambda rows: ~rows.padding.is_known),
+    Bytes("padded_bytes", "bytes of the output and operands with the padding of their tiles; null: the text of the "
+          "instruction does not show them", attrgetter("padding.padded_bytes"), lambda rows: ~rows.padding.is_known),
+    Share("padding_share", "share of padded_bytes that is padding; null: padded_bytes is unknown or 0",
           lambda rows: known(rows.padding.share)),
 )  # fmt: skip
 
@@ -82,115 +82,120 @@ def _of_op(name: str) -> Formula:
 TABLES = {
     table.name: table
     for table in (
-        TableSchema("ops", "an instruction of a program on devices, or what else ran there, largest self time first", (
+        TableSchema("ops", "an instruction of a program on devices, or another op there, largest self time first", (
             Count("rank", "place by self_ps, from 1", op.rank),
             *op.IDENTITY,
             *op.TIMES,
             *op.ON_TPUS,
-            Share("dma_stall_share", "dma_stall_ps / total_ps; null: as there, or that is 0", _dma_stall_share),
+            Share("dma_stall_share", "dma_stall_ps / total_ps; null: the device is not a TPU, or total_ps is 0",
+                  _dma_stall_share),
             *op.WORK,
             *op.RATES,
             *op.MEMORY,
             op.BOUND_BY,
             op.FRAMEWORK_OP,
             op.SOURCE,
-            op.Words("source_stack", "calls that lead there, a line each; null: unknown", op.texts("source_stack")),
-            Flag("is_rematerialized", "it computes again what was computed before, to save memory",
+            op.Words("source_stack", "calls that lead to the source line, one per line; null: unknown",
+                     op.texts("source_stack")),
+            Flag("is_rematerialized", "whether the op computes again what was computed before, to save memory",
                  attrgetter("is_rematerialized")),
-            Flag("is_outside_compilation", "it serves what runs on the host because XLA did not compile it",
-                 attrgetter("is_outside_compilation")),
+            Flag("is_outside_compilation", "whether the op serves work that runs on the host because XLA did not "
+                 "compile it", attrgetter("is_outside_compilation")),
             op.IS_EAGER,
-            op.Words("replica_groups", "devices that a collective op is among, as its text has them; null: none",
-                     lambda rows: replica_groups(rows.table.long_name)),
-            Text("attribution", "how the op of its events is known if they do not name it; null: they do",
+            op.Words("replica_groups", "groups of devices of a collective op, as its text lists them; null: it lists "
+                     "none", lambda rows: replica_groups(rows.table.long_name)),
+            Text("attribution", "how the op of the events was identified; null: the events name their op",
                  op.texts("attribution")),
-            Text("unattributed", "why the op of these events is unknown; null: it is known", op.texts("unattributed")),
+            Text("unattributed", "why the op of the events is unknown; null: the op is known",
+                 op.texts("unattributed")),
             *_SHAPE,
             op.CORES,
             op.ENERGY,
-            op.Words("deduplicated_name", "the instruction that it is a copy of, as XLA records; null: none",
-                     op.texts("deduplicated_name")),
+            op.Words("deduplicated_name", "instruction of which this one is a copy, as XLA records it; null: it is "
+                     "not a copy", op.texts("deduplicated_name")),
             op.EXPRESSION,
         ), derived=True),
         TableSchema("categories", "a category of ops, largest self time first", (
             Text("category", "category of the instructions", attrgetter("keys")),
             *_GROUPED,
-            Picoseconds("rematerialized_ps", "self time of those that compute again what was computed before",
+            Picoseconds("rematerialized_ps", "self time of ops that compute again what was computed before",
                         lambda groups: groups.self_ps(is_rematerialized(groups.table))),
         ), derived=True),
         TableSchema("programs", "a program, largest self time first", (
             replace(op.PROGRAM_ID, of=key(0)), replace(op.PROGRAM, of=key(1)), *_GROUPED,
         ), derived=True),
-        TableSchema("rematerialization", "ops that compute again what was computed before; or the others", (
-            Flag("is_rematerialized", "they compute it again, to save memory", attrgetter("keys")), *GROUP_TIMES,
+        TableSchema("rematerialization", "all ops that compute again what was computed before, or all other ops", (
+            Flag("is_rematerialized", "whether the ops compute again what was computed before, to save memory",
+                 attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
-        TableSchema("outside_compilation", "ops that serve what runs on the host instead; or the others", (
-            Flag("is_outside_compilation", "they serve what XLA did not compile", attrgetter("keys")), *GROUP_TIMES,
+        TableSchema("outside_compilation", "all ops that serve work that XLA did not compile, or all other ops", (
+            Flag("is_outside_compilation", "whether the ops serve work that runs on the host because XLA did not "
+                 "compile it", attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
         TableSchema("replica_groups", "a category of collective ops among the same groups of devices, largest self "
                     "time first", (
             Text("category", "category of the instructions", key(0)),
-            op.Words("replica_groups", "the groups, as the text of the instructions has them", key(1)),
-            Count("group_size", "devices of each group; null: they differ, or are unknown",
+            op.Words("replica_groups", "groups of devices, as the text of the instructions lists them", key(1)),
+            Count("group_size", "number of devices of each group; null: groups differ in size, or are unknown",
                   lambda groups: [group_size(text) for _, text in groups.keys]),
             *GROUP_TIMES,
             GROUP_BYTES,
         ), derived=True),
-        TableSchema("attribution", "how the op of events is known, or why not", (
-            Flag("is_attributed", "their op is known", key(0)),
-            Text("how", "how it is known, or why not; the event itself: it names its op", key(1)),
+        TableSchema("attribution", "a way by which the op of events was identified, or a reason why it was not", (
+            Flag("is_attributed", "whether the op of the events is known", key(0)),
+            Text("how", "how the op was identified, or why not; the event itself if the event names its op", key(1)),
             *GROUP_TIMES,
         ), derived=True),
-        TableSchema("padding", "an op whose arrays are padded, the most bytes of padding first", (
-            Count("rank", "rank of the op in ops", attrgetter("rank")),
+        TableSchema("padding", "an op with padded arrays, the one with the most padding first", (
+            Count("rank", "rank of the op in the table ops", attrgetter("rank")),
             *op.IDENTITY,
-            Count("occurrences", "as in ops", op.OCCURRENCES.of),
-            Picoseconds("self_ps", "as in ops", op.SELF.of),
-            op.Amount("padding_bytes", "padded_bytes less array_bytes, times occurrences", attrgetter("padding_bytes")),
-            Bytes("array_bytes", "as in ops: once", attrgetter("padding.bytes")),
-            Bytes("padded_bytes", "as in ops: once", attrgetter("padding.padded_bytes")),
-            Share("padding_share", "as in ops", attrgetter("padding.share")),
-            op.Words("worst_operand", "the array of most padding: output, or the name of the instruction that it is "
-                     "the output of", _worst("operand")),
-            op.Words("worst_shape", "its type and dimensions", _worst("shape")),
-            Share("worst_share", "share of padding in it", _worst("wasted_share")),
+            op.OCCURRENCES,
+            op.SELF,
+            op.Amount("padding_bytes", "(padded_bytes - array_bytes) * occurrences", attrgetter("padding_bytes")),
+            Bytes("array_bytes", "bytes of the output and operands of one execution", attrgetter("padding.bytes")),
+            Bytes("padded_bytes", "array_bytes with the padding of tiles", attrgetter("padding.padded_bytes")),
+            Share("padding_share", "share of padded_bytes that is padding", attrgetter("padding.share")),
+            op.Words("worst_operand", "array with the most padding: output, or the name of the instruction that "
+                     "writes it", _worst("operand")),
+            op.Words("worst_shape", "type and dimensions of the array with the most padding", _worst("shape")),
+            Share("worst_share", "share of padding in the array with the most padding", _worst("wasted_share")),
         ), derived=True),
         TableSchema("layouts", "an array that an op reads or writes", (
-            Count("rank", "rank of the op in ops", lambda rows: np.array(rows.at, np.int64) + 1),
+            Count("rank", "rank of the op in the table ops", lambda rows: np.array(rows.at, np.int64) + 1),
             op.Words("name", "name of the op", _of_op("name")),
-            op.Words("operand", "output, or the name of the instruction that it is the output of", _each("operand")),
+            op.Words("operand", "output, or the name of the instruction that writes the array", _each("operand")),
             Share("padding_share", "share of padded_bytes that is padding; null: unknown", _each("wasted_share")),
-            Bytes("bytes", "without padding; null: unknown", _each("bytes")),
-            Bytes("padded_bytes", "with padding; null: unknown", _each("padded_bytes")),
-            op.Words("shape", "type and dimensions", _each("shape")),
-            op.Words("layout", "order of the dimensions, tiles and memory space, as HLO writes them", _each("layout")),
-            op.Words("tile", "the tile; empty: there is none", _each("tile")),
+            Bytes("bytes", "size without padding; null: unknown", _each("bytes")),
+            Bytes("padded_bytes", "size with padding; null: unknown", _each("padded_bytes")),
+            op.Words("shape", "type and dimensions of the array", _each("shape")),
+            op.Words("layout", "order of dimensions, tiles and memory space, as in HLO", _each("layout")),
+            op.Words("tile", "tile; empty if there is none", _each("tile")),
             Column("padded_dimensions", pa.list_(pa.int64()), "sizes of the dimensions with padding; null: unknown",
                    True, of=_each("padded_dimensions")),
-            Column("semantics", pa.list_(pa.string()), "what each dimension is: batch, feature, spatial or "
-                   "contracting; null: the text of the op does not say", of=_each("semantics")),
-            Count("memory_space", "as the layout has it: S(n)", _each("memory_space")),
-            Count("position", "place among the operands, from 0; -1: output", _each("position")),
-            Count("program_id", "as in ops", _of_op("program_id")),
+            Column("semantics", pa.list_(pa.string()), "role of each dimension: batch, feature, spatial or "
+                   "contracting; null: the text of the op does not show it", of=_each("semantics")),
+            Count("memory_space", "number of the memory space, n in S(n) of the layout", _each("memory_space")),
+            Count("position", "place among the operands, from 0; -1 for the output", _each("position")),
+            Count("program_id", op.PROGRAM_ID.description, _of_op("program_id")),
         ), derived=True),
         op.sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
     )
 }  # fmt: skip
 SCALARS = {
-    "device_total_ps": ScalarSpec("ps", "time observed on devices: of each its ops' or its span, the longer, summed"),
+    "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
+                                  "whichever is longer"),
     "device_op_ps": ScalarSpec("ps", "self time of ops"),
-    "device_idle_ps": ScalarSpec("ps", "time observed in which no op ran"),
-    "op_count": ScalarSpec(None, "ops, each program's own"),
-    "program_count": ScalarSpec(None, "programs that ran"),
-    "unknown_work_share": ScalarSpec("share", "self time of ops with neither known flops nor known bytes, of "
-                                     "device_op_ps"),
-    "unattributed_share": ScalarSpec("share", "self time of events whose op is not known, of device_op_ps"),
-    "rematerialized_share": ScalarSpec("share", "self time of ops that compute again what was computed before, of "
-                                       "device_op_ps"),
-    "outside_compilation_share": ScalarSpec("share", "self time of ops that serve what runs on the host, of "
-                                            "device_op_ps"),
-    "padding_share": ScalarSpec("share", "padding among the bytes of all arrays that ops read and write, each as often "
-                                "as its op ran"),
+    "device_idle_ps": ScalarSpec("ps", "part of device_total_ps in which no op ran"),
+    "op_count": ScalarSpec(None, "number of ops; equal names in two programs are two ops"),
+    "program_count": ScalarSpec(None, "number of programs that ran"),
+    "unknown_work_share": ScalarSpec("share", "share of device_op_ps of ops with neither known flops nor known bytes"),
+    "unattributed_share": ScalarSpec("share", "share of device_op_ps of events whose op is unknown"),
+    "rematerialized_share": ScalarSpec("share", "share of device_op_ps of ops that compute again what was computed "
+                                       "before"),
+    "outside_compilation_share": ScalarSpec("share", "share of device_op_ps of ops that serve work that XLA did not "
+                                            "compile"),
+    "padding_share": ScalarSpec("share", "share of padding in the bytes of all arrays that ops read and write, over "
+                                "all occurrences"),
 }  # fmt: skip
 _TIME = ("occurrences", "self_ps", "self_share")
 SECTIONS = (

@@ -67,65 +67,70 @@ def _of_op(of: Callable[[str, list[Row], int], Any]) -> Formula:
     return lambda ops: [of(*one) for one in ops.each]
 
 
-_NULL = "null: not recorded, or more than any GPU has"
-_SHARE = "total_ps / the sum of total_ps over all kernels; null: that is 0"
+_NULL = "null: not recorded, or larger than on any GPU"
+_SHARE = "total_ps / total_ps of all kernels; null: the kernels took no time"
 _Percent = Kind(pa.float64(), "%")
 _Name = Kind(pa.string())
 TABLES = {
     "kernels": TableSchema("kernels", "a kernel of a host, with its op and launch configuration, longest total first", (
         Text("host", "host that ran it", _of_row(lambda row: row.host)),
         _Name("name", "name of the kernel", _of_row(lambda row: row.kernel.name)),
-        Text("op_name", "framework op that launched it: metadata of the HLO instruction, else stat tf_op; null: "
-             "neither is recorded", _of_row(lambda row: row.kernel.op or None)),
-        Count("occurrences", "how often it ran", _of_row(lambda row: row.ps[0])),
-        Picoseconds("total_ps", "sum of durations", _of_row(lambda row: row.ps[1])),
+        Text("op_name", "framework op that launched the kernel, by the metadata of its HLO instruction or else the "
+             "stat tf_op; null: neither is recorded", _of_row(lambda row: row.kernel.op or None)),
+        Count("occurrences", "number of times that the kernel ran", _of_row(lambda row: row.ps[0])),
+        Picoseconds("total_ps", "sum of the durations of its occurrences", _of_row(lambda row: row.ps[1])),
         Share("total_share", _SHARE, lambda kernels: [_share(row.ps[1], kernels.total) for row in kernels.rows]),
         Picoseconds("mean_ps", "total_ps / occurrences, rounded down", _of_row(lambda row: row.ps[1] // row.ps[0])),
-        Picoseconds("min_ps", "shortest", _of_row(lambda row: row.ps[2])),
-        Picoseconds("max_ps", "longest", _of_row(lambda row: row.ps[3])),
-        Flag("uses_tensor_cores", "the kernel's name is one of kernels on Tensor Cores (AMD: Matrix Cores); null: the "
-             "capture does not say who made the GPU", _of_row(lambda row: row.uses)),
-        Flag("could_use_tensor_cores", "its op is a matrix product or a convolution, or a TensorFlow op whose kernel "
-             "uses Tensor Cores, and it does more than transpose or copy", _of_row(lambda row: row.could)),
-        Count("registers_per_thread", f"regs of kernel_details; {_NULL}", _of_launch(lambda one: one.registers)),
-        Bytes("shared_bytes", f"shared memory of a block: static and dynamic, or group_mem of ROCm; {_NULL}",
+        Picoseconds("min_ps", "duration of the shortest occurrence", _of_row(lambda row: row.ps[2])),
+        Picoseconds("max_ps", "duration of the longest occurrence", _of_row(lambda row: row.ps[3])),
+        Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: "
+             "the capture does not record who made the GPU", _of_row(lambda row: row.uses)),
+        Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
+             "convolution, or a TensorFlow op whose kernel uses them, and it does more than transpose or copy",
+             _of_row(lambda row: row.could)),
+        Count("registers_per_thread", f"registers of each thread; {_NULL}", _of_launch(lambda one: one.registers)),
+        Bytes("shared_bytes", f"shared memory of a block, static and dynamic; on ROCm group_mem; {_NULL}",
               _of_launch(lambda one: one.shared)),
-        Bytes("static_shared_bytes", f"static_shared of kernel_details; {_NULL}",
+        Bytes("static_shared_bytes", f"static shared memory of a block; {_NULL}",
               _of_launch(lambda one: one.static_shared)),
-        Bytes("dynamic_shared_bytes", f"dynamic_shared of kernel_details; {_NULL}",
+        Bytes("dynamic_shared_bytes", f"dynamic shared memory of a block; {_NULL}",
               _of_launch(lambda one: one.dynamic_shared)),
-        Text("grid_dim", f"blocks along x,y,z; {_NULL}", _of_launch(lambda one: _dim_text(one.grid))),
-        Text("block_dim", f"threads of a block along x,y,z; {_NULL}", _of_launch(lambda one: _dim_text(one.block))),
-        Count("block_count", f"blocks of the grid; {_NULL}", _of_launch(lambda one: _product(one.grid))),
-        Count("threads_per_block", f"threads of a block; {_NULL}", _of_launch(lambda one: _product(one.block))),
-        _Percent("occupancy_percent", "occ_pct of kernel_details, of the first occurrence: warps that fit on a "
-                 f"multiprocessor / warps that it holds; {_NULL}", _of_launch(lambda one: one.occupancy)),
-        Column("device_count", pa.int32(), "GPUs of the host that ran it", of=_of_row(lambda row: row.devices)),
+        Text("grid_dim", f"number of blocks along x,y,z; {_NULL}", _of_launch(lambda one: _dim_text(one.grid))),
+        Text("block_dim", f"number of threads of a block along x,y,z; {_NULL}",
+             _of_launch(lambda one: _dim_text(one.block))),
+        Count("block_count", f"number of blocks of the grid; {_NULL}", _of_launch(lambda one: _product(one.grid))),
+        Count("threads_per_block", f"number of threads of a block; {_NULL}",
+              _of_launch(lambda one: _product(one.block))),
+        _Percent("occupancy_percent", "warps that fit on a multiprocessor / warps that it can hold, in the first "
+                 f"occurrence; {_NULL}", _of_launch(lambda one: one.occupancy)),
+        Column("device_count", pa.int32(), "number of GPUs of the host that ran the kernel",
+               of=_of_row(lambda row: row.devices)),
     ), derived=True),
     "ops": TableSchema("ops", "a framework op, with the kernels that it launched on all hosts, longest total first", (
-        _Name("op_name", "framework op; null: kernels without a known op", _of_op(lambda op, _rows, _ps: op or None)),
-        Count("kernel_count", "kernels that differ in name",
+        _Name("op_name", "framework op; null: the row is of kernels whose op is unknown",
+              _of_op(lambda op, _rows, _ps: op or None)),
+        Count("kernel_count", "number of its kernels with different names",
               _of_op(lambda _op, rows, _ps: len({row.kernel.name for row in rows}))),
-        Count("occurrences", "how often its kernels ran",
+        Count("occurrences", "number of times that its kernels ran",
               _of_op(lambda _op, rows, _ps: sum(row.ps[0] for row in rows))),
-        Picoseconds("total_ps", "time of its kernels", _of_op(lambda _op, _rows, ps: ps)),
+        Picoseconds("total_ps", "sum of the durations of its kernels", _of_op(lambda _op, _rows, ps: ps)),
         Share("total_share", _SHARE, lambda ops: [_share(ps, ops.total) for _, _, ps in ops.each]),
-        Picoseconds("tensor_core_ps", "time of those of its kernels that use Tensor Cores; null: as there",
-                    _of_op(lambda _op, rows, _ps: _tensor_core_ps(rows))),
-        Flag("could_use_tensor_cores", "one of its kernels or more could",
+        Picoseconds("tensor_core_ps", "time of its kernels that use Tensor Cores; null: the capture does not record "
+                    "who made the GPU", _of_op(lambda _op, rows, _ps: _tensor_core_ps(rows))),
+        Flag("could_use_tensor_cores", "whether any of its kernels could run on Tensor Cores",
              _of_op(lambda _op, rows, _ps: any(row.could for row in rows))),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
-    "kernel_count": ScalarSpec(None, "rows of the table kernels"),
-    "occurrences": ScalarSpec(None, "kernels that ran"),
+    "kernel_count": ScalarSpec(None, "number of rows of the table kernels"),
+    "occurrences": ScalarSpec(None, "number of executions of kernels"),
     "total_ps": ScalarSpec("ps", "time of all kernels, of all GPUs together"),
     "tensor_core_ps": ScalarSpec(
         "ps", "time of the kernels that use Tensor Cores (AMD: Matrix Cores)", "on matrix units"
     ),
     "tensor_core_share": ScalarSpec("share", "tensor_core_ps / total_ps", "share on matrix units"),
     "missed_tensor_core_ps": ScalarSpec(
-        "ps", "time of kernels that do not use them and could", "not on them, but could be"
+        "ps", "time of kernels that could use Tensor Cores and do not", "not on them, but could be"
     ),
     "missed_tensor_core_share": ScalarSpec("share", "missed_tensor_core_ps / total_ps", "share of that"),
 }

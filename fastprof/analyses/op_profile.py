@@ -48,20 +48,20 @@ class Params:
 
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices, summed over them"),
-    "device_busy_ps": ScalarSpec("ps", "part of it in which an op ran"),
-    "device_idle_ps": ScalarSpec("ps", "device_total_ps less device_busy_ps"),
-    "op_ps": ScalarSpec("ps", "self times of all ops; more than device_busy_ps where ops ran at the same time",
+    "device_busy_ps": ScalarSpec("ps", "part of device_total_ps in which an op ran"),
+    "device_idle_ps": ScalarSpec("ps", "device_total_ps - device_busy_ps"),
+    "op_ps": ScalarSpec("ps", "sum of the self times of all ops; more than device_busy_ps if ops ran at the same time",
                         "ops"),
-    "compute_peak_percent": ScalarSpec("%", "flops of ops / device_total_ps / peak of a core, * 100; ops of unknown "
-                                       "work count as none", "of peak arithmetic"),
-    "hbm_peak_percent": ScalarSpec("%", "bytes to and from HBM / device_total_ps / bandwidth of a core, * 100; "
-                                   "likewise", "of peak HBM bandwidth"),
-    "lost_ps": ScalarSpec("ps", "op_ps less what ops would take if each used the arithmetic or memory that it comes "
-                            "nearest to exhaust to its peak; of ops for which this is known"),
+    "compute_peak_percent": ScalarSpec("%", "100 * flops of ops / device_total_ps / peak of a core; ops of unknown "
+                                       "work count 0", "of peak arithmetic"),
+    "hbm_peak_percent": ScalarSpec("%", "100 * bytes to and from HBM / device_total_ps / bandwidth of a core; ops of "
+                                   "unknown work count 0", "of peak HBM bandwidth"),
+    "lost_ps": ScalarSpec("ps", "time that could be saved: op_ps minus the time of ops at the roofline, of ops for "
+                            "which this is known"),
     "work_known_share": ScalarSpec("share", "part of op_ps that is of ops with known flops and bytes"),
     "unattributed_share": ScalarSpec("share", "part of op_ps that is of kernels and copies of unknown ops"),
-    "program_count": ScalarSpec(None, "programs that ran"),
-    "op_count": ScalarSpec(None, "different ops that ran"),
+    "program_count": ScalarSpec(None, "number of programs that ran"),
+    "op_count": ScalarSpec(None, "number of different ops that ran"),
 }  # fmt: skip
 
 

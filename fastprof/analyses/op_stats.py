@@ -74,20 +74,21 @@ def _bound_by(rows: Any) -> list[str | None]:
     return [None if unknown or bound == UNKNOWN else bound for bound, unknown in pairs]
 
 
-_RANK = Count("rank", "place by self_ps on this side, from 1", op.rank)
-_SIDE = Text("host_or_device", "Device or Host; shares are those of this side",
+_RANK = Count("rank", "place by self_ps among the ops of devices, or among those of hosts, from 1", op.rank)
+_SIDE = Text("host_or_device", "side on which the op ran: Device or Host; shares are of the time of this side",
              lambda rows: [rows.side] * len(rows.table))  # fmt: skip
 _TIMES = (
     *op.COUNTS,
     *op.SELF_TIMES,
-    Share("cumulative_busy_share", "busy_share of this row and those before it; null: as there",
+    Share("cumulative_busy_share", "sum of busy_share of this row and all rows above; null: busy_share is null",
           lambda rows: known(rows.ranked.cumulative_busy_share)),
 )  # fmt: skip
-_NO_WORK = "null: an op of the host, or a call of a library that does not record its work"
+_NO_WORK = "null: the op ran on a host, or is a call of a library that does not record its work"
 _WORK = (
     op.Flops("flops", f"floating point operations that the device did; {_NO_WORK}", attrgetter("table.flops"),
              attrgetter("unknown")),
-    op.Flops("model_flops", f"those that the model requires; {_NO_WORK}", attrgetter("table.model_flops"),
+    op.Flops("model_flops", f"floating point operations that the model requires; {_NO_WORK}",
+             attrgetter("table.model_flops"),
              attrgetter("unknown")),
     op.Amount("accessed_bytes", f"bytes read and written; {_NO_WORK}", attrgetter("table.bytes_accessed"),
               attrgetter("unknown")),
@@ -97,14 +98,14 @@ _WORK = (
     Number("flops_per_byte", f"flops / accessed_bytes; {_NO_WORK}, or no bytes are known",
            lambda rows: known(np.where(rows.unknown | (rows.table.bytes_accessed == 0), np.nan,
                                        rows.rates.intensity))),
-    Text("bound_by", "the resource that it came nearest to exhaust: Compute, HBM, Shm/L1, or a memory of the TPU and a "
-         f"direction; {_NO_WORK}, or it did no known work, or the peaks of the device are unknown", _bound_by),
+    Text("bound_by", "resource that the op used nearest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
+         f"a direction; {_NO_WORK}, or it did no known work, or the peaks of the device are unknown", _bound_by),
 )  # fmt: skip
-_TYPE = Text("type", "type of the op, IDLE: time without any op; Unknown: a device op whose framework op is unknown",
-             attrgetter("table.category"))  # fmt: skip
-_OP_NAME = op.Words("name", "name of the op; of a device op without a known framework op that of the instruction",
+_TYPE = Text("type", "type of the op; IDLE for time without any op, Unknown for a device op whose framework op is "
+             "unknown", attrgetter("table.category"))  # fmt: skip
+_OP_NAME = op.Words("name", "name of the op, or of the instruction if the framework op of a device op is unknown",
                     op.NAME.of)  # fmt: skip
-_HOST = Text("host", "the host", lambda rows: [rows.host] * len(rows.table))
+_HOST = Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.table))
 
 TABLES = {
     table.name: table
@@ -117,9 +118,8 @@ TABLES = {
             _OP_NAME,
             *_TIMES,
             *_WORK,
-            Share("tensor_core_share", "share of the time of its GPU kernels that is of kernels on Tensor Cores; "
-                  "null: it launched no kernels",
-                  lambda rows: [rows.tensor_cores.get(name) for name in rows.table.name]),
+            Share("tensor_core_share", "share of the time of its GPU kernels that ran on Tensor Cores; null: the op "
+                  "launched no kernels", lambda rows: [rows.tensor_cores.get(name) for name in rows.table.name]),
             op.IS_EAGER,
         ), derived=True),
         TableSchema("device_ops", "a compiled instruction of a program on devices, largest self time first", (
@@ -136,7 +136,7 @@ TABLES = {
             op.MIN,
             *op.ON_TPUS,
             *_WORK,
-            op.Amount("hbm_bytes", "bytes to and from HBM; all bytes of an op whose memories are unknown",
+            op.Amount("hbm_bytes", "bytes to and from HBM; all bytes if the memories of the op are unknown",
                       lambda rows: rows.table.hbm_bytes()),
             op.ENERGY,
             op.CORES,
@@ -152,23 +152,25 @@ TABLES = {
             _TYPE,
             _OP_NAME,
             *_TIMES,
-            Picoseconds("min_ps", "shortest occurrence", op.MIN.of),
+            Picoseconds("min_ps", "duration of the shortest occurrence", op.MIN.of),
             op.IS_EAGER,
         ), derived=True),
         TableSchema("hosts", "a host", (
             Text("host", _HOST.description, _each("name")),
-            Count("thread_count", "threads with a line in the capture", _each("host.ops.parts")),
-            Picoseconds("host_total_ps", "spans of the ops of each thread, summed", _each("host.ops.total_ps")),
-            Picoseconds("host_op_ps", "self time of ops of threads", _each("host.ops.op_ps")),
-            Share("host_op_share", "host_op_ps / host_total_ps; null: that is 0", _side_share("host")),
+            Count("thread_count", "number of threads in the capture", _each("host.ops.parts")),
+            Picoseconds("host_total_ps", "sum over threads of the span of their ops", _each("host.ops.total_ps")),
+            Picoseconds("host_op_ps", "self time of ops on threads", _each("host.ops.op_ps")),
+            Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0", _side_share("host")),
             Count("device_count", "GPUs, or TensorCores of TPUs", _each("device.ops.parts")),
-            Picoseconds("device_total_ps", "spans of the ops and steps of each device, summed",
+            Picoseconds("device_total_ps", "sum over devices of the span of their ops and steps",
                         _each("device.ops.total_ps")),
-            Picoseconds("device_op_ps", "self time of ops of devices", _each("device.ops.op_ps")),
-            Share("device_op_share", "device_op_ps / device_total_ps; null: that is 0", _side_share("device")),
+            Picoseconds("device_op_ps", "self time of ops on devices", _each("device.ops.op_ps")),
+            Share("device_op_share", "device_op_ps / device_total_ps; null: device_total_ps is 0",
+                  _side_share("device")),
             Picoseconds("infeed_enqueue_ps", "durations of infeed enqueues, without the last of each thread",
                         _each("host.ops.infeed_enqueue_ps")),
-            Flag("is_training", "programs hold ops of backpropagation; null: none are recorded", _each("is_training")),
+            Flag("is_training", "whether programs contain ops of backpropagation; null: the capture contains no "
+                 "programs", _each("is_training")),
         ), derived=True),
         TableSchema("ops_by_host", "a framework op on the devices or threads of one host", (
             _HOST, _RANK, _SIDE, _TYPE, _OP_NAME, *_TIMES,
@@ -177,30 +179,34 @@ TABLES = {
             op.Words("name", "name of the function", lambda rows: [one.name for one, _ in rows]),
             Text("mode", "eager, concrete, traced (for this call), not_traced, or invalid",
                  lambda rows: [mode for _, mode in rows]),
-            Count("calls", "calls executed so", lambda rows: [one.count[mode] for one, mode in rows]),
-            Picoseconds("self_ps", "time of these calls without that of functions called within",
+            Count("calls", "number of calls in this mode", lambda rows: [one.count[mode] for one, mode in rows]),
+            Picoseconds("self_ps", "time of the calls in this mode, without that of functions called within",
                         lambda rows: [one.self_ps[mode] for one, mode in rows]),
             Text("compiler", "compiler of the function: xla, other, mixed; null: not recorded",
                  lambda rows: [one.compiler or None for one, _ in rows]),
-            Count("tracing_count", "how often the function has been traced, since the program began",
+            Count("tracing_count", "number of times that the function was traced since the program began",
                   lambda rows: [one.tracings for one, _ in rows]),
-            op.Percent("expensive_percent", "self time of traced and eager calls / that of all calls of the function",
-                       lambda rows: [one.expensive_percent for one, _ in rows]),
+            op.Percent("expensive_percent", "self time of traced and eager calls / self time of all calls of the "
+                       "function", lambda rows: [one.expensive_percent for one, _ in rows]),
         ), derived=True),
     )
 }  # fmt: skip
 SCALARS = {
-    "device_total_ps": ScalarSpec("ps", "time observed on devices: of each its ops' or its span, the longer, summed"),
+    "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
+                                  "whichever is longer"),
     "device_op_ps": ScalarSpec("ps", "self time of device ops"),
-    "device_overlapped_ps": ScalarSpec("ps", "of device_op_ps what ran at once with other ops of the same device"),
-    "device_idle_ps": ScalarSpec("ps", "device_total_ps less time in which any op ran on the device"),
-    "host_total_ps": ScalarSpec("ps", "time observed on threads: of each its ops' or their span, the longer, summed"),
+    "device_overlapped_ps": ScalarSpec("ps", "part of device_op_ps that overlapped other ops of the same device"),
+    "device_idle_ps": ScalarSpec("ps", "device_total_ps - time in which any op ran on the device"),
+    "host_total_ps": ScalarSpec("ps", "time observed on threads: sum over them of the time of ops or the span, "
+                                "whichever is longer"),
     "host_op_ps": ScalarSpec("ps", "self time of host ops"),
-    "host_idle_ps": ScalarSpec("ps", "host_total_ps less host_op_ps"),
-    "infeed_enqueue_ps": ScalarSpec("ps", "durations of infeed enqueues on host threads, the last of each left out"),
-    "infeed_enqueue_start_diff_ps": ScalarSpec("ps", "from the first to the last start of infeed enqueues, by thread"),
-    "is_training": ScalarSpec(None, "whether programs hold ops of backpropagation"),
-}
+    "host_idle_ps": ScalarSpec("ps", "host_total_ps - host_op_ps"),
+    "infeed_enqueue_ps": ScalarSpec("ps", "durations of infeed enqueues on host threads, without the last of each "
+                                    "thread"),
+    "infeed_enqueue_start_diff_ps": ScalarSpec("ps", "time from the first to the last start of infeed enqueues, over "
+                                               "threads"),
+    "is_training": ScalarSpec(None, "whether programs contain ops of backpropagation"),
+}  # fmt: skip
 _SHOWN = ("occurrences", "total_ps", "self_ps", "self_share")
 SECTIONS = (
     Section("Time", scalars=("device_total_ps", "device_op_ps", "device_idle_ps", "host_total_ps", "host_op_ps",

@@ -51,24 +51,23 @@ class Params:
 
 
 SCALARS = {
-    "device_type": ScalarSpec(None, "what the capture calls the device"),
-    "core_count": ScalarSpec(None, "TensorCores, or GPUs, that ran anything"),
-    "peak_flops_per_s": ScalarSpec("flop/s", "of one core or GPU at best", "peak arithmetic"),
+    "device_type": ScalarSpec(None, "name of the device in the capture"),
+    "core_count": ScalarSpec(None, "number of TensorCores or GPUs that ran anything"),
+    "peak_flops_per_s": ScalarSpec("flop/s", "peak arithmetic of one core or GPU", "peak arithmetic"),
     "peak_hbm_bytes_per_s": ScalarSpec("bytes/s", "bandwidth of the HBM of one core or GPU", "peak HBM bandwidth"),
     "ridge_flops_per_byte": ScalarSpec(None, "flops per byte of HBM above which arithmetic is the limit",
                                        "ridge (flops per byte)"),
-    "flops_per_s": ScalarSpec("flop/s", "flops of all ops / time observed, of one core or GPU", "arithmetic"),
-    "hbm_bytes_per_s": ScalarSpec("bytes/s", "bytes of HBM of all ops / time observed, of one core or GPU",
-                                  "HBM bandwidth"),
+    "flops_per_s": ScalarSpec("flop/s", "flops of all ops / time observed, per core or GPU", "arithmetic"),
+    "hbm_bytes_per_s": ScalarSpec("bytes/s", "HBM bytes of all ops / time observed, per core or GPU", "HBM bandwidth"),
     "compute_peak_percent": ScalarSpec("%", "flops_per_s / peak_flops_per_s", "of peak arithmetic"),
     "hbm_peak_percent": ScalarSpec("%", "hbm_bytes_per_s / peak_hbm_bytes_per_s", "of peak HBM bandwidth"),
-    "bound_by": ScalarSpec(None, "the resource that all ops together come nearest to exhaust"),
-    "ops_roofline_percent": ScalarSpec("%", "1 - lost_ps / self time, of ops with known lost_ps: without idle "
+    "bound_by": ScalarSpec(None, "resource that all ops together used nearest to its peak"),
+    "ops_roofline_percent": ScalarSpec("%", "1 - lost_ps / self time, over ops whose lost_ps is known; excludes idle "
                                        "time, unlike roofline_percent of totals", "ops of the roofline"),
-    "lost_ps": ScalarSpec("ps", "self time of ops beyond what they would take at the roofline: what could be won"),
-    "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is that of ops within, or "
-                             "that start, await or are transfers"),
-    "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1: the clock was lower"),
+    "lost_ps": ScalarSpec("ps", "time that could be saved: self time of ops beyond their time at the roofline"),
+    "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is that of nested ops, or "
+                             "that are, start or await transfers"),
+    "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1 if the clock was lower"),
 }  # fmt: skip
 SECTIONS = (
     Section("Device", scalars=("device_type", "core_count", "peak_flops_per_s", "peak_hbm_bytes_per_s",

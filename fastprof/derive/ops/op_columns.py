@@ -70,7 +70,7 @@ class OpRows(SimpleNamespace):
 
 def sparse_core_schema(*columns: Column) -> TableSchema:
     """The table of ``sparse_core_rows``."""
-    parent = Words("parent", "the op of the TensorCore", attrgetter("parent"))
+    parent = Words("parent", "op of the TensorCore that waits for the instruction", attrgetter("parent"))
     row = (
         "an instruction that SparseCores ran on behalf of an op of a TensorCore, whose time does not include it; "
         "longest first"
@@ -140,9 +140,9 @@ def _codes(name: str, words: dict[int, str]) -> Formula:
 
 # ---- what an op is
 
-PROGRAM_ID: Final = Count("program_id", "program, uint64 as two's complement; 0: the op is of no program",
+PROGRAM_ID: Final = Count("program_id", "id of the program, uint64 as two's complement; 0 if there is none",
                           attrgetter("table.program_id"))  # fmt: skip
-PROGRAM: Final = Text("program", "name of the program; null: the capture does not carry it", _titles)
+PROGRAM: Final = Text("program", "name of the program; null: the capture does not contain the program", _titles)
 CATEGORY: Final = Text("category", "category of the instruction", attrgetter("table.category"))
 NAME: Final = Words("name", "name of the instruction", attrgetter("table.name"))
 IDENTITY: Final = (
@@ -152,69 +152,73 @@ IDENTITY: Final = (
     NAME,
     Text("core_type", "TensorCore or SparseCore; null: the device is not a TPU", _codes("core_type", CORE_TYPES)),
 )
-FRAMEWORK_OP: Final = Words("framework_op", "framework op that it comes from; null: unknown",
+FRAMEWORK_OP: Final = Words("framework_op", "framework op from which the instruction was compiled; null: unknown",
                             lambda rows: [framework_name(text) for text in rows.table.provenance])  # fmt: skip
 SOURCE: Final = Words("source", "file:line of the program's source; null: unknown", _source_lines)
-EXPRESSION: Final = Words("expression", "the instruction in full; null: unknown", texts("long_name"))
-IS_EAGER: Final = Flag("is_eager", "some occurrence was executed eagerly, outside any compiled function",
+EXPRESSION: Final = Words("expression", "full text of the instruction; null: unknown", texts("long_name"))
+IS_EAGER: Final = Flag("is_eager", "whether any occurrence was executed eagerly, outside compiled functions",
                        attrgetter("table.is_eager"))  # fmt: skip
-CORES: Final = Count("cores", "cores or devices that ran it", attrgetter("table.cores"))
+CORES: Final = Count("cores", "number of cores or devices that ran the op", attrgetter("table.cores"))
 
 # ---- how long it took
 
-OCCURRENCES: Final = Count("occurrences", "how often it ran; on GPUs the number of kernels; 0 for IDLE",
+OCCURRENCES: Final = Count("occurrences", "number of runs of the op; on GPUs, of its kernels; 0 for IDLE",
                            attrgetter("table.occurrences"))  # fmt: skip
-TOTAL: Final = Picoseconds("total_ps", "sum of durations", attrgetter("table.time_ps"))
-SELF: Final = Picoseconds("self_ps", "sum of durations less the time of ops nested in them",
+TOTAL: Final = Picoseconds("total_ps", "sum of the durations of its occurrences", attrgetter("table.time_ps"))
+SELF: Final = Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them",
                           attrgetter("table.self_ps"))  # fmt: skip
 COUNTS: Final = (
     OCCURRENCES,
-    Count("executions", "how often it was executed: on GPUs an execution is one or more kernels, elsewhere an "
-          "occurrence; 0 for IDLE", attrgetter("table.executions")),
+    Count("executions", "number of executions; on GPUs an execution is one or more kernels, elsewhere an occurrence; "
+          "0 for IDLE", attrgetter("table.executions")),
     TOTAL,
-    Picoseconds("mean_ps", "total_ps / occurrences, rounded down; null: that is 0",
+    Picoseconds("mean_ps", "total_ps / occurrences, rounded down; null: occurrences is 0",
                 lambda rows: rows.table.time_ps // np.maximum(rows.table.occurrences, 1),
                 lambda rows: rows.table.occurrences <= 0),
 )  # fmt: skip
 SELF_TIMES: Final = (
     SELF,
-    Share("self_share", "self_ps / that of all ops and idle time; null: that is 0", _share("self_share")),
-    Share("cumulative_self_share", "self_share of this row and those before it; null: as there",
+    Share("self_share", "self_ps / self time of all ops and idle time; null: there is no such time",
+          _share("self_share")),
+    Share("cumulative_self_share", "sum of self_share of this row and all rows above; null: self_share is null",
           _share("cumulative_self_share")),
-    Share("busy_share", "self_ps / self_ps of all ops; null: idle time, or that is 0", _share("busy_share")),
+    Share("busy_share", "self_ps / self time of all ops; null: the row is idle time, or no op took any time",
+          _share("busy_share")),
 )  # fmt: skip
-MIN: Final = Picoseconds("min_ps", "shortest occurrence, by the host's clock; null: not recorded",
+MIN: Final = Picoseconds("min_ps", "shortest occurrence, by the host's clock; null: the device is not a TPU",
                          attrgetter("table.min_ps"), _not_on_tpu)  # fmt: skip
 TIMES: Final = (*COUNTS, MIN, *SELF_TIMES)
 ON_TPUS: Final = (
-    Picoseconds("normalized_ps", "total_ps at the nominal clock; null: not on TPUs", attrgetter("table.normalized_ps"),
+    Picoseconds("normalized_ps", "total_ps at the nominal clock; null: the device is not a TPU",
+                attrgetter("table.normalized_ps"),
                 _not_on_tpu),
-    Picoseconds("dma_stall_ps", "time that it waited for memory transfers; null: not on TPUs",
+    Picoseconds("dma_stall_ps", "time that the op waited for memory transfers; null: the device is not a TPU",
                 attrgetter("table.dma_stall_ps"), _not_on_tpu),
 )  # fmt: skip
 ENERGY: Final = Kind(pa.float64(), "joules")(
-    "energy_joules", "energy that the device recorded; null: not recorded", attrgetter("table.energy_j"),
+    "energy_joules", "energy that the op used; null: the device did not record it", attrgetter("table.energy_j"),
     lambda rows: rows.table.energy_j == 0,
 )  # fmt: skip
 
 # ---- how much work it was
 
-_UNKNOWN: Final = "null: neither the capture nor its programs record it"
-_WAITS: Final = ", or the op starts, awaits or is a transfer that does not go at the speed of the device's memory"
+_UNKNOWN: Final = "null: neither the capture nor its programs record this work"
+_WAITS: Final = ", or the op is, starts or awaits a transfer that is not at the speed of the device's memory"
 
 AMOUNTS: Final = (
     Flops("flops", f"floating point operations that the device did; {_UNKNOWN}",
           lambda rows: known(rows.flops / rows.steps)),
-    Flops("model_flops", f"those that the model requires; {_UNKNOWN}",
+    Flops("model_flops", f"floating point operations that the model requires; {_UNKNOWN}",
           lambda rows: known(rows.model_flops / rows.steps)),
-    Amount("accessed_bytes", "bytes read and written; in a sum, those that both the start and the end of a transfer "
-           f"record count once; {_UNKNOWN}", lambda rows: known(rows.bytes / rows.steps)),
+    Amount("accessed_bytes", "bytes read and written; a sum counts bytes once that both the start and the end of a "
+           f"transfer record; {_UNKNOWN}", lambda rows: known(rows.bytes / rows.steps)),
 )  # fmt: skip
 WORK: Final = (
     *AMOUNTS,
-    Text("flops_source", f"where flops are from: capture, or hlo, its program; {_UNKNOWN}",
+    Text("flops_source", f"source of flops: capture (recorded) or hlo (computed from the program); {_UNKNOWN}",
          _codes("flops_source", SOURCES)),
-    Text("bytes_source", f"where bytes are from, likewise; {_UNKNOWN}", _codes("bytes_source", SOURCES)),
+    Text("bytes_source", f"source of accessed_bytes: capture (recorded) or hlo (computed from the program); {_UNKNOWN}",
+         _codes("bytes_source", SOURCES)),
 )  # fmt: skip
 RATES: Final = (
     FlopRate("flops_per_s", f"flops / total_ps; {_UNKNOWN}, or total_ps is 0",
@@ -223,25 +227,25 @@ RATES: Final = (
              lambda rows: per_s(rows.model_flops, rows.table.time_ps)),
     ByteRate("bytes_per_s", f"accessed_bytes / total_ps; {_UNKNOWN}, or total_ps is 0{_WAITS}",
              lambda rows: per_s(np.where(rows.waits, np.nan, rows.bytes), rows.table.time_ps)),
-    Number("flops_per_byte", f"flops / accessed_bytes; {_UNKNOWN}, or that is 0",
+    Number("flops_per_byte", f"flops / accessed_bytes; {_UNKNOWN}, or accessed_bytes is 0",
            lambda rows: per(rows.flops, rows.bytes)),
 )  # fmt: skip
 
 
 def _memory_columns(memory: Memory) -> tuple[Column, ...]:
     """Bytes and rate of one memory."""
-    name, every = memory.column, ", or all bytes of an op whose memories are unknown" if memory.column == "hbm" else ""
+    name, every = memory.column, ", or all bytes if the op's memories are unknown" if memory.column == "hbm" else ""
     return (
-        Amount(f"{name}_bytes", f"bytes of {memory.name}{every}; null: accessed_bytes is",
+        Amount(f"{name}_bytes", f"bytes of {memory.name}{every}; null: accessed_bytes is null",
                lambda rows: known(rows.memory[name] / rows.steps)),
-        ByteRate(f"{name}_bytes_per_s", f"{name}_bytes / total_ps; null: accessed_bytes is, or total_ps is 0{_WAITS}",
-                 lambda rows: per_s(np.where(rows.waits, np.nan, rows.memory[name]), rows.table.time_ps)),
+        ByteRate(f"{name}_bytes_per_s", f"{name}_bytes / total_ps; null: accessed_bytes is null, or total_ps is "
+                 f"0{_WAITS}", lambda rows: per_s(np.where(rows.waits, np.nan, rows.memory[name]), rows.table.time_ps)),
     )  # fmt: skip
 
 
 MEMORY: Final = tuple(column for memory in MEMORIES for column in _memory_columns(memory))
 BOUND_BY: Final = Text(
-    "bound_by", "the resource that it came nearest to exhaust: Compute, HBM, or a memory of the TPU and a direction; "
-    f"null: its work or the peaks of the device are unknown, or it did none{_WAITS}",
+    "bound_by", "resource that the op used nearest to its peak: Compute, HBM, or a memory of the TPU and a direction; "
+    f"null: the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}",
     attrgetter("efficiency.bound_by"),
 )  # fmt: skip

@@ -88,27 +88,27 @@ def _share(part: Int64s, total: int) -> pa.Array:
 
 GROUP_TIMES: Final = (
     Count("op_count", "number of ops", lambda groups: np.bincount(groups.group, minlength=len(groups.keys))),
-    Count("occurrences", "how often they ran; on GPUs the number of kernels",
+    Count("occurrences", "number of times that the ops ran; on GPUs the number of their kernels",
           lambda groups: groups.sums(groups.table.occurrences)),
-    Count("executions", "how often they were executed, on GPUs as one or more kernels",
+    Count("executions", "number of executions of the ops; on GPUs an execution is one or more kernels",
           lambda groups: groups.sums(groups.table.executions)),
-    Picoseconds("self_ps", "sum of their self times", lambda groups: groups.sums(groups.table.self_ps)),
-    Share("self_share", "self_ps / that of all ops and idle time; null: that is 0",
+    Picoseconds("self_ps", "sum of the self times of the ops", lambda groups: groups.sums(groups.table.self_ps)),
+    Share("self_share", "self_ps / self time of all ops and idle time; null: there is no such time",
           lambda groups: _share(groups.sums(groups.table.self_ps), groups.ops.shared_ps)),
-    Share("busy_share", "self_ps / self_ps of all ops; null: that is 0",
+    Share("busy_share", "self_ps / self time of all ops; null: no op took any time",
           lambda groups: _share(groups.sums(groups.table.self_ps), groups.ops.op_ps)),
 )  # fmt: skip
 GROUP_BYTES: Final = Amount(
-    "accessed_bytes", "sum of the known bytes of ops; those that both the start and the end of a transfer record count "
-    "once; null: none are known", lambda groups: known(groups.bytes),
+    "accessed_bytes", "sum of the known bytes of ops, where bytes count once that both the start and the end of a "
+    "transfer record; null: none are known", lambda groups: known(groups.bytes),
 )  # fmt: skip
 GROUP_WORK: Final = (
     Flops("flops", "sum of the known flops of ops; null: none are known", lambda groups: known(groups.flops)),
     GROUP_BYTES,
-    FlopRate("flops_per_s", "flops / self_ps of the ops whose flops are known; null: none are, or that is 0",
-             lambda groups: per_s(groups.flops, groups.self_ps(groups.knows_flops))),
-    ByteRate("bytes_per_s", "accessed_bytes / self_ps of the ops whose bytes are known; null: none are, or that is 0",
-             lambda groups: per_s(groups.bytes, groups.self_ps(groups.knows_bytes))),
+    FlopRate("flops_per_s", "flops / self time of the ops whose flops are known; null: no flops are known, or these "
+             "ops took no time", lambda groups: per_s(groups.flops, groups.self_ps(groups.knows_flops))),
+    ByteRate("bytes_per_s", "accessed_bytes / self time of the ops whose bytes are known; null: no bytes are known, "
+             "or these ops took no time", lambda groups: per_s(groups.bytes, groups.self_ps(groups.knows_bytes))),
     Picoseconds("unknown_work_ps", "self time of ops with neither known flops nor known bytes",
                 lambda groups: groups.self_ps(~(groups.knows_flops | groups.knows_bytes))),
 )  # fmt: skip

@@ -111,8 +111,8 @@ class MemoryRows:
 
 
 _ROOFLINE_PERCENT: Final = op.Percent(
-    "roofline_percent", "the largest of these: the time that the work takes at the roofline / total_ps; null: the work "
-    "or the peak of arithmetic or of HBM is unknown, or the op starts, awaits or is a transfer",
+    "roofline_percent", "largest of the peak percentages above: time that the work takes at the roofline / total_ps; "
+    "null: the work, or the peak of arithmetic or of HBM, is unknown, or the op is, starts or awaits a transfer",
     lambda rows: known(100 * rows.efficiency.efficiency),
 )  # fmt: skip
 _BENEATH: Final = (
@@ -121,45 +121,48 @@ _BENEATH: Final = (
     *(_peak_percent(one.column, f"{one.column}_bytes_per_s", one.name) for one in MEMORIES),
     op.BOUND_BY,
     _ROOFLINE_PERCENT,
-    op.FlopRate("attainable_flops_per_s", "flops_per_s / roofline_percent: what the roofline allows the same flops and "
-                "bytes; null: as there, or there are no flops", _attainable),
+    op.FlopRate("attainable_flops_per_s", "flops_per_s / roofline_percent, the rate at the roofline; null: "
+                "roofline_percent is null, or there are no flops", _attainable),
 )  # fmt: skip
-_LOST_SHARE: Final = Share("lost_share", "lost_ps / self time of all ops and idle time; null: as lost_ps, or that is 0",
+_LOST_SHARE: Final = Share("lost_share", "lost_ps / self time of all ops and idle time; null: lost_ps is null, or "
+                           "there is no such time",
                     lambda rows: _of_total(rows.efficiency.lost_ps, rows.total_ps))  # fmt: skip
 
 TABLES: Final = {
     table.name: table
     for table in (
         TableSchema("device", "a peak of the device: of one TensorCore, or of one GPU", (
-            Text("resource", "Compute, HBM, or a memory on the chip and a direction",
+            Text("resource", "resource that has the peak: Compute, HBM, or a memory on the chip and a direction",
                  lambda ceilings: [one.name for one in ceilings]),
-            Number("peak", "at best; null: unknown", lambda ceilings: [one.per_ns * 1e9 or None for one in ceilings]),
-            Text("unit", "flop/s or bytes/s",
+            Number("peak", "highest rate of the resource; null: unknown",
+                   lambda ceilings: [one.per_ns * 1e9 or None for one in ceilings]),
+            Text("unit", "unit of peak: flop/s or bytes/s",
                  lambda ceilings: ["flop/s" if one.is_compute else "bytes/s" for one in ceilings]),
-            Number("ridge_flops_per_byte", "above this many flops per byte arithmetic is the limit, not this memory; "
-                   "null: it is not a memory, or a peak is unknown", _ridges),
-            Text("peak_source", "capture; published table: what the maker publishes; unknown",
+            Number("ridge_flops_per_byte", "flops per byte above which arithmetic is the limit and not this memory; "
+                   "null: the resource is not a memory, or a peak is unknown", _ridges),
+            Text("peak_source", "source of peak: capture, published table (of the maker), or unknown",
                  lambda ceilings: [one.source or "unknown" for one in ceilings]),
         ), derived=True),
-        TableSchema("totals", "all that ran, the average step, a step, or a program", (
-            Text("scope", "session, average step, step or program", attrgetter("scope")),
+        TableSchema("totals", "the session, the average step, a step, or a program", (
+            Text("scope", "what the row is of: session, average step, step or program", attrgetter("scope")),
             Count("step", "number of the step; null: the row is not a step", attrgetter("step"),
                   lambda rows: rows.step == NO_STEP),
-            Count("program_id", f"{op.PROGRAM_ID.description}; null: no single one", attrgetter("program"),
+            Count("program_id", f"{op.PROGRAM_ID.description}; null: the row is not of a program",
+                  attrgetter("program"),
                   lambda rows: ~rows.of_program),
-            Text("program", f"{op.PROGRAM.description}; null: no single one", lambda rows: [
+            Text("program", f"{op.PROGRAM.description}; null: the row is not of a program", lambda rows: [
                 rows.title(number) if is_program else None
                 for number, is_program in zip(rows.program.tolist(), rows.of_program.tolist(), strict=True)
             ]),
-            Flag("with_feeds", "infeed and outfeed count; false: neither their work nor their time. Rows of false are "
-                 "there only if any ran", attrgetter("with_feeds")),
-            Picoseconds("total_ps", "time observed on all cores, idle time included; of a program self time of its ops",
+            Flag("with_feeds", "whether the work and the time of infeed and outfeed count; rows without them exist "
+                 "only if any ran", attrgetter("with_feeds")),
+            Picoseconds("total_ps", "time observed on all cores, with idle time; of a program, self time of its ops",
                         lambda rows: rows.table.time_ps // rows.steps),
-            Picoseconds("per_core_ps", "total_ps / cores, rounded down; null: there are none",
+            Picoseconds("per_core_ps", "total_ps / number of cores, rounded down; null: there are no cores",
                         lambda rows: rows.table.time_ps // rows.steps // max(rows.cores, 1),
                         lambda rows: np.full(len(rows.table), not rows.cores)),
-            Picoseconds("busy_ps", "time of that in which ops ran", lambda rows: rows.table.self_ps // rows.steps),
-            Share("busy_share", "busy_ps / total_ps; null: that is 0", _busy_share),
+            Picoseconds("busy_ps", "part of total_ps in which ops ran", lambda rows: rows.table.self_ps // rows.steps),
+            Share("busy_share", "busy_ps / total_ps; null: total_ps is 0", _busy_share),
             *op.AMOUNTS,
             *op.RATES,
             *op.MEMORY,
@@ -169,17 +172,17 @@ TABLES: Final = {
             Count("rank", "place by self_ps, from 1", op.rank),
             *op.IDENTITY,
             *op.TIMES,
-            Flag("is_feed", "infeed or outfeed: it waits for the host", attrgetter("feeds")),
-            Share("without_feeds_share", "self_ps / time observed less that of infeed and outfeed; null: it is such an "
-                  "op, or that is 0", _without_feeds),
+            Flag("is_feed", "whether the op is infeed or outfeed, which wait for the host", attrgetter("feeds")),
+            Share("without_feeds_share", "self_ps / time observed without infeed and outfeed; null: the op is infeed "
+                  "or outfeed, or there is no such time", _without_feeds),
             *op.WORK,
             *op.RATES,
             *op.MEMORY,
             *_BENEATH,
-            Picoseconds("least_ps", "total_ps x roofline_percent: time at the roofline; null: as there",
-                        _whole("least_ps")),
-            Picoseconds("lost_ps", "self_ps less least_ps, at least 0: what could be won; null: as there, or its work "
-                        "is that of ops within it", _whole("lost_ps")),
+            Picoseconds("least_ps", "time at the roofline: total_ps * roofline_percent / 100; null: roofline_percent "
+                        "is null", _whole("least_ps")),
+            Picoseconds("lost_ps", "time that could be saved: self_ps - least_ps, at least 0; null: least_ps is null, "
+                        "or the work is that of nested ops", _whole("lost_ps")),
             _LOST_SHARE,
             op.FRAMEWORK_OP,
             op.SOURCE,
@@ -188,31 +191,32 @@ TABLES: Final = {
         TableSchema("lost_time", "an op that took longer than at the roofline, the most lost time first", (
             Count("rank", "place by lost_ps, from 1", op.rank),
             *op.IDENTITY,
-            Picoseconds("self_ps", "as in ops", op.SELF.of),
-            Picoseconds("least_ps", "as in ops", _whole("least_ps")),
-            Picoseconds("lost_ps", "as in ops", _whole("lost_ps")),
+            op.SELF,
+            Picoseconds("least_ps", "time at the roofline", _whole("least_ps")),
+            Picoseconds("lost_ps", "time that could be saved: self_ps - least_ps", _whole("lost_ps")),
             _LOST_SHARE,
-            Share("cumulative_lost_share", "lost_share of this row and those before it; null: as there",
+            Share("cumulative_lost_share", "sum of lost_share of this row and all rows above; null: lost_share is null",
                   lambda rows: _of_total(np.cumsum(rows.efficiency.lost_ps), rows.total_ps)),
-            op.Percent("roofline_percent", "as in ops", _ROOFLINE_PERCENT.of),
+            op.Percent("roofline_percent", "time that the work takes at the roofline / total_ps", _ROOFLINE_PERCENT.of),
             op.BOUND_BY,
             op.FRAMEWORK_OP,
             op.SOURCE,
         ), derived=True),
-        TableSchema("memory", "what an op moves to or from a memory", (
-            Count("rank", "rank of the op in ops", lambda rows: rows.row + 1),
-            Count("program_id", "as in ops", lambda rows: rows.ops.table.program_id[rows.row]),
+        TableSchema("memory", "a memory that an op reads or writes", (
+            Count("rank", "rank of the op in the table ops", lambda rows: rows.row + 1),
+            Count("program_id", op.PROGRAM_ID.description, lambda rows: rows.ops.table.program_id[rows.row]),
             op.Words("name", "name of the op", lambda rows: [rows.ops.table.name[row] for row in rows.row.tolist()]),
-            Text("space", "HBM, CMEM, VMEM, host memory, layout space n of the program, memory n as the capture has "
-                 "it, or not told", lambda rows: [space_name(space) for space in rows.spaces]),
-            Text("direction", "read, write; null: unknown",
+            Text("space", "memory: HBM, CMEM, VMEM, host memory, layout space n (by the program), memory n (by the "
+                 "capture), or not told", lambda rows: [space_name(space) for space in rows.spaces]),
+            Text("direction", "direction of the bytes: read or write; null: unknown",
                  lambda rows: [_DIRECTIONS.get(operation) for operation in rows.operations]),
-            op.Amount("bytes", "of all executions", attrgetter("size")),
-            op.ByteRate("bytes_per_s", "bytes / total_ps of the op; null: that is 0", lambda rows: known(rows.rate)),
+            op.Amount("bytes", "bytes of all executions of the op", attrgetter("size")),
+            op.ByteRate("bytes_per_s", "bytes / total_ps of the op; null: total_ps is 0",
+                        lambda rows: known(rows.rate)),
             Number("flops_per_byte", "flops of the op / bytes; null: either is unknown or 0",
                    MemoryRows.flops_per_byte),
-            op.Percent("peak_percent", "bytes_per_s / the peak of the memory in this direction, of HBM that of both "
-                       "together; null: either is unknown", MemoryRows.peak_percent),
+            op.Percent("peak_percent", "bytes_per_s / peak of the memory in this direction (of HBM, in both "
+                       "together); null: bytes_per_s or the peak is unknown", MemoryRows.peak_percent),
         ), derived=True),
     )
 }  # fmt: skip

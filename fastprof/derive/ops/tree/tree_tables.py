@@ -106,39 +106,43 @@ _Percent = Kind(pa.float64(), "%")
 _NODE = (
     Count("node", "number of the node, in preorder, from 0: children follow their parent, largest first",
           lambda rows: np.arange(len(rows.tree))),
-    Count("parent", "node that it is a part of; null: the root", lambda rows: rows.tree.parent,
+    Count("parent", "number of the node that this node is a part of; null: the node is the root",
+          lambda rows: rows.tree.parent,
           lambda rows: rows.tree.parent < 0),
     Count("depth", "number of nodes above it", lambda rows: rows.tree.depth),
 )  # fmt: skip
 _COUNTS = (
-    Count("children", "nodes right below it", lambda rows: rows.tree.children()),
-    Count("ops", "ops below it; 1 of an op, 0 within one", _whole("ops")),
-    Count("occurrences", "how often the ops below it ran, on GPUs the number of kernels; of an instruction, its fusion",
-          _whole("occurrences")),
-    Count("executions", "how often they ran in full: on GPUs of one or more kernels", _whole("executions")),
+    Count("children", "number of nodes directly below it", lambda rows: rows.tree.children()),
+    Count("ops", "number of ops below it; 1 for an op, 0 within an op", _whole("ops")),
+    Count("occurrences", "number of times that the ops below it ran, on GPUs the number of kernels; of an "
+          "instruction, as of its fusion", _whole("occurrences")),
+    Count("executions", "number of executions of the ops below it; on GPUs an execution is one or more kernels",
+          _whole("executions")),
 )  # fmt: skip
-_KNOWN = "null: unknown for all ops below it"
-_RATE = "null: as there, or no time"
-_UTILIZATION = ("null: unknown, as the peak of the device may be, or the work of more than 10 % of the time; all of "
-                "its ops start, await or are transfers; or no time")  # fmt: skip
+_KNOWN = "null: the work of all ops below the node is unknown"
+_RATE = "null: the work of all ops below the node is unknown, or self_ps is 0"
+_UTILIZATION = ("null: the peak of the device or the work of more than 10 % of the time is unknown, all ops of the "
+                "node are, start or await transfers, or self_ps is 0")  # fmt: skip
 
 
 def _work_columns(of_instructions: str = "") -> tuple[Column, ...]:
     """``of_instructions``: the description of those within fusions."""
     return (
-        _Flops("flops", "floating point operations that the device did; of an op that others are nested in null: they "
-               f"did it{of_instructions}; {_KNOWN}", _work("flops")),
-        _Flops("model_flops", f"those that the model asks for{of_instructions}; {_KNOWN}", _work("model_flops")),
+        _Flops("flops", f"floating point operations that the device did{of_instructions}; {_KNOWN}, or the op has "
+               "nested ops, which did it", _work("flops")),
+        _Flops("model_flops", f"floating point operations that the model requires{of_instructions}; {_KNOWN}",
+               _work("model_flops")),
         _FlopRate("flops_per_s", f"flops / self_ps; {_RATE}", _per_second("flops")),
-        _Percent("compute_peak_percent", f"flops_per_s / peak of a core, * 100; {_UTILIZATION}", _percent(COMPUTE)),
-        _Moved("accessed_bytes", f"bytes read and written, of all memories{of_instructions}; {_KNOWN}", _work("bytes")),
-        _Moved("hbm_bytes", f"those of HBM, all of ops that do not record memories; {_KNOWN}", _work(HBM)),
+        _Percent("compute_peak_percent", f"100 * flops_per_s / peak of a core; {_UTILIZATION}", _percent(COMPUTE)),
+        _Moved("accessed_bytes", f"bytes read and written in all memories{of_instructions}; {_KNOWN}", _work("bytes")),
+        _Moved("hbm_bytes", "bytes read and written in HBM, or in all memories for ops that do not record memories; "
+               f"{_KNOWN}", _work(HBM)),
         _MovedRate("hbm_bytes_per_s", f"hbm_bytes / self_ps; {_RATE}", _per_second(HBM)),
-        _Percent("hbm_peak_percent", f"hbm_bytes_per_s / bandwidth of a core, * 100; {_UTILIZATION}", _percent(HBM)),
-        Picoseconds("lost_ps", "self_ps less what the ops below would take if each used the arithmetic or memory that "
-                    "it comes nearest to exhaust to its peak; only of ops for which this is known; null: of none",
+        _Percent("hbm_peak_percent", f"100 * hbm_bytes_per_s / bandwidth of a core; {_UTILIZATION}", _percent(HBM)),
+        Picoseconds("lost_ps", "time that could be saved: self_ps minus the time at the roofline, of the ops below "
+                    "the node for which this is known; null: it is known for none",
                     _whole("lost_ps"), lambda rows: rows.figures.whole["lost_known"] == 0),
-        Share("work_known_share", "part of self_ps that is of ops with known flops and bytes; null: no time",
+        Share("work_known_share", "part of self_ps that is of ops with known flops and bytes; null: self_ps is 0",
               lambda rows: _divided(rows.figures.whole["work_known_ps"], rows.figures.whole["self_ps"])),
     )  # fmt: skip
 
@@ -212,37 +216,44 @@ def _cost_shares(rows: OpTree) -> pa.Array:
 
 _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made of", (
     *_NODE,
-    Text("kind", "root, idle, program, category, scope, duplicates (ops that XLA made alike), op, instruction (within "
-         "a fusion), sparse core op (that an op waits for)", lambda rows: _kinds(rows.tree.kind)),
-    Text("name", "program, category, part of the framework op's name, op or instruction", lambda rows: rows.tree.name),
+    Text("kind", "kind of the node: root, idle, program, category, scope, duplicates (copies of one op by XLA), op, "
+         "instruction (within a fusion), sparse core op (for which an op waits)", lambda rows: _kinds(rows.tree.kind)),
+    Text("name", "name of the node: of a program, category, op or instruction, or a part of the name of a framework op",
+         lambda rows: rows.tree.name),
     *_COUNTS,
-    Picoseconds("self_ps", "sum of the self times of the ops below it, and idle time; null: within an op, where no "
-                "time of its own is recorded", _whole("self_ps"), _within),
-    Picoseconds("total_ps", "of an op, sum of its durations, nested ops included; null: no op",
+    Picoseconds("self_ps", "sum of the self times of the ops below it, and idle time; null: the node is within an op, "
+                "for which no time is recorded", _whole("self_ps"), _within),
+    Picoseconds("total_ps", "sum of the durations of an op, with nested ops; null: the node is not an op",
                 lambda rows: rows.spread(rows.table.time_ps.tolist(), rows.sparse.time_ps.tolist())),
-    Picoseconds("mean_ps", "total_ps / occurrences, rounded down; null: no op, or that is 0",
+    Picoseconds("mean_ps", "total_ps / occurrences, rounded down; null: the node is not an op",
                 lambda rows: rows.spread(_mean_ps(rows.table), _mean_ps(rows.sparse))),
-    Share("share", "self_ps / that of the root, idle time included; null: no time", _share),
-    Share("busy_share", "self_ps / that of all ops; null: idle time, the root, or no time", _busy_share),
-    *_work_columns("; of an instruction by XLA's cost model, times executions, for the longest fusions"),
-    Share("cost_share", "of an instruction, its flops / those of its fusion's instructions, or of bytes where these "
-          "have no flops; null: no instruction, or unknown", _cost_shares),
-    Text("flops_source", "of an op: capture, hlo (computed from the program); null: unknown, or no op",
+    Share("share", "self_ps / self_ps of the root, with idle time; null: the node is within an op, or there is no time",
+          _share),
+    Share("busy_share", "self_ps / self time of all ops; null: the node is idle time, the root or within an op, or "
+          "the ops took no time", _busy_share),
+    *_work_columns("; of instructions of the longest fusions, by XLA's cost model * executions"),
+    Share("cost_share", "flops of an instruction / flops of its fusion, or the share of bytes if the fusion has no "
+          "flops; null: the node is not an instruction, or its work is unknown", _cost_shares),
+    Text("flops_source", "source of the flops of an op: capture (recorded) or hlo (computed from the program); null: "
+         "unknown, or the node is not an op",
          lambda rows: rows.spread([_SOURCES.get(code) for code in rows.table.flops_source.tolist()])),
-    Text("bytes_source", "of the bytes of an op, likewise; null: as there",
+    Text("bytes_source", "source of the bytes of an op: capture (recorded) or hlo (computed from the program); null: "
+         "unknown, or the node is not an op",
          lambda rows: rows.spread([_SOURCES.get(code) for code in rows.table.bytes_source.tolist()])),
-    Count("program_id", "of a program or an op, uint64 as two's complement; null: neither",
+    Count("program_id", "id of the program, uint64 as two's complement; null: the node is neither a program nor an op",
           lambda rows: rows.of_program(rows.table.program_id.tolist())),
-    Text("program", "how the capture lists it; null: it does not",
-         lambda rows: rows.of_program([rows.title(one) for one in rows.table.program_id.tolist()])),
-    Text("category", "of an op or instruction; null: unknown", _categories),
-    Text("framework_op", "that an op or instruction comes from; null: unknown", _framework_ops),
-    Text("attribution", "how the op of events was found that do not name it; null: they do",
-         lambda rows: rows.spread(rows.table.attribution)),
-    Text("unattributed", "why the op of events is unknown; null: it is known",
+    Text("program", "name of the program; null: the capture does not list it, or the node is neither a program nor an "
+         "op", lambda rows: rows.of_program([rows.title(one) for one in rows.table.program_id.tolist()])),
+    Text("category", "category of the ops or of the instruction; null: unknown, or the node spans categories",
+         _categories),
+    Text("framework_op", "framework op from which the op or instruction was compiled; null: unknown, or the node is "
+         "neither", _framework_ops),
+    Text("attribution", "how the op of the events was identified; null: the events name their op, or the node is not "
+         "an op", lambda rows: rows.spread(rows.table.attribution)),
+    Text("unattributed", "why the op of the events is unknown; null: the op is known, or the node is not an op",
          lambda rows: rows.spread(rows.table.unattributed)),
-    Text("source", "file:line of the program's author; null: unknown", _sources),
-    Text("expression", "the HLO instruction in full; null: unknown",
+    Text("source", "file:line of the program's source; null: unknown", _sources),
+    Text("expression", "full text of the HLO instruction; null: unknown",
          lambda rows: rows.spread(rows.table.long_name, rows.sparse.long_name, rows.fused.expression)),
 ), derived=True)  # fmt: skip
 
@@ -270,24 +281,25 @@ def _paths(rows: Any) -> list[str]:
 def _scope_table(name: str, what: str, *more: Column) -> TableSchema:
     return TableSchema(name, what, (
         *_NODE,
-        Text("name", "of a scope, or at the end of the framework op; (no scope): of ops that record none, by category",
-             lambda rows: rows.tree.name),
-        Text("path", "the names from the top down to it, with slashes between them; of more than 1,000 letters the "
-             "middle is left out", _paths),
+        Text("name", "name of the scope, or last part of the name of the framework op; (no scope) for ops without "
+             "one, by category", lambda rows: rows.tree.name),
+        Text("path", "names from the top to the node, separated by slashes; without the middle if longer than 1,000 "
+             "letters", _paths),
         *more,
         *_COUNTS,
         Picoseconds("self_ps", "sum of the self times of the ops below it", _whole("self_ps")),
-        Text("category", "of the ops of own_ps, the one with the most time; null: there are none, or it is unknown",
-             lambda rows: [text or None for text in rows.category]),
-        Picoseconds("own_ps", "part of self_ps of ops that have this name themselves, not of those in the scope",
+        Text("category", "category with the most time among the ops of own_ps; null: there are no such ops, or it is "
+             "unknown", lambda rows: [text or None for text in rows.category]),
+        Picoseconds("own_ps", "part of self_ps of ops that have this name themselves, without ops deeper in the scope",
                     _own_ps),
-        Share("busy_share", "self_ps / that of all ops; null: no time", _share),
-        Picoseconds("forward_ps", "part of self_ps of ops in jvp(…)", _whole("forward_ps")),
-        Picoseconds("backward_ps", "of those in transpose(…), gradient_tape or gradients…", _whole("backward_ps")),
-        Picoseconds("recompute_ps", "of those that compute again what was dropped (rematted_computation)",
-                    _whole("recompute_ps")),
-        Picoseconds("other_ps", "of those whose name has no pass, as in inference and of optimizers",
-                    _whole("other_ps")),
+        Share("busy_share", "self_ps / self time of all ops; null: the ops took no time", _share),
+        Picoseconds("forward_ps", "part of self_ps of ops of the forward pass: in jvp(…)", _whole("forward_ps")),
+        Picoseconds("backward_ps", "part of self_ps of ops of the backward pass: in transpose(…), gradient_tape or "
+                    "gradients…", _whole("backward_ps")),
+        Picoseconds("recompute_ps", "part of self_ps of ops that compute again what was dropped: in "
+                    "rematted_computation", _whole("recompute_ps")),
+        Picoseconds("other_ps", "part of self_ps of ops whose name shows no pass, such as those of inference and "
+                    "optimizers", _whole("other_ps")),
         *_work_columns(),
     ), derived=True)  # fmt: skip
 
@@ -307,17 +319,18 @@ def memory_table(found: OpTree) -> pa.Table:
     return TABLES["memory"].of(SimpleNamespace(tree=found.tree, **columns))
 
 
-_MEMORY = TableSchema("memory", "what a node of the tree read from or wrote to a memory", (
-    Count("node", "number in the table tree", lambda rows: rows.node),
-    Text("kind", "of the node", lambda rows: _kinds(rows.tree.kind[rows.node])),
-    Text("name", "of the node", lambda rows: [rows.tree.name[one] for one in rows.node.tolist()]),
-    Text("memory", "HBM, or a memory of the TPU's core and a direction",
+_MEMORY = TableSchema("memory", "a memory that a node of the tree read or wrote", (
+    Count("node", "number of the node in the table tree", lambda rows: rows.node),
+    Text("kind", "kind of the node", lambda rows: _kinds(rows.tree.kind[rows.node])),
+    Text("name", "name of the node", lambda rows: [rows.tree.name[one] for one in rows.node.tolist()]),
+    Text("memory", "memory: HBM, or a memory of the TPU's core and a direction",
          lambda rows: [MEMORIES[one].name for one in rows.memory.tolist()]),
     _Moved("accessed_bytes", "bytes of the ops below the node that record them", lambda rows: rows.size),
-    _MovedRate("bytes_per_s", "accessed_bytes / self_ps of the node; null: no time, or all of its ops start, await or "
-               "are transfers", lambda rows: _known(rows.rate)),
-    _MovedRate("peak_bytes_per_s", "bandwidth of a core; null: unknown", lambda rows: _known(rows.peak)),
-    _Percent("peak_percent", "bytes_per_s / peak_bytes_per_s, * 100; null: as these",
+    _MovedRate("bytes_per_s", "accessed_bytes / self_ps of the node; null: self_ps is 0, or all ops of the node are, "
+               "start or await transfers", lambda rows: _known(rows.rate)),
+    _MovedRate("peak_bytes_per_s", "peak bandwidth of the memory for one core; null: unknown",
+               lambda rows: _known(rows.peak)),
+    _Percent("peak_percent", "100 * bytes_per_s / peak_bytes_per_s; null: bytes_per_s or peak_bytes_per_s is null",
              lambda rows: _known(100 * rows.rate / rows.peak)),
 ), derived=True)  # fmt: skip
 
@@ -344,15 +357,15 @@ def _work_of_each(column: Column) -> Column:
 
 
 _DEVICES = TableSchema("devices", "a device", (
-    Text("host", "host it belongs to", _each(lambda one: one.host)),
-    Text("device", "name of its plane", _each(lambda one: one.name)),
-    Count("ops", "ops that it ran", _each(lambda one: len(one.ops.table))),
-    Picoseconds("total_ps", "time observed", _each(lambda one: one.ops.total_ps)),
+    Text("host", "host to which the device belongs", _each(lambda one: one.host)),
+    Text("device", "name of the device: of its plane in the capture", _each(lambda one: one.name)),
+    Count("ops", "number of different ops that it ran", _each(lambda one: len(one.ops.table))),
+    Picoseconds("total_ps", "time observed on the device", _each(lambda one: one.ops.total_ps)),
     Picoseconds("op_ps", "sum of the self times of its ops", _each(lambda one: one.ops.op_ps)),
-    Picoseconds("busy_ps", "time in which any op ran: op_ps, but time in which several ran counts once",
+    Picoseconds("busy_ps", "time in which any op ran; unlike in op_ps, time in which several ops ran counts once",
                 _each(lambda one: one.ops.busy_ps)),
-    Picoseconds("idle_ps", "total_ps less busy_ps", _each(lambda one: one.ops.idle_ps)),
-    Share("busy_share", "busy_ps / total_ps; null: no time",
+    Picoseconds("idle_ps", "total_ps - busy_ps", _each(lambda one: one.ops.idle_ps)),
+    Share("busy_share", "busy_ps / total_ps; null: total_ps is 0",
           _each(lambda one: one.ops.busy_ps / one.ops.total_ps if one.ops.total_ps else None)),
     *(_work_of_each(one) for one in _work_columns()
       if one.name in ("flops", "compute_peak_percent", "hbm_bytes", "hbm_peak_percent", "lost_ps")),
@@ -361,8 +374,9 @@ _DEVICES = TableSchema("devices", "a device", (
 TABLES: Final = {one.name: one for one in (
     _TREE,
     _scope_table("scopes", "a scope of the model, or a framework op in it, whichever programs ran it"),
-    _scope_table("layers", "the same, with layers that differ only in a number taken together",
-                 Count("instances", "scopes that were taken together", lambda rows: rows.instances)),
+    _scope_table("layers", "a scope of the model, or a framework op in it; scopes that differ only in a number are "
+                 "one row", Count("instances", "number of scopes in this row, which differ only in a number",
+                                  lambda rows: rows.instances)),
     _MEMORY,
     _DEVICES,
 )}  # fmt: skip
