@@ -63,10 +63,10 @@ SCALARS = {
     "step_if_hidden_mean_ps": ScalarSpec("ps", "mean over steps of the largest if_hidden_ps of any device: the step "
                                          "time if communication were hidden wherever there is compute to hide it"),
     "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_time_mean_ps"),
-    "meeting_count": ScalarSpec(None, "collective operations in which several devices were seen to take part together"),
-    "meeting_wait_ps": ScalarSpec("ps", "time that devices waited for the last one in these collective operations, "
-                                  "summed"),
-    "last_device": ScalarSpec(None, "device that others waited for the longest, as host: device"),
+    "meeting_count": ScalarSpec(None, "meetings: collective operations in which several devices were seen to take part "
+                                "together"),
+    "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in meetings for the last device, summed"),
+    "last_device": ScalarSpec(None, "device that others waited for most in meetings, as host: device"),
 }  # fmt: skip
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
 SECTIONS = (

@@ -81,8 +81,8 @@ SCALARS = {
     "wait_share": ScalarSpec("share", "time of steps in which a call of the step ran / duration of the steps, over all "
                              "steps of hosts with pipelines; devices may have work meanwhile",
                              "step time waiting for input"),
-    "slow_pipeline": ScalarSpec(None, "the pipeline with slow calls that has the largest sum of calls; a pipeline that "
-                                "steps wait for comes first"),
+    "slow_pipeline": ScalarSpec(None, "the pipeline with slow calls and the largest sum of calls; pipelines that are "
+                                "called during steps come first"),
     "bottleneck_name": ScalarSpec(None, "bottleneck of slow_pipeline: the iterator with the largest critical time, "
                                   "with similar iterators counted together", "its bottleneck"),
     "bottleneck_share": ScalarSpec("share", "critical time of the bottleneck and similar iterators / time of the calls "

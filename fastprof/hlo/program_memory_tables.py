@@ -170,7 +170,7 @@ _SIZES = (
 )  # fmt: skip
 _LIFE = (
     Count("start", f"{_POINT} that begins the buffer's life; {_ENDLESS}", lambda rows: rows.start, _lives_throughout),
-    Count("end", f"{_POINT} that ends the buffer's life, the number of events if none does; {_ENDLESS}",
+    Count("end", f"{_POINT} that ends the buffer's life, or the number of all events if none does; {_ENDLESS}",
           lambda rows: rows.end, _lives_throughout),
     Text("start_instruction", f"instruction at which the buffer's life begins; {_ENDLESS}",
          lambda rows: rows.instruction_at(rows.start)),
@@ -221,7 +221,7 @@ _PEAK_BY_OP = (
     Text("category", _CATEGORY.description, lambda rows: texts(CATEGORIES, rows.category)),
     Text("op", "op_name, or else the name of the instruction, with * for each number, so that layers of a model become "
          "one row; null: both are unknown", lambda rows: rows.op),
-    Count("buffer_count", "buffers of these ops", lambda rows: rows.count),
+    Count("buffer_count", "buffers of the ops", lambda rows: rows.count),
     Bytes("bytes", "memory that the buffers take; the rows add up to the peak", lambda rows: rows.bytes),
     Bytes("padding_bytes", "padding of the buffers; buffers of unknown types count as unpadded",
           lambda rows: rows.padding),
@@ -273,7 +273,7 @@ _HEAP = (
     Count("allocation", "number of the allocation that contains the heap",
           lambda rows: np.full(len(rows.heap.events), rows.allocation)),
     Count("point", "number of the event in program order, from 0", lambda rows: np.arange(len(rows.heap.events))),
-    Text("event", "alloc; free; share: the buffer uses memory of another one; unknown", _event_kind),
+    Text("event", "alloc, free, share: the buffer uses memory of another buffer, or unknown", _event_kind),
     Text("instruction", "instruction at which the event happens; null: unknown", _event_text("instruction_name")),
     Text("computation", "computation of the instruction; null: unknown", _event_text("computation_name")),
     _BUFFER_ID,
@@ -402,8 +402,8 @@ _BY_TYPE = (
     Text("memory_space_name", "name of the memory space; null: unknown"),
     _CATEGORY,
     Count("allocation_count", "allocations of this category"),
-    Count("buffer_count", "buffers in these allocations"),
-    Bytes("bytes", "size of these allocations"),
+    Count("buffer_count", "buffers in allocations of this category"),
+    Bytes("bytes", "sum of the sizes of allocations of this category"),
     Share("share", "bytes / bytes of all categories of the memory space; null: their sum is 0"),
 )
 

@@ -190,7 +190,7 @@ def _not_placed(p: Any) -> Any:
 
 _COSTS = (
     *_PROGRAM,
-    Text("name", "name of the instruction; null: not recorded", _text("instructions", "name")),
+    Text("name", "name of the instruction, unique in the program; null: not recorded", _text("instructions", "name")),
     Count("flops", "operations, of elementwise instructions one per element; null: unknown", _cost("model_flops"),
           lambda p: ~p.costs["is_known"]),
     Bytes("accessed_bytes", "bytes read and written in any memory, added up as XLA does: small operands may be missing "
@@ -259,7 +259,7 @@ _HEAP_EVENTS = (
     *_PROGRAM,
     Count("heap", "number of the heap in the program, from 0", lambda p: p.plan.events["trace"]),
     Count("position", "place among the events of the heap, from 0", lambda p: p.heap_positions),
-    Text("kind", "alloc; free; share: the buffer takes over memory of another one; null: unknown",
+    Text("kind", "alloc, free, or share: the buffer takes over memory of another buffer; null: unknown",
          lambda p: p.heap_kinds),
     Count("buffer", "number of the buffer", lambda p: p.plan.events["buffer_id"]),
     Count("shared_buffer", "number of the buffer whose memory is taken over; null: not a share",

@@ -67,7 +67,7 @@ _TABLES = (
         _Name("name", "name of the line"),
         _Name("display_name", "name of the line to show instead of name; null: name is shown"),
         Count("display_id", "id to show and to order lines by; null: xline_id is used"),
-        _Nanoseconds("timestamp_ns", "start of the line as recorded, the zero of the offsets of its events"),
+        _Nanoseconds("timestamp_ns", "start of the line as recorded, to which offsets of events are added"),
         Picoseconds("duration_ps", "duration of the line as recorded; null: not recorded"),
         Count("event_count", "number of events of the line"),
     )),
@@ -82,7 +82,7 @@ _TABLES = (
         Text("name", "name of the event; null: its plane has no event metadata with this id"),
         Picoseconds("start_ps", "start of the event, from the start of profiling on its host; null: an aggregated "
                     "event, which has no start"),
-        Picoseconds("duration_ps", "duration of the event; of an aggregated event, the sum over its occurrences"),
+        Picoseconds("duration_ps", "duration of the event; of an aggregated event, the sum of all occurrences"),
         Count("num_occurrences", "number of occurrences of an aggregated event; null: a single event"),
     )),
     TableSchema("event_stats", "a stat of an event", (EVENT_ID, *_STAT)),
@@ -102,10 +102,10 @@ _TABLES = (
         _Name("description", "description of the stat; null: not recorded"),
     )),
     TableSchema("import_log", "a kind of fault or remark from reading the session", (
-        _Name("severity", ", ".join(SEVERITIES)),
+        _Name("severity", "severity: " + ", ".join(SEVERITIES)),
         _Name("code", "kind of fault or remark, as one word"),
         Count("count", "number of occurrences"),
-        Bytes("first_offset", "byte offset of the first occurrence, in the decompressed capture; null: not at one "
+        Bytes("first_offset", "byte offset of the first occurrence in the decompressed capture; null: not at one "
               "place"),
         _Name("path", "file of the first occurrence; null: not in one file"),
         _Name("example", "description of the first occurrence"),

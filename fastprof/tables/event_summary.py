@@ -26,13 +26,15 @@ def _no_single(sums: Any) -> Any:
 SUMMARY = TableSchema("event_summary", "the events of one name", (
     Kind(pa.string())("name", "name of the events; null: their planes have no name for them",
                       lambda sums: sums["name"]),
-    Count("count", "events; occurrences of aggregated ones", lambda sums: sums["count"]),
+    Count("count", "events; of aggregated events, their occurrences", lambda sums: sums["count"]),
     Picoseconds("total_ps", "sum of durations", lambda sums: sums["all"]["total"]),
-    Picoseconds("self_ps", "sum of self times; aggregated events have none", lambda sums: sums["self"]),
+    Picoseconds("self_ps", "sum of self times; aggregated events have no self time", lambda sums: sums["self"]),
     Picoseconds("mean_ps", "total_ps / count, rounded down; null: count is 0 or less",
                 lambda sums: sums["all"]["total"] // np.maximum(sums["count"], 1), lambda sums: sums["count"] <= 0),
-    Picoseconds("min_ps", "shortest; null: all are aggregated", lambda sums: sums["single"]["minimum"], _no_single),
-    Picoseconds("max_ps", "longest; null: all are aggregated", lambda sums: sums["single"]["maximum"], _no_single),
+    Picoseconds("min_ps", "shortest duration; null: all are aggregated",
+                lambda sums: sums["single"]["minimum"], _no_single),
+    Picoseconds("max_ps", "longest duration; null: all are aggregated",
+                lambda sums: sums["single"]["maximum"], _no_single),
 ), derived=True)  # fmt: skip
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 NESTING: Final = TableSchema("nesting", "an event and its place among the events of its line", (
     EVENT_ID,
-    Kind(pa.int32())("depth", "levels of events above it on its line, 0: none; null: aggregated event"),
-    Count("parent_id", "innermost event that encloses it; null: none"),
-    Picoseconds("self_time_ps", "duration minus the time that its children cover; null: aggregated event"),
+    Kind(pa.int32())("depth", "number of events that enclose the event on its line; null: an aggregated event"),
+    Count("parent_id", "innermost event that encloses the event; null: no event does"),
+    Picoseconds("self_time_ps", "duration minus the time that children cover; null: an aggregated event"),
 ), derived=True)  # fmt: skip
 
 TABLES: Final = CAPTURE_TABLES | PROGRAM_TABLES | {NESTING.name: NESTING}

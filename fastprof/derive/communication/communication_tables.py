@@ -102,7 +102,7 @@ _STEPS = _table_of(
     _SPARSE,
     Flag("complete", "whether the step is entirely in the capture, as far as known"),
     Picoseconds("start_ps", "start of the step, on the clock of the device's ops", attrgetter("begin_ps")),
-    *_split("the step on the device (on TPUs as in the analysis steps, on GPUs of the events of each GPU)"),
+    *_split("the step on the device (on TPUs as in the analysis steps, on GPUs by the events of each GPU)"),
 )  # fmt: skip
 _DEVICES = _table_of(
     "devices", "a device, with everything that it recorded",
@@ -265,11 +265,11 @@ _OPERATIONS = _table_of(
           "unknown"),
     Bytes("moved_bytes", "bytes of all executions; null: unknown, or too many for 64 bits"),
     _Rate("algorithm_bytes_per_s", "algorithm bandwidth: moved_bytes / total_ps; null: moved_bytes is unknown"),
-    _Rate("bus_bytes_per_s", "bus bandwidth: algorithm_bytes_per_s times the fraction that passes the links of each of "
-          "n devices, which is 2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather, reduce-scatter and "
-          "all-to-all, 1 for others; null: bytes or n are unknown"),
-    _Rate("best_bus_bytes_per_s", "bus bandwidth of the execution with min_ps, which waited least; null: bytes or n "
-          "are unknown, or executions differ in size"),
+    _Rate("bus_bytes_per_s", "bus bandwidth: algorithm_bytes_per_s times the bytes that pass the links of each of n "
+          "devices per byte: 2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather, reduce-scatter and all-to-all, "
+          "1 for others; null: bytes or n are unknown"),
+    _Rate("best_bus_bytes_per_s", "bus bandwidth of the shortest execution, which waited least; null: bytes or n are "
+          "unknown, or executions differ in size"),
     Text("text", "full text of the instruction; null: unknown", _text(lambda one: one[0].text)),
 )  # fmt: skip
 
@@ -372,7 +372,7 @@ _STRAGGLERS = _table_of(
     _HOST,
     _DEVICE,
     _CORE,
-    Count("meetings", "meetings in which the device took part"),
+    Count("meetings", "meetings in which the device took part; a meeting is a collective operation of several devices"),
     Count("last_count", "meetings in which the device was last"),
     Picoseconds("late_ps", "time from the start of the first device to the start of this one, summed over meetings; "
                 "null: meetings are of several hosts"),

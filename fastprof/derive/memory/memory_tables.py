@@ -158,8 +158,8 @@ _ACTIVE = (
     Bytes("requested_bytes", "requested size of each allocation; null: not recorded, or single allocations are not "
           "known"),
     Count("count", "number of these equal allocations; null: single allocations are not known", _counted("count")),
-    Bytes("total_bytes", "sum of the sizes of these allocations; null: the size is not recorded, so that the memory is "
-          "counted in the row with the rest"),
+    Bytes("total_bytes", "sum of the sizes of these allocations; null: the size is not recorded, so the row with the "
+          "rest contains the memory"),
     _WASTED,
     *_USE,
 )  # fmt: skip
@@ -218,7 +218,7 @@ _STEPS = (
           lambda rows: rows.in_use(rows.found.first_snapshot)),
     Bytes("end_bytes", "memory in use at the end of the step; null: no snapshot before the end",
           lambda rows: rows.in_use(rows.found.last_snapshot)),
-    Bytes("growth_bytes", "end_bytes - begin_bytes; null: one of them is unknown", lambda rows: rows.growth()),
+    Bytes("growth_bytes", "end_bytes - begin_bytes; null: one of the two is unknown", lambda rows: rows.growth()),
     Count("allocation_count", "allocations in the step"),
     Count("free_count", "frees in the step"),
     Bytes("allocated_bytes", "sum of the sizes of the allocations in the step; unrecorded sizes count as 0"),
@@ -308,7 +308,7 @@ _TABLES = (
            _each(lambda host: Rows(host, host.ops.allocator, found=host.ops)), "allocated_bytes"),
     _Table(TableSchema("growth", "an op that holds more memory at the end of the last step than at the end of the "
                        "first, largest growth first", _GROWTH, True), _each(_growth), "growth_bytes"),
-    _Table(TableSchema("fragmentation", "a special moment of an allocator", snapshot_tables.FRAGMENTED, True),
+    _Table(TableSchema("fragmentation", "a moment of an allocator, such as its peak", snapshot_tables.FRAGMENTED, True),
            _each(snapshot_tables.moments)),
     _Table(TableSchema("request", "a time during which a request of the size given by --request fits, does not fit, or "
                        "may fit; no rows without --request", snapshot_tables.REQUEST, True),

@@ -51,8 +51,8 @@ def _requested(rows: Rows) -> Numbers:
     return known(sizes[rows.at], has[rows.at])
 
 
-_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; of a free without a recorded size, the size of its "
-                    "allocation, or the decrease of the heap; null: not known",
+_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; of a free without a recorded size, the size of the "
+                    "freed allocation, or the decrease of the heap; null: not known",
                     lambda rows: not_negative(matching.moved_bytes(rows.events)[rows.at]))  # fmt: skip
 _REQUESTED = Bytes("requested_bytes", f"requested size, before the allocator rounds it up; {NONE}", _requested)
 _ADDRESS = Count("address", "address, uint64 as two's complement; null: not recorded", recorded("address"))
@@ -71,7 +71,7 @@ _CHUNKS = (
 )  # fmt: skip
 _TOO_SMALL = (
     Bytes("too_small_least_bytes", "lower bound of the free memory in chunks smaller than next_largest_bytes: all free "
-          "memory taken from the device if largest_free_bytes is smaller, else the chunks known from their frees; 0 if "
+          "memory taken from the device if largest_free_bytes is smaller, else the chunks known from their frees; 0: "
           f"no allocation follows; {_BOUND}", _of_chunks("too_small_least")),
     Bytes("too_small_most_bytes", "upper bound of the free memory in chunks smaller than next_largest_bytes: all free "
           f"memory taken from the device, minus the largest chunk if that is large enough; {_BOUND}",

@@ -264,7 +264,7 @@ _TABLES: Final = (
     TableSchema("pipelines", "an input pipeline of a host, in order of its first call", (
         _HOST,
         _PIPELINE,
-        Text("kind", "host; device: a pipeline that copies elements to a device in advance",
+        Text("kind", "host, or device: a pipeline that copies elements to a device in advance",
              lambda rows: texts(["host", "device"], rows.reading.pipelines.is_device.astype(np.int64))),
         Text("root_id", "id of the iterator that the program calls", lambda rows: rows.ids(rows.roots())),
         Text("name", "long name of the iterator that the program calls", lambda rows: rows.long_names(rows.roots())),
@@ -309,8 +309,8 @@ _TABLES: Final = (
         Count("call_count", "events of the iterator in calls of the pipeline", lambda rows: rows.count),
         Picoseconds("total_ps", "duration of the iterator's events in calls, whether or not anything waited for them"),
         Picoseconds("self_ps", "total_ps minus the time in which inputs of the iterator run"),
-        Picoseconds("critical_ps", "critical time: the time of all calls in which they waited for the iterator itself. "
-                    "The critical times of all iterators add up to the time of the calls"),
+        Picoseconds("critical_ps", "critical time: the time that all calls waited for the iterator itself. The "
+                    "critical times of all iterators add up to the time of all calls"),
         Share("critical_share", "critical_ps / time of all calls; null: the time of all calls is 0",
               lambda rows: shares(rows.critical_ps, rows.host.calls.total_ps[rows.pipeline])),
         Flag("is_blocking", "whether a call waited for the iterator, or for work that it takes part in",
@@ -319,7 +319,7 @@ _TABLES: Final = (
              lambda rows: _marked(len(rows.iterator), rows.host.bottlenecks.of_pipeline)),
         Count("event_count", "all events of the iterator on the host, in calls or not",
               lambda rows: rows.reading.iterators.event_count[rows.iterator]),
-        Picoseconds("event_self_ps", "duration of all events of the iterator, minus the iterators inside them",
+        Picoseconds("event_self_ps", "duration of all events of the iterator, minus the time of iterators inside them",
                     lambda rows: rows.reading.iterators.event_self_ps[rows.iterator]),
         Picoseconds("function_ps", "time of user functions that the iterator ran, each counted in full",
                     lambda rows: rows.reading.iterators.event_function_ps[rows.iterator]),
@@ -436,7 +436,7 @@ _TABLES: Final = (
                     "capture"),
         Picoseconds("total_ps", "duration of the iterator's events in the call"),
         Picoseconds("self_ps", "total_ps minus the time in which inputs of the iterator run"),
-        Picoseconds("critical_ps", "critical time: the time of the call in which it waited for the iterator itself"),
+        Picoseconds("critical_ps", "critical time: the time that the call waited for the iterator itself"),
         Count("call_count", "events of the iterator in the call", lambda rows: rows.count),
         Flag("is_blocking", "whether the call waited for the iterator, or for work that it takes part in"),
         Flag("is_bottleneck", "whether the iterator has the largest critical time of the call",
