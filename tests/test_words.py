@@ -18,19 +18,19 @@ FOLDERS = ("fastprof", "csrc", "docs", "demo", "tests", "benchmarks")
 SUFFIXES = (".py", ".pyx", ".pxd", ".pxi", ".pyi", ".c", ".h", ".js", ".mjs", ".css", ".html", ".md")
 
 CEILINGS = {
-    "told": 1127,
-    "untold": 30,
-    "tell": 253,
-    "of which": 93,
-    "so many": 40,
+    "told": 8,
+    "untold": 4,
+    "tell": 17,
+    "of which": 19,
+    "so many": 4,
     "such a one": 0,
     "as they say": 0,
     "none is there": 0,
-    "reckon": 12,
-    "anew": 14,
-    "what is not": 42,
-    "stands for": 63,
-    "is no": 162,
+    "reckon": 0,
+    "anew": 1,
+    "what is not": 31,
+    "stands for": 38,
+    "is no": 146,
 }
 """How often each may stand in the repository; identifiers count too."""
 

@@ -9,7 +9,7 @@ from step_captures import US, found, host, pod_viewer, ran, rows, shown, spaces,
 from trace_builder import event, line, plane
 
 from fastprof.derive.steps.across_hosts import combined, on_pairs
-from fastprof.xprof.steps import complete_steps, shown_steps
+from fastprof.xprof.steps import shown_steps
 
 
 def on_host(starts: Sequence[float], duration: float = 8, name: str = "vm", first: int = 0) -> bytes:
@@ -122,7 +122,7 @@ def test_incomplete_steps_go_before_hosts_are_aligned() -> None:
     report = pod_viewer(on_host(every(8)), on_host(every(4)))
     database = shown_steps(report)
     assert database.complete.tolist() == [False, True, True, True]
-    complete = complete_steps(report)
+    complete = shown_steps(report, complete=True)
     assert complete.group.tolist() == [[1, 1], [2, 2], [3, 3]]
     assert complete.step.tolist() == [0, 1, 2]
 

@@ -70,12 +70,12 @@ def _ridges(ceilings: Sequence[Ceiling]) -> list[float | None]:
     return [None if one.is_compute or not one.per_ns or not compute else compute / one.per_ns for one in ceilings]
 
 
-_SPACES: Final = {0: "not told", HOST: "host memory", HBM: "HBM", CMEM: "CMEM", VMEM: "VMEM"}
+_SPACES: Final = {0: None, HOST: "host memory", HBM: "HBM", CMEM: "CMEM", VMEM: "VMEM"}
 _DIRECTIONS: Final = {READ: "read", WRITE: "write"}
 
 
-def space_name(space: int) -> str:
-    """What a memory space is called. The device does not say what the memory spaces of layouts are."""
+def space_name(space: int) -> str | None:
+    """The name of a memory space; None: not recorded. Devices do not record what the spaces of layouts are."""
     if space in _SPACES:
         return _SPACES[space]
     return f"layout space {space - OTHER_SPACES}" if space >= OTHER_SPACES else f"memory {space}"
@@ -207,7 +207,7 @@ TABLES: Final = {
             Count("program_id", op.PROGRAM_ID.description, lambda rows: rows.ops.table.program_id[rows.row]),
             op.Words("name", "name of the op", lambda rows: [rows.ops.table.name[row] for row in rows.row.tolist()]),
             Text("space", "memory: HBM, CMEM, VMEM, host memory, layout space n (by the program), memory n (by the "
-                 "capture), or not told", lambda rows: [space_name(space) for space in rows.spaces]),
+                 "capture); null: not recorded", lambda rows: [space_name(space) for space in rows.spaces]),
             Text("direction", "direction of the bytes: read or write; null: unknown",
                  lambda rows: [_DIRECTIONS.get(operation) for operation in rows.operations]),
             op.Amount("bytes", "bytes of all executions of the op", attrgetter("size")),
