@@ -83,9 +83,11 @@ def _split(span: str) -> tuple[Column, ...]:
               lambda rows: shares(rows.sums.exposed_ps, rows.sums.duration_ps)),
         Share("hidden_share", "hidden_ps / communication_ps; null: no communication",
               lambda rows: shares(rows.sums.hidden_ps, rows.sums.communication_ps)),
-        Picoseconds("exposed_between_devices_ps", "exposed_ps of kinds between devices", _exposed(BETWEEN_DEVICES)),
-        Picoseconds("exposed_with_host_ps", "exposed_ps of kinds with the host", _exposed(WITH_HOST)),
-        Picoseconds("exposed_within_device_ps", "exposed_ps of kinds within the device", _exposed(WITHIN_DEVICE)),
+        Picoseconds("exposed_between_devices_ps", "exposed_ps of communication between devices",
+                    _exposed(BETWEEN_DEVICES)),
+        Picoseconds("exposed_with_host_ps", "exposed_ps of communication with the host", _exposed(WITH_HOST)),
+        Picoseconds("exposed_within_device_ps", "exposed_ps of communication within the device",
+                    _exposed(WITHIN_DEVICE)),
         Picoseconds("if_hidden_ps", "duration_ps if all communication were hidden: duration_ps - exposed_ps, but at "
                     "least communication_ps", lambda rows: if_hidden(rows.sums)),
     )  # fmt: skip
@@ -98,7 +100,7 @@ _STEPS = _table_of(
          lambda rows: texts(rows.names, np.arange(len(rows.names)))),
     _HOST,
     _DEVICE,
-    Text("core_name", "device as in the analysis steps, host:ordinal; of GPUs as in device", _CORE.of),
+    _CORE,
     _SPARSE,
     Flag("complete", "whether the step is entirely in the capture, as far as known"),
     Picoseconds("start_ps", "start of the step, on the clock of the device's ops", attrgetter("begin_ps")),
@@ -152,8 +154,8 @@ def _of_kind(span: str) -> tuple[Column, ...]:
         Picoseconds("time_ps", f"time of {span} in which the kind is in flight"),
         Picoseconds("hidden_ps", f"time of {span} in which the kind is in flight while the device computes"),
         Picoseconds("exposed_ps", f"time of {span} in which the device does not compute and waits for this kind: the "
-                    "kind of the op at which the device stands, else the first kind in flight, in the order of the "
-                    "description of kind. Adds up to the exposed_ps of all kinds"),
+                    "kind of the op at which the device stands, else the first kind in flight, in the order in which "
+                    "the column kind lists kinds. The exposed_ps of all kinds add up to the exposed time"),
     )  # fmt: skip
 
 
@@ -248,8 +250,8 @@ _OPERATIONS = _table_of(
                 "of its last op, else the duration of the op", attrgetter("time_ps")),
     Picoseconds("mean_ps", "total_ps / occurrences, rounded down",
                 lambda rows: rows.time_ps // np.maximum(rows.count, 1)),
-    Picoseconds("min_ps", "shortest time in flight"),
-    Picoseconds("max_ps", "longest time in flight"),
+    Picoseconds("min_ps", "shortest time in flight of an execution"),
+    Picoseconds("max_ps", "longest time in flight of an execution"),
     Picoseconds("wait_ps", "time in which devices stand at the op: on TPUs the op, or one that starts or ends it, is "
                 "the innermost op; on GPUs total_ps"),
     Picoseconds("hidden_ps", "time in flight during which the device computes"),

@@ -171,8 +171,8 @@ _ACTIVE_GROUPS = (
     WHAT[2],
     Count("op_count", "distinct ops; null: no op is recorded", _counted("op_count")),
     Count("count", "allocations of the ops; null: single allocations are not known", _counted("count")),
-    Bytes("total_bytes", "sum of the sizes of the allocations; null: the size of one is not recorded"),
-    Bytes("requested_bytes", "sum of the requested sizes; null: the requested size of one is not recorded"),
+    Bytes("total_bytes", "sum of the sizes of the allocations; null: one size is not recorded"),
+    Bytes("requested_bytes", "sum of the requested sizes; null: one requested size is not recorded"),
     _WASTED,
     *_USE,
 )  # fmt: skip
@@ -210,7 +210,7 @@ _STEPS = (
           "this host", lambda rows: rows.of_step("number")),
     Picoseconds("start_ps", f"start of the step, {MOMENT}", lambda rows: rows.of_step("start_ps")),
     Picoseconds("duration_ps", "duration of the step", lambda rows: rows.of_step("end_ps") - rows.of_step("start_ps")),
-    Bytes("peak_bytes", "most memory in use during the step, including memory allocated before; null: not known",
+    Bytes("peak_bytes", "most memory in use during the step, including memory allocated before; null: unknown",
           lambda rows: rows.in_use(rows.at)),
     Picoseconds("peak_ps", f"first time of peak_bytes, {MOMENT}; null: peak_bytes is unknown", lambda rows: known(
         np.maximum(rows.events.start_ps[rows.at], rows.of_step("start_ps")), rows.at >= 0)),

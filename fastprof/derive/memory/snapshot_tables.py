@@ -52,7 +52,7 @@ def _requested(rows: Rows) -> Numbers:
 
 
 _ALLOCATION = Bytes("allocation_bytes", "size of the allocation; of a free without a recorded size, the size of the "
-                    "freed allocation, or the decrease of the heap; null: not known",
+                    "freed allocation, or the decrease of the heap; null: unknown",
                     lambda rows: not_negative(matching.moved_bytes(rows.events)[rows.at]))  # fmt: skip
 _REQUESTED = Bytes("requested_bytes", f"requested size, before the allocator rounds it up; {NONE}", _requested)
 _ADDRESS = Count("address", "address, uint64 as two's complement; null: not recorded", recorded("address"))

@@ -90,7 +90,7 @@ def fragmentation(rows: Rows, at: Any = None) -> Numbers:
 
 MOMENT: Final = "from the start of the host's capture"
 NONE: Final = "null: not recorded"
-STEP: Final = "null: at the time of no step"
+STEP: Final = "null: no step at that time"
 WHOSE = (
     Text("host", "host, named after the file of its capture",
          lambda rows: Texts([rows.host.memory.host], np.zeros(len(rows.allocator), np.int32))),
