@@ -132,8 +132,8 @@ TABLES = {
             Flag("is_outside_compilation", "whether the ops serve work that runs on the host because XLA did not "
                  "compile it", attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
-        TableSchema("replica_groups", "a category of collective ops among the same groups of devices, largest self "
-                    "time first", (
+        TableSchema("replica_groups", "a category of collective ops, and the groups of devices among which they run, "
+                    "largest self time first", (
             Text("category", "category of the instructions", key(0)),
             op.Words("replica_groups", "groups of devices, as the text of the instructions lists them", key(1)),
             Count("group_size", "number of devices of each group; null: groups differ in size, or are unknown",

@@ -75,9 +75,9 @@ KINDS: Final = (
     ("other reading or processing", "use the tf.data API, if you do not yet"),
 )
 """Kinds of work for input, in the order of InputTime, and what makes each shorter."""
-_CATEGORY: Final = Text("category", "what the time was spent on")
+_CATEGORY: Final = Text("category", "category of step time")
 _TABLES: Final = (
-    TableSchema("steps", "a step, on all hosts and cores that took part in it", (
+    TableSchema("steps", "a step, over all hosts and cores that took part in it", (
         Count("step", "number of the step, as in the analysis steps", lambda rows: rows.db.step),
         String("name", "name of the step; null: the capture records no name",
                lambda rows: [name or None for name in rows.db.label]),
@@ -95,7 +95,7 @@ _TABLES: Final = (
         Text("longest_wait_core", "core that waited longest for input, as host:ordinal; null: the devices are not "
              "TPUs, no core waited, or the capture does not describe the core"),
     ), derived=True),
-    TableSchema("step_breakdown", "time of one category in one step", (
+    TableSchema("step_breakdown", "a category of time in a step", (
         Count("step", "number of the step, as in the table steps"),
         _CATEGORY,
         Picoseconds("time_ps", "time of the category in the step: mean over hosts; on TPUs by the formulas of "
@@ -111,10 +111,10 @@ _TABLES: Final = (
         Share("share", "mean_ps / step_time_shared_out_ps; null: step_time_shared_out_ps is 0",
               lambda rows: shares(rows.total, rows.span)),
     ), derived=True),
-    TableSchema("input_ops", "an op that brings data in, on all hosts, largest self time first", (
+    TableSchema("input_ops", "an op of the input pipeline, over all hosts, largest self time first", (
         String("name", "name of the op"),
         Text("category", "what the op does: enqueue, read files on demand or in advance, preprocess"),
-        Count("occurrences", "how often it ran", attrgetter("count")),
+        Count("occurrences", "number of times that the op ran", attrgetter("count")),
         Picoseconds("total_ps", "sum of the durations of its occurrences", attrgetter("time_ps")),
         Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them"),
         Share("total_share", "total_ps / self time of all input ops; above 1 if ops are nested; null: the ops have no "
@@ -122,7 +122,7 @@ _TABLES: Final = (
         Share("self_share", "self_ps / self time of all input ops; null: the ops have no self time",
               lambda ops: shares(ops.self_ps, float(ops.self_ps.sum()))),
     ), derived=True),
-    TableSchema("input_time", "a kind of work for input, on all hosts", (
+    TableSchema("input_time", "a kind of work for input, over all hosts", (
         Text("kind", "kind of work", lambda _: [kind for kind, _ in KINDS]),
         Picoseconds("time_ps", "time of this kind of work, by the formulas of docs/analyses/input-pipeline.md",
                     lambda time: rounded(np.array(time.parts()))),

@@ -74,7 +74,7 @@ def _bound_by(rows: Any) -> list[str | None]:
     return [None if unknown or bound == UNKNOWN else bound for bound, unknown in pairs]
 
 
-_RANK = Count("rank", "place by self_ps among the ops of devices, or among those of hosts, from 1", op.rank)
+_RANK = Count("rank", "place by self_ps among the ops of the same side (Device or Host), from 1", op.rank)
 _SIDE = Text("host_or_device", "side on which the op ran: Device or Host; shares are of the time of this side",
              lambda rows: [rows.side] * len(rows.table))  # fmt: skip
 _TIMES = (
@@ -88,8 +88,7 @@ _WORK = (
     op.Flops("flops", f"floating point operations that the device did; {_NO_WORK}", attrgetter("table.flops"),
              attrgetter("unknown")),
     op.Flops("model_flops", f"floating point operations that the model requires; {_NO_WORK}",
-             attrgetter("table.model_flops"),
-             attrgetter("unknown")),
+             attrgetter("table.model_flops"), attrgetter("unknown")),
     op.Amount("accessed_bytes", f"bytes read and written; {_NO_WORK}", attrgetter("table.bytes_accessed"),
               attrgetter("unknown")),
     op.FlopRate("flops_per_s", f"flops / total_ps; {_NO_WORK}, or total_ps is 0", _rate("gflops")),
@@ -161,7 +160,7 @@ TABLES = {
             Picoseconds("host_total_ps", "sum over threads of the span of their ops", _each("host.ops.total_ps")),
             Picoseconds("host_op_ps", "self time of ops on threads", _each("host.ops.op_ps")),
             Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0", _side_share("host")),
-            Count("device_count", "GPUs, or TensorCores of TPUs", _each("device.ops.parts")),
+            Count("device_count", "number of its GPUs, or of the TensorCores of its TPUs", _each("device.ops.parts")),
             Picoseconds("device_total_ps", "sum over devices of the span of their ops and steps",
                         _each("device.ops.total_ps")),
             Picoseconds("device_op_ps", "self time of ops on devices", _each("device.ops.op_ps")),
@@ -175,9 +174,9 @@ TABLES = {
         TableSchema("ops_by_host", "a framework op on the devices or threads of one host", (
             _HOST, _RANK, _SIDE, _TYPE, _OP_NAME, *_TIMES,
         ), derived=True),
-        TableSchema("tf_functions", "a tf.function, by how its calls were executed", (
+        TableSchema("tf_functions", "a tf.function, and a way in which its calls were executed", (
             op.Words("name", "name of the function", lambda rows: [one.name for one, _ in rows]),
-            Text("mode", "eager, concrete, traced (for this call), not_traced, or invalid",
+            Text("mode", "way its calls were executed: eager, concrete, traced (for this call), not_traced, or invalid",
                  lambda rows: [mode for _, mode in rows]),
             Count("calls", "number of calls in this mode", lambda rows: [one.count[mode] for one, mode in rows]),
             Picoseconds("self_ps", "time of the calls in this mode, without that of functions called within",

@@ -90,7 +90,7 @@ TABLES = {
         String("statement", "verdict as a sentence; null: the verdict needs none",
                _each(lambda one: one.plain_statement or None)),
     ), derived=True),
-    "top_ops": TableSchema("top_ops", "a framework op on devices, or on hosts where there is no device op, largest "
+    "top_ops": TableSchema("top_ops", "a framework op on devices, or on hosts if there are no device ops, largest "
                            "self time first", (
         Column("rank", pa.int32(), "place of the op by self_ps, from 1",
                of=lambda rows: np.arange(1, len(rows.ops) + 1)),
@@ -121,7 +121,8 @@ TABLES = {
         Text("hostname", "host, as the capture calls it", _of_host(lambda one: one.hostname)),
         Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device", _of_host(lambda one: one.hardware)),
         Text("device_type", "model of its devices; CPU if it has none", _of_host(lambda one: one.device_type)),
-        Column("device_count", pa.int32(), "GPUs, or TensorCores of TPUs", of=_of_host(lambda one: one.device_count)),
+        Column("device_count", pa.int32(), "number of its GPUs, or of the TensorCores of its TPUs",
+               of=_of_host(lambda one: one.device_count)),
         Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
                 "null: it has none, or they recorded no events",
                 lambda hosts: [duty_percent(one.duty.busy_ps, one.duty.idle_ps) for one in hosts]),
@@ -143,10 +144,10 @@ _CHIPS: Final = "of all TPU chips and GPUs"
 SCALARS = {
     **input_pipeline.STEP_FIGURES,
     **{name: input_pipeline.SCALARS[name] for name in _OF_INPUT},
-    "host_count": ScalarSpec(None, "hosts, by name"),
-    "task_count": ScalarSpec(None, "captures"),
+    "host_count": ScalarSpec(None, "number of hosts with different names"),
+    "task_count": ScalarSpec(None, "number of captures"),
     "device_type": ScalarSpec(None, "model of the devices; the last one if there are several; CPU if there are none"),
-    "device_count": ScalarSpec(None, "GPUs, or TensorCores of TPUs, of all hosts"),
+    "device_count": ScalarSpec(None, "number of GPUs, or of TensorCores of TPUs, on all hosts"),
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
     "duty_cycle_sure_percent": ScalarSpec("%", "duty_cycle_percent if custom calls that record no work count as idle"),
@@ -164,9 +165,9 @@ SCALARS = {
                                             "time that devices were observed"),
     "memory_utilization_percent": ScalarSpec("%", "HBM bytes of device ops / HBM bytes at peak in the time that "
                                              "devices were observed"),
-    "host_op_percent": ScalarSpec("%", "occurrences of framework ops on the host / on host and devices",
+    "host_op_percent": ScalarSpec("%", "occurrences of framework ops on hosts / on hosts and devices",
                                   "ops that ran on hosts"),
-    "device_op_percent": ScalarSpec("%", "occurrences of framework ops on devices / on host and devices",
+    "device_op_percent": ScalarSpec("%", "occurrences of framework ops on devices / on hosts and devices",
                                     "ops that ran on devices"),
     "host_eager_percent": ScalarSpec("%", "self time of host ops that were executed eagerly, in percent of the self "
                                      "time of all host ops", "eager part of host op time"),

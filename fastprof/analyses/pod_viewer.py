@@ -71,8 +71,8 @@ _TABLES = (
         STEP,
         Count("collective_id", "all_reduce_unique_id, uint64 as two's complement, equal on all cores that take part; "
               "on GPUs 0 for all collectives of a step, because it is not recorded"),
-        Count("core_count", "cores or GPUs that took part"),
-        Count("occurrences", "events of the collective on all cores or GPUs"),
+        Count("core_count", "number of cores or GPUs that took part"),
+        Count("occurrences", "number of events of the collective on all cores or GPUs"),
         Bytes("moved_bytes", "sum of bytes_accessed of its ops on all cores; 0 if not recorded"),
         Picoseconds("fastest_ps", "duration of the shortest event, which is the time of the operation itself"),
         Picoseconds("slowest_ps", "duration of the longest event"),
@@ -83,9 +83,9 @@ _TABLES = (
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
 SCALARS = {
-    "step_count": ScalarSpec(None, "steps that all hosts have in common, incomplete ones too"),
-    "host_count": ScalarSpec(None, "captures, with those of hosts that only coordinate"),
-    "core_count": ScalarSpec(None, "cores that took part in steps; all devices of a host without TPUs count as one"),
+    "step_count": ScalarSpec(None, "number of steps that all hosts have in common, complete or not"),
+    "host_count": ScalarSpec(None, "number of captures, with those of hosts that only coordinate"),
+    "core_count": ScalarSpec(None, "number of cores in steps; the devices of a host without TPUs count as one"),
     "device_type": ScalarSpec(None, "model of the devices; CPU if there are none"),
     "slowest_core_step_ps": ScalarSpec("ps", "duration of the longest step on any core"),
     "collective_wait_ps": ScalarSpec("ps", "sum of wait_ps in the table collectives"),

@@ -144,7 +144,7 @@ _TABLES = (
                     lambda rows: rows.database.type_ps[rows.step, rows.core, EventType.HOST_TO_HOST]),
     ),
     _table(
-        "breakdown", "a kind of time in a step on a core, the longest first",
+        "breakdown", "a kind of time in a step on a core, longest first",
         _NUMBER,
         _GROUP,
         HOST,
@@ -156,22 +156,22 @@ _TABLES = (
               lambda rows: rows.time_ps / np.maximum(rows.duration_ps, 1), lambda rows: rows.duration_ps <= 0),
     ),
     _table(
-        "step_summary", "a kind of time over the complete steps, of a core or of all",
+        "step_summary", "a kind of time over the complete steps, of a core or of the slowest core of each step",
         Text("host", "host, as the capture's file is named; null: the row is of all hosts together"),
         Count("core_id", "id of the core on its host; null: the row is of the slowest core of each step"),
         Text("quantity", "step_time, or the name of a category of the table steps that occurs on the core"),
-        Count("count", "complete steps of the core"),
+        Count("count", "number of complete steps of the core"),
         *_spread(*_SPREAD),
     ),
     _table(
-        "hosts", "a host, over the complete steps that all hosts have",
+        "hosts", "a host, in the complete steps that all hosts have",
         HOST,
         Text("hostname", "host, as the capture calls it"),
-        Count("core_count", "cores that took part, without SparseCores"),
-        Count("step_count", "complete steps of the host; a step takes as long as on its slowest core"),
+        Count("core_count", "number of cores that took part, without SparseCores"),
+        Count("step_count", "number of complete steps of the host; a step takes as long as on its slowest core"),
         *_spread("mean_ps", "p50_ps", "p99_ps", "max_ps"),
-        Count("compared_count", "steps in which other hosts took part too"),
-        Count("slowest_count", "steps of compared_count in which the host took longest, and longer than the median"),
+        Count("compared_count", "number of steps in which other hosts took part too"),
+        Count("slowest_count", "number of these steps (compared_count) in which it took longest, more than the median"),
         _Mean("excess_ps", "mean time of its steps beyond the median (the lower of two) of the hosts; null: no other "
               "host took part in its steps"),
         Share("excess_share", "time of its steps beyond the medians of the hosts / these medians; null: no other host "
@@ -182,10 +182,10 @@ _TABLES = (
               "category is null"),
     ),
     _table(
-        "stragglers", "the slowest core of a step that took it longer than the median of the cores",
+        "stragglers", "a step that took longer than the median of its cores, and its slowest core",
         STEP,
         *CORE,
-        Count("core_count", "cores that took part, without SparseCores"),
+        Count("core_count", "number of cores that took part, without SparseCores"),
         Picoseconds("duration_ps", "longest time of the step on a core; if several cores took that long, the one that "
                     "computed longest is listed"),
         Picoseconds("median_ps", "median (the lower of two) of the times of the step on its cores"),
@@ -202,10 +202,10 @@ TABLES = {table.name: table for table in _TABLES}
 
 _OF_STEPS = "of complete steps; a step takes as long as on its slowest core"
 SCALARS = {
-    "step_count": ScalarSpec(None, "steps, with incomplete ones; of several hosts, the steps that all hosts have"),
-    "incomplete_step_count": ScalarSpec(None, "steps that may be cut off, and do not count for averages"),
-    "host_count": ScalarSpec(None, "hosts with steps"),
-    "core_count": ScalarSpec(None, "cores that took part in steps"),
+    "step_count": ScalarSpec(None, "number of steps, complete or not; of several hosts, the steps that all have"),
+    "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages"),
+    "host_count": ScalarSpec(None, "number of hosts with steps"),
+    "core_count": ScalarSpec(None, "number of cores that took part in steps"),
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
     "module_execution_count": ScalarSpec(None, "number of steps if each execution of a compiled program were a step"),
 }

@@ -190,8 +190,7 @@ MIN: Final = Picoseconds("min_ps", "shortest occurrence, by the host's clock; nu
 TIMES: Final = (*COUNTS, MIN, *SELF_TIMES)
 ON_TPUS: Final = (
     Picoseconds("normalized_ps", "total_ps at the nominal clock; null: the device is not a TPU",
-                attrgetter("table.normalized_ps"),
-                _not_on_tpu),
+                attrgetter("table.normalized_ps"), _not_on_tpu),
     Picoseconds("dma_stall_ps", "time that the op waited for memory transfers; null: the device is not a TPU",
                 attrgetter("table.dma_stall_ps"), _not_on_tpu),
 )  # fmt: skip
@@ -210,8 +209,8 @@ AMOUNTS: Final = (
           lambda rows: known(rows.flops / rows.steps)),
     Flops("model_flops", f"floating point operations that the model requires; {_UNKNOWN}",
           lambda rows: known(rows.model_flops / rows.steps)),
-    Amount("accessed_bytes", "bytes read and written; a sum counts bytes once that both the start and the end of a "
-           f"transfer record; {_UNKNOWN}", lambda rows: known(rows.bytes / rows.steps)),
+    Amount("accessed_bytes", f"bytes read and written; in a sum, the bytes of a transfer count once; {_UNKNOWN}",
+           lambda rows: known(rows.bytes / rows.steps)),
 )  # fmt: skip
 WORK: Final = (
     *AMOUNTS,

@@ -99,8 +99,8 @@ GROUP_TIMES: Final = (
           lambda groups: _share(groups.sums(groups.table.self_ps), groups.ops.op_ps)),
 )  # fmt: skip
 GROUP_BYTES: Final = Amount(
-    "accessed_bytes", "sum of the known bytes of ops, where bytes count once that both the start and the end of a "
-    "transfer record; null: none are known", lambda groups: known(groups.bytes),
+    "accessed_bytes", "sum of the known bytes of ops, where the bytes of a transfer count once; null: none are known",
+    lambda groups: known(groups.bytes),
 )  # fmt: skip
 GROUP_WORK: Final = (
     Flops("flops", "sum of the known flops of ops; null: none are known", lambda groups: known(groups.flops)),

@@ -148,8 +148,7 @@ TABLES: Final = {
             Count("step", "number of the step; null: the row is not a step", attrgetter("step"),
                   lambda rows: rows.step == NO_STEP),
             Count("program_id", f"{op.PROGRAM_ID.description}; null: the row is not of a program",
-                  attrgetter("program"),
-                  lambda rows: ~rows.of_program),
+                  attrgetter("program"), lambda rows: ~rows.of_program),
             Text("program", f"{op.PROGRAM.description}; null: the row is not of a program", lambda rows: [
                 rows.title(number) if is_program else None
                 for number, is_program in zip(rows.program.tolist(), rows.of_program.tolist(), strict=True)

@@ -282,7 +282,7 @@ _NUMBERS: Final = pa.list_(pa.int64())
 _TABLES: Final = (
     TableSchema("models", "a model, by name", (
         _MODEL,
-        Count("request_count", "requests", _each(lambda one: len(one.requests))),
+        Count("request_count", "number of requests", _each(lambda one: len(one.requests))),
         Column("requests_per_second", pa.float64(), "requests / time from the first start to the last end in seconds; "
                "null: this time is 0, or there are no requests", True, of=_each(lambda one: _rate(one.requests))),
         Picoseconds("mean_ps", "mean latency of a request, rounded down; null: there are no requests",
@@ -290,7 +290,7 @@ _TABLES: Final = (
         *_percentiles(PERCENTILES, "request latency", lambda one: one.requests.latency),
         Picoseconds("max_ps", "longest latency of a request; null: there are no requests",
                     _each(lambda one: int(one.requests.latency[-1]) if len(one.requests) else None)),
-        Count("batch_count", "batches", _each(lambda one: len(one.batches))),
+        Count("batch_count", "number of batches", _each(lambda one: len(one.batches))),
         Column("batches_per_second", pa.float64(), "batches / time from the first start to the last end in seconds; "
                "null: this time is 0, or there are no batches", True, of=_each(lambda one: _rate(one.batches))),
         Picoseconds("batch_mean_ps", "mean duration of a batch, rounded down; null: there are no batches",
@@ -311,7 +311,7 @@ _TABLES: Final = (
         Column("allowed_batch_sizes", pa.string(), "configured sizes to which batches are padded; null: not recorded",
                True, of=_published("allowed_batch_sizes")),
     ), derived=True),
-    TableSchema("breakdown", "a part of the latency of a model's requests", (
+    TableSchema("breakdown", "a model, and a part of the latency of its requests", (
         _MODEL,
         Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the table requests",
              _each(lambda row: row.name)),
@@ -320,7 +320,7 @@ _TABLES: Final = (
               "because parts lie outside their requests", _each(_Part.share)),
         *_percentiles(PERCENTILES, "the time of the part", lambda row: row.times),
     ), derived=True),
-    TableSchema("latency", "latency of the requests of all models at one percentile", (
+    TableSchema("latency", "the average, or a percentile, of the latency of requests of all models", (
         Column("percentile", pa.string(), "Average, or the percentage of requests that took at most this long",
                of=_each(lambda row: row.title)),
         Picoseconds("host_ps", "total_ps - device_ps - communication_ps",
@@ -359,8 +359,7 @@ _TABLES: Final = (
         Picoseconds("duration_ps", "duration of its processing", lambda session: session.batches.latency),
         Picoseconds("delay_ps", "time from the start of the earliest of its requests to its own start; null: its "
                     "requests are unknown",
-                    lambda session: session.batches.delay,
-                    lambda session: np.diff(session.batches.others.bounds) <= 0),
+                    lambda session: session.batches.delay, lambda session: np.diff(session.batches.others.bounds) <= 0),
         Count("padded_size", "number of tasks with padding; 0 if not recorded",
               lambda session: session.batches.padded_size),
         Count("padding", "number of tasks that are padding", lambda session: session.batches.padding),
@@ -372,7 +371,7 @@ _TABLES: Final = (
         Column("request_ids", _NUMBERS, "groups of events that led to the batch, on the same host",
                of=lambda session: _lists(session.batches.others)),
     ), derived=True),
-    TableSchema("batch_sizes", "a size of a model's batches after padding", (
+    TableSchema("batch_sizes", "a model, and a size of its batches after padding", (
         _MODEL,
         Count("padded_size", "size of the batches after padding", _each(lambda row: row.batches.padded_size[0])),
         Count("batch_count", "number of batches of this size", _each(lambda row: len(row.batches))),

@@ -107,8 +107,7 @@ _NODE = (
     Count("node", "number of the node, in preorder, from 0: children follow their parent, largest first",
           lambda rows: np.arange(len(rows.tree))),
     Count("parent", "number of the node that this node is a part of; null: the node is the root",
-          lambda rows: rows.tree.parent,
-          lambda rows: rows.tree.parent < 0),
+          lambda rows: rows.tree.parent, lambda rows: rows.tree.parent < 0),
     Count("depth", "number of nodes above it", lambda rows: rows.tree.depth),
 )  # fmt: skip
 _COUNTS = (
