@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,7 +26,8 @@ _TYPES = {
 
 def page_file(request: Request, name: str) -> Response:
     path = (STATIC / name.replace("\0", "?")).resolve()
-    if not path.is_relative_to(STATIC.resolve()) or path.suffix not in _TYPES or not path.is_file():
+    # os.path.isfile is False for a name that is too long; Path.is_file raises
+    if not path.is_relative_to(STATIC.resolve()) or path.suffix not in _TYPES or not os.path.isfile(path):  # noqa: PTH113
         raise RequestError(404, f"there is no file {name[:200]!r}")
     return answer(request, _read(path, path.stat().st_mtime_ns))
 

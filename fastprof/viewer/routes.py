@@ -28,7 +28,7 @@ _QUICK = {
     "/api/counters": event_answers.counters,
     "/api/analyses": report_answers.analyses,
     "/": lambda call: page_file(call.request, "index.html"),
-    "/favicon.ico": lambda call: page_file(call.request, "icon.svg"),
+    "/favicon.ico": lambda _call: Response(status_code=204),  # the page has its icon in itself
     "/static/{path:path}": lambda call: page_file(call.request, call.request.path_params["path"]),
 }
 _SEARCH = {"/api/search": search_answers.search, "/api/search/next": search_answers.next_hit}

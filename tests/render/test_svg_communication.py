@@ -40,6 +40,11 @@ def test_steps_are_not_drawn_where_there_are_none() -> None:
     assert not any(text.startswith("Steps") for text in written(drawn(spaces(core(0, [(AR, 0, 5)])))))
 
 
+def test_without_notices_there_is_no_empty_text() -> None:
+    report = fastprof.load(spaces(core(0, [(FUSION, 0, 5)]))).report("communication")
+    assert all(written(parsed(report.to_svg())))
+
+
 def test_without_devices_it_says_why() -> None:
     said = written(drawn(spaces(host([ran("op", 0, 5)]))))
     assert any("no devices" in text for text in said)

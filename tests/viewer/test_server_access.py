@@ -113,7 +113,7 @@ def test_a_head_has_no_body() -> None:
 
 NOWHERE = (
     *("/nothing", "/api", "/api/", "/api/tiles/1/2", "/lib/", "/static/", "/static/pages", "/static/\x00"),
-    *("/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd"),
+    *("/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd", f"/static/{'x' * 300}.js"),
 )
 
 
@@ -134,3 +134,8 @@ def test_an_internal_error_is_a_sentence_and_is_reported_to_who_runs_the_server(
     assert answer.status_code == 500
     assert answer.json() == {"error": "internal error: ZeroDivisionError: division by zero"}
     assert [type(error) for error in errors] == [ZeroDivisionError]
+
+
+def test_a_request_for_an_icon_is_answered_without_one() -> None:
+    answer = served().client.get("/favicon.ico")
+    assert (answer.status_code, answer.content) == (204, b"")

@@ -39,7 +39,7 @@ def draw(report: Report) -> str:
     """An SVG document."""
     drawing = Drawing(WIDTH)
     drawing.text(LEFT, 36, _TITLE, "title")
-    y = drawing.paragraph(62, report.notices[0].text if report.notices else "", 130)
+    y = drawing.paragraph(62, report.notices[0].text, 130) if report.notices else 62
     devices = report.tables["devices"]
     if not devices.num_rows:
         return drawing.document(y + 12, f"{_TITLE}: no devices")
