@@ -97,13 +97,13 @@ def scan(
     return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)
 
 
-def _table(name: str) -> property:
-    """The table as an attribute of a profile."""
+def _table(name: str) -> Any:
+    """The table as a property of a profile."""
 
     def read(profile: Profile) -> pa.Table:
         return profile.tables[name]
 
-    return property(read, doc=f"The table ``{name}``: one row per {TABLES[name].row}.")
+    return property(read, doc=f"The table ``{name}``: one row is {TABLES[name].row}.")
 
 
 class Profile(AnalysisMethods):
@@ -135,24 +135,24 @@ class Profile(AnalysisMethods):
         """Tables by name. Each is decoded on first use and then kept."""
         return self._tables
 
-    hosts = _table("hosts")
-    planes = _table("planes")
-    plane_stats = _table("plane_stats")
-    lines = _table("lines")
-    events = _table("events")
-    event_stats = _table("event_stats")
-    event_metadata = _table("event_metadata")
-    event_metadata_stats = _table("event_metadata_stats")
-    stat_metadata = _table("stat_metadata")
-    hlo_modules = _table("hlo_modules")
-    hlo_computations = _table("hlo_computations")
-    hlo_instructions = _table("hlo_instructions")
-    hlo_costs = _table("hlo_costs")
-    hlo_allocations = _table("hlo_allocations")
-    hlo_buffers = _table("hlo_buffers")
-    hlo_heap_events = _table("hlo_heap_events")
-    import_log = _table("import_log")
-    nesting = _table("nesting")
+    hosts: pa.Table = _table("hosts")
+    planes: pa.Table = _table("planes")
+    plane_stats: pa.Table = _table("plane_stats")
+    lines: pa.Table = _table("lines")
+    events: pa.Table = _table("events")
+    event_stats: pa.Table = _table("event_stats")
+    event_metadata: pa.Table = _table("event_metadata")
+    event_metadata_stats: pa.Table = _table("event_metadata_stats")
+    stat_metadata: pa.Table = _table("stat_metadata")
+    hlo_modules: pa.Table = _table("hlo_modules")
+    hlo_computations: pa.Table = _table("hlo_computations")
+    hlo_instructions: pa.Table = _table("hlo_instructions")
+    hlo_costs: pa.Table = _table("hlo_costs")
+    hlo_allocations: pa.Table = _table("hlo_allocations")
+    hlo_buffers: pa.Table = _table("hlo_buffers")
+    hlo_heap_events: pa.Table = _table("hlo_heap_events")
+    import_log: pa.Table = _table("import_log")
+    nesting: pa.Table = _table("nesting")
 
     def read(self, *names: str) -> dict[str, pa.Table]:
         """Several tables from one pass over the capture: ``read("events", "event_stats")``."""
