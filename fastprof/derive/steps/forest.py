@@ -147,8 +147,8 @@ def _marks(events: HostEvents, types: Types) -> Types:
         marks[events.ints(name)[0]] |= bit
     eager = types == CODES["EagerExecute"]
     if eager.any():
-        marks[eager] |= _EXECUTES_EAGERLY
-        marks[(types == KERNEL_EXECUTE) | (types == TF_OP)] |= _IS_OP
+        is_op = (types == KERNEL_EXECUTE) | (types == TF_OP)
+        marks |= eager.view(np.uint8) * np.uint8(_EXECUTES_EAGERLY) | is_op.view(np.uint8) * np.uint8(_IS_OP)
     return marks
 
 
