@@ -18,19 +18,19 @@ FOLDERS = ("fastprof", "csrc", "docs", "demo", "tests", "benchmarks")
 SUFFIXES = (".py", ".pyx", ".pxd", ".pxi", ".pyi", ".c", ".h", ".js", ".mjs", ".css", ".html", ".md")
 
 CEILINGS = {
-    "told": 8,
+    "told": 3,
     "untold": 4,
-    "tell": 17,
-    "of which": 19,
-    "so many": 4,
+    "tell": 15,
+    "of which": 6,
+    "so many": 2,
     "such a one": 0,
     "as they say": 0,
     "none is there": 0,
     "reckon": 0,
     "anew": 1,
     "what is not": 31,
-    "stands for": 38,
-    "is no": 146,
+    "stands for": 37,
+    "is no": 145,
 }
 """How often each may stand in the repository; identifiers count too."""
 

@@ -263,7 +263,7 @@ def heap_trace(kind, buffer, canonical, size, unpadded, heap, unpadded_heap, sta
                shown):
     """Writes the heap on the way through a program: of events (int32 columns) of buffers (int64 sizes), ``heap`` and
     ``unpadded_heap`` (int64, one more than events), five int32 columns by buffer, and two int32 columns with room for
-    all events, of which the first ``alive`` are set. Returns the dict of fp_heap_peak. See kernels/heap_trace.h."""
+    all events; their first ``alive`` items are set. Returns the dict of fp_heap_peak. See kernels/heap_trace.h."""
     cdef Array kinds = given(kind, I32), rows = given(buffer, I32, kinds.count), others = given(canonical, I32, kinds.count)
     cdef Array sizes = given(size, I64), unpaddeds = given(unpadded, I64, sizes.count)
     cdef Array heaps = room(heap, I64, kinds.count + 1), unpadded_heaps = room(unpadded_heap, I64, kinds.count + 1)

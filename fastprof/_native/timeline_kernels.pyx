@@ -77,7 +77,7 @@ cdef class DerivedLine:
         return found
 
     def fill(self, start, duration, name, group, closes, deepest):
-        """Writes the derived events, as many as ``count()`` tells: int64 start, duration and name, int32 group. By event
+        """Writes the ``count()`` derived events: int64 start, duration and name, int32 group. By event
         of the source: whether all ended there (uint8), and the derived event of its deepest level (int64)."""
         cdef Py_ssize_t count = self.count()
         cdef Array starts = room(start, I64, count), durations = room(duration, I64, count)

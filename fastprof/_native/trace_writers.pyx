@@ -217,8 +217,8 @@ cdef class JsonWriter:
         fp_trace_json_free(&self.writer)
 
     def host(self, processes, tracks, Texts titles not None, int64_t spare_tid, int64_t spare_end, int64_t shift_ps):
-        """What comes is of another host, of which ``processes`` and ``tracks`` are writable arrays of struct TRACK. What
-        has to be written before. Ids of threads from ``spare_tid`` to ``spare_end`` are free."""
+        """The following events are of another host. ``processes`` and ``tracks``: its writable arrays of struct TRACK.
+        Ids of threads from ``spare_tid`` to ``spare_end`` are free. Returns the bytes to write first."""
         cdef Array owners, rows
         self.held = owners, rows, _ = tracks_of_host(processes, tracks, titles)
         self.writer.titles, self.writer.shift_ps = titles.texts, shift_ps
@@ -269,8 +269,8 @@ cdef class PerfettoWriter:
         return written(&self.writer.out, fp_perfetto_begin(&self.writer, start_unix_ns))
 
     def host(self, processes, tracks, Texts titles not None, int64_t spare_tid, int64_t spare_end, int64_t shift_ps):
-        """What comes is of another host, of which ``processes`` and ``tracks`` are writable arrays of struct TRACK. What
-        has to be written before. Ids of threads from ``spare_tid`` to ``spare_end`` are free."""
+        """The following events are of another host. ``processes`` and ``tracks``: its writable arrays of struct TRACK.
+        Ids of threads from ``spare_tid`` to ``spare_end`` are free. Returns the bytes to write first."""
         cdef Array owners, rows
         held = owners, rows, _ = tracks_of_host(processes, tracks, titles)
         ended = self.end()

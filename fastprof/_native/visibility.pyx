@@ -62,7 +62,7 @@ cdef class Traced:
         check(code, "putting events in order")
 
     def serials(self, order, serial):
-        """Writes what tells events apart that start together: uint32."""
+        """Writes numbers that distinguish events with the same start: uint32."""
         cdef Array places = self.ordered(order), out = room(serial, U32, self.count)
         with nogil:
             fp_traced_serials(&self.traced, places.at, out.at)

@@ -36,7 +36,7 @@ class Writer:
         self, events: Drawn, marks: Marks, place: tuple[int, int], most: int
     ) -> tuple[bytes, tuple[int, int]]: ...
     def flights(self, events: Drawn, marks: Marks, track: int) -> bytes: ...
-    def told(
+    def complete(
         self,
         events: Drawn,
         kept: Flags,

@@ -196,9 +196,9 @@ cdef class Writer:
             fp_write_flights(&self.out, &events.drawn, &marks.marks, track)
         return self.take()
 
-    def told(self, Drawn events not None, kept, keys, meta, NamedValues of_meta not None, NamedValues own not None,
-             NamedValues found not None, tuple place not None, size_t most):
-        """The same of whole events; ``meta``: int32 by row."""
+    def complete(self, Drawn events not None, kept, keys, meta, NamedValues of_meta not None, NamedValues own not None,
+                 NamedValues found not None, tuple place not None, size_t most):
+        """Events with all their values; ``meta``: int32 by row."""
         cdef Texts names = Texts(keys)
         cdef Array wanted = given(kept, U8, events.count), kinds = given(meta, I32, events.count)
         cdef NamedValues values

@@ -52,7 +52,7 @@ cdef class Memory:
         return self.memory.live
 
     def fail_after(self, int64_t allocations):
-        """Let so many more allocations succeed, then none; negative: all succeed."""
+        """Allocations fail after this number of further ones; negative: none fails."""
         self.memory.countdown = allocations
 
 

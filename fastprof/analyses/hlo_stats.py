@@ -111,7 +111,7 @@ TABLES = {
             *_SHAPE,
             op.CORES,
             op.ENERGY,
-            op.Words("deduplicated_name", "instruction of which this one is a copy, as XLA records it; null: it is "
+            op.Words("deduplicated_name", "instruction that this one is a copy of, as XLA records it; null: it is "
                      "not a copy", op.texts("deduplicated_name")),
             op.EXPRESSION,
         ), derived=True),

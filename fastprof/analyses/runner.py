@@ -178,8 +178,8 @@ def _with_note(report: Report, of_no_step: int) -> Report:
 
 @contextmanager
 def _indexing_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None]:
-    """Finds out where the events of the only host are, all of which are wanted, while analyses are imported for the
-    first time: both take about as long. What goes wrong there is raised where the host is read."""
+    """Indexes the events of a single host while analyses are imported for the first time: both take about as long.
+    A fault there is raised when the host is read."""
     session, fresh = tables.session, any(f"{_HOME}.{name}" not in sys.modules for name in names)
     single = len(session.captures) == 1 and not tables.selection.filters_lines
     if not fresh or not single or session.workers.threads == 1 or session.workers.progress is not None:

@@ -28,9 +28,9 @@ _NO_TIME = (_MAX, _MIN)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """``hosts``: names, literally (None: all). ``planes``, ``lines``, ``names``: all of these conditions, each of which
-    is any of its regular expressions. ``time_ps``: events that overlap [from, to). ``host_times``: the same for a host
-    alone, by name; hosts that are not in it have no events (None: no such condition)."""
+    """``hosts``: names, literally (None: all). ``planes``, ``lines``, ``names``: all of these conditions; each
+    consists of regular expressions and holds if any of them matches. ``time_ps``: events that overlap [from, to).
+    ``host_times``: such a range for each host, by name; other hosts have no events (None: no such condition)."""
 
     hosts: tuple[str, ...] | None = None
     planes: Conditions = ()

@@ -153,7 +153,7 @@ _INSTRUCTIONS = (
     Count("source_end_column", "last source column; null: not recorded", *_place("end_column")),
     Text("stack", "file:line:column of calls, innermost first, one per line; null: not recorded",
          lambda p: p.stacks),
-    Text("deduplicated_name", "instruction of which this one is a copy; null: not recorded",
+    Text("deduplicated_name", "instruction that this one is a copy of; null: not recorded",
          _text("instructions", "deduplicated_name")),
     Text("scheduling_name", "name of the instruction when it was scheduled; null: not recorded",
          _text("instructions", "scheduling_name")),

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from fastprof.errors import UsageError
 from fastprof.render import as_json, report_json
 from fastprof.render.rows import unique_names
-from fastprof.wording.cells import TEXT, ColumnCells
+from fastprof.wording.cells import TEXT, ColumnCells, is_text
 from fastprof.wording.json_values import json_quote, json_text
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _table(name: str, table: pa.Table, part: Part) -> Iterator[bytes]:
 
 
 def _values(column: pa.ChunkedArray, letters: int | None) -> Iterator[bytes]:
-    if pa.types.is_dictionary(column.type) or _is_text(column.type):
+    if pa.types.is_dictionary(column.type) or is_text(column.type):
         yield from _texts(column, letters)
         return
     cells = ColumnCells(quote=json_quote, null="null")
@@ -122,10 +122,6 @@ def _texts(column: pa.ChunkedArray, letters: int | None) -> Iterator[bytes]:
 
 def _cut(text: str, letters: int | None) -> str:
     return text if letters is None or len(text) <= letters else text[:letters] + "…"
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _blocks(column: pa.ChunkedArray) -> Iterator[pa.Array]:

@@ -5,7 +5,6 @@ import numpy.typing as npt
 
 Bools = npt.NDArray[np.bool_]
 Float64s = npt.NDArray[np.float64]
-Int16s = npt.NDArray[np.int16]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Objects = npt.NDArray[np.object_]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What is decoded. ``planes``: regular expressions, one of which matches; none: all planes. ``stats``: of
-    events, a name that ends in ``*`` stands for all that begin so; ``metadata_stats``: of what events of one kind
-    share; ``stats_with_gpus``: of events, only on hosts with GPUs."""
+    """What is decoded. ``planes``: regular expressions, a plane is decoded if any matches; empty: all planes.
+    ``stats``: stats of events; a name that ends in ``*`` is a prefix. ``metadata_stats``: stats of event metadata.
+    ``stats_with_gpus``: stats of events, only on hosts with GPUs."""
 
     planes: tuple[str, ...] = ()
     stats: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ class ColumnCells:
         kind = array.type
         if pa.types.is_dictionary(kind):
             return self._quoted_dictionary(array.dictionary).take(array.indices)
-        if _is_text(kind):
+        if is_text(kind):
             encoded = array.dictionary_encode()
             return self._quote_each(encoded.dictionary.to_pylist()).take(encoded.indices)
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
@@ -89,7 +89,7 @@ def lines(batch: pa.RecordBatch, cells: Sequence[ColumnCells], leads: Sequence[s
     return text
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 

@@ -211,7 +211,7 @@ def as_in_xprof(kept: RecordedPipelines, most_visits: int = MOST_VISITS) -> Read
     if packed is None:
         raise CaptureError(
             f"XProf's walk of the input pipelines of {kept.host} would take more than {most_visits:,} steps: events "
-            "are linked in so many ways that it cannot be followed"
+            "have too many links to follow"
         )
     found = records_of(packed)
     calls = calls_of(pipeline, events.start_ps[roots], events.duration_ps[roots], groups, found)

@@ -112,7 +112,7 @@ def test_older_plans_name_instructions_and_record_no_ids() -> None:
 
 
 def random_plan(dice: Random, program: Program) -> Plan:
-    """Events in any order, most of which make sense."""
+    """Events in any order; most make sense."""
     plan = Plan(program)
     ids = [plan.buffer("x", dice.choice([0, 1, 16, 4096])) for _ in range(dice.randint(1, 12))]
     plan.allocation(1 << 20, ids[: dice.randint(1, len(ids))])

@@ -131,7 +131,7 @@ def of_events(name: str, make: Callable[..., list[Any]]) -> None:
 
 of_events("drawn", lambda drawn, marks, _: [drawn, marks, (0, 0), 99])
 of_events("flights", lambda drawn, marks, _: [drawn, marks, 1])
-of_events("told", lambda drawn, _, v: [drawn, read(u8(1, 1)), TEXTS, index(i32(0, 1)), v, v, v, (0, 0), 99])
+of_events("complete", lambda drawn, _, v: [drawn, read(u8(1, 1)), TEXTS, index(i32(0, 1)), v, v, v, (0, 0), 99])
 of_events("points", lambda _, __, values: [read(u64(0, 5)), values, 2])
 of_events("text", lambda *_: [b"text"])
 simple(xprof_events.gnu_hash, b"text")

@@ -3,7 +3,6 @@ much of them its compute hides, over spans of time such as steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -166,7 +165,3 @@ def as_stretches(begin: Int64s, end: Int64s, row: npt.NDArray[Any] | int = -1) -
     spans = np.zeros(len(begin), STRETCH)
     spans["begin"], spans["end"], spans["row"] = begin, end, row
     return spans
-
-
-def joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -17,9 +17,9 @@ from fastprof.derive.communication.flights import (
     Operation,
     Operations,
     as_stretches,
-    joined,
 )
 from fastprof.derive.communication.kinds import Kind, kind_of_kernel
+from fastprof.derive.devices.device_events import joined
 from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps import stretches
 from fastprof.derive.steps.device_steps import is_derived

@@ -29,10 +29,9 @@ from fastprof.derive.communication.flights import (
     Operation,
     Operations,
     in_order,
-    joined,
 )
 from fastprof.derive.communication.kinds import DONE, START, Part, kind_of
-from fastprof.derive.devices.device_events import OP_LINES, OpEvents, op_events
+from fastprof.derive.devices.device_events import OP_LINES, OpEvents, joined, op_events
 from fastprof.derive.ops.tables import span_ps, sums_by
 from fastprof.hlo.shape_reader import read_expression
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records, UInt8s

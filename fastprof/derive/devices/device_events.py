@@ -84,15 +84,16 @@ def op_events(events: HostEvents, plane: Plane) -> OpEvents:
         no_lines = line_rows(none, none)
         return OpEvents(np.empty(0, np.int32), none, none, none, np.empty(0, np.int32), no_lines, overlaps=False)
     spans = [device_spans(events, line.first, line.last) for line in lines]
-    start, duration = (_joined([span[i] for span in spans]) for i in range(2))
-    rows = _joined([np.arange(line.first, line.last, dtype=np.int32) for line in lines])
+    start, duration = (joined([span[i] for span in spans]) for i in range(2))
+    rows = joined([np.arange(line.first, line.last, dtype=np.int32) for line in lines])
     counts = np.array([line.last - line.first for line in lines], np.int64)
     of_lines = line_rows(counts, np.cumsum(counts) - counts)
     self_ps = np.empty_like(start)
     overlaps = self_times(start, duration, of_lines, self_ps, None) == SELF_CROSSED
-    metas = _joined([events.meta[line.first : line.last] for line in lines])
+    metas = joined([events.meta[line.first : line.last] for line in lines])
     return OpEvents(rows, start, duration, self_ps, metas, of_lines, overlaps)
 
 
-def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The parts as one array; a single part is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

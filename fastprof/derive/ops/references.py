@@ -1,7 +1,7 @@
 """What events name as the op that they run or launch: in stats of several profilers, in annotations, by their names.
 
-TensorFlow's CUDA tracer writes annotations, ``scope/MatMul:MatMul#shape=(f32[2])#``, of which several may follow each
-other between ``::``, the innermost last. XLA's have ``hlo_op=…,hlo_module=…,program_id=…`` between the ``#``.
+TensorFlow's CUDA tracer writes annotations, ``scope/MatMul:MatMul#shape=(f32[2])#``; several are joined by ``::``, the
+innermost last. XLA's have ``hlo_op=…,hlo_module=…,program_id=…`` between the ``#``.
 """
 
 from __future__ import annotations

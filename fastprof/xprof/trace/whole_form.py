@@ -196,7 +196,8 @@ class _Writing:
         place: Place = (0, 0)
         kept = self.kept[first:last]
         while True:
-            piece, place = self.writer.told(drawn, kept, self.keys.texts, meta, self.of_meta, own, found, place, _PIECE)
+            values = (self.of_meta, own, found)
+            piece, place = self.writer.complete(drawn, kept, self.keys.texts, meta, *values, place, _PIECE)
             if not piece:
                 return
             yield piece

@@ -2,8 +2,8 @@
 
 Times are self times, so that each part of a tree is the sum of its parts. The work of an op that others are nested in
 is theirs, and counts for them alone; bytes that both the start and the end of a transfer record count once.
-Utilization is work by self time by the peak of one core. It is unknown for nodes where the work of more than 10 % of
-the time is, and for those that only start and await transfers; ``work_known_ps`` is the time of which work is known.
+Utilization is work / self time / peak of one core. It is unknown for nodes that only start and await transfers, and if
+the work of more than 10 % of the time is unknown; ``work_known_ps`` is the time of ops with known work.
 """
 
 from __future__ import annotations

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.framework import framework_name
 from fastprof.derive.ops.roofline import MEMORIES
-from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, OpTable
+from fastprof.derive.ops.tables import OpTable
 from fastprof.derive.ops.tree.node_figures import COMPUTE
 from fastprof.derive.ops.tree.op_trees import CATEGORY, IDLE, INSTRUCTION, KINDS, OP, PROGRAM, ROOT, SPARSE_CORE_OP
 from fastprof.schema.array_types import Bools, Float64s, UInt8s
-from fastprof.schema.column_kinds import Count, Kind, Picoseconds, Share, Text
+from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from fastprof.derive.ops.tree.op_trees import Tree
 
 HBM: Final = "hbm"
-_SOURCES: Final = {FROM_CAPTURE: "capture", FROM_HLO: "hlo"}
 MOST_PATH: Final = 1001
 """Letters of a path."""
 _END: Final = MOST_PATH // 2
@@ -71,7 +71,7 @@ def _whole(name: str) -> Formula:
 
 
 def _work(name: str) -> Formula:
-    return lambda rows: _known(rows.figures.work[name])
+    return lambda rows: op.known(rows.figures.work[name])
 
 
 def _per_second(name: str) -> Formula:
@@ -79,7 +79,7 @@ def _per_second(name: str) -> Formula:
 
 
 def _percent(column: str) -> Formula:
-    return lambda rows: _known(100 * rows.figures.utilization(column))
+    return lambda rows: op.known(100 * rows.figures.utilization(column))
 
 
 def _ratio(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Float64s:
@@ -90,18 +90,8 @@ def _ratio(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Float64s:
 
 def _divided(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> pa.Array:
     """a / b, null where b is 0 or a is unknown."""
-    return _known(_ratio(a, b))
+    return op.known(_ratio(a, b))
 
-
-def _known(values: Float64s) -> pa.Array:
-    return pa.array(values, from_pandas=True)
-
-
-_Flops = Kind(pa.float64(), "flop")
-_FlopRate = Kind(pa.float64(), "flop/s")
-_Moved = Kind(pa.float64(), "bytes")
-_MovedRate = Kind(pa.float64(), "bytes/s")
-_Percent = Kind(pa.float64(), "%")
 
 _NODE = (
     Count("node", "number of the node, in preorder, from 0: children follow their parent, largest first",
@@ -127,17 +117,18 @@ _UTILIZATION = ("null: the peak of the device or the work of more than 10 % of t
 def _work_columns(of_instructions: str = "") -> tuple[Column, ...]:
     """``of_instructions``: the description of those within fusions."""
     return (
-        _Flops("flops", f"floating point operations that the device did{of_instructions}; {_KNOWN}, or the op has "
+        op.Flops("flops", f"floating point operations that the device did{of_instructions}; {_KNOWN}, or the op has "
                "nested ops, which did it", _work("flops")),
-        _Flops("model_flops", f"floating point operations that the model requires{of_instructions}; {_KNOWN}",
+        op.Flops("model_flops", f"floating point operations that the model requires{of_instructions}; {_KNOWN}",
                _work("model_flops")),
-        _FlopRate("flops_per_s", f"flops / self_ps; {_RATE}", _per_second("flops")),
-        _Percent("compute_peak_percent", f"100 * flops_per_s / peak of a core; {_UTILIZATION}", _percent(COMPUTE)),
-        _Moved("accessed_bytes", f"bytes read and written in all memories{of_instructions}; {_KNOWN}", _work("bytes")),
-        _Moved("hbm_bytes", "bytes read and written in HBM, or in all memories for ops that do not record memories; "
+        op.FlopRate("flops_per_s", f"flops / self_ps; {_RATE}", _per_second("flops")),
+        op.Percent("compute_peak_percent", f"100 * flops_per_s / peak of a core; {_UTILIZATION}", _percent(COMPUTE)),
+        op.Amount("accessed_bytes", f"bytes read and written in all memories{of_instructions}; {_KNOWN}",
+                  _work("bytes")),
+        op.Amount("hbm_bytes", "bytes read and written in HBM, or in all memories for ops that do not record memories; "
                f"{_KNOWN}", _work(HBM)),
-        _MovedRate("hbm_bytes_per_s", f"hbm_bytes / self_ps; {_RATE}", _per_second(HBM)),
-        _Percent("hbm_peak_percent", f"100 * hbm_bytes_per_s / bandwidth of a core; {_UTILIZATION}", _percent(HBM)),
+        op.ByteRate("hbm_bytes_per_s", f"hbm_bytes / self_ps; {_RATE}", _per_second(HBM)),
+        op.Percent("hbm_peak_percent", f"100 * hbm_bytes_per_s / bandwidth of a core; {_UTILIZATION}", _percent(HBM)),
         Picoseconds("lost_ps", "time that could be saved: self_ps minus the time at the roofline, of the ops below "
                     "the node for which this is known; null: it is known for none",
                     _whole("lost_ps"), lambda rows: rows.figures.whole["lost_known"] == 0),
@@ -210,7 +201,7 @@ def _cost_shares(rows: OpTree) -> pa.Array:
     is_instruction = rows.tree.kind == INSTRUCTION
     found = np.full(len(rows.tree), np.nan)
     found[is_instruction] = shares[rows.tree.row[is_instruction]]
-    return _known(found)
+    return op.known(found)
 
 
 _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made of", (
@@ -235,10 +226,10 @@ _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made
           "flops; null: the node is not an instruction, or its work is unknown", _cost_shares),
     Text("flops_source", "source of the flops of an op: capture (recorded) or hlo (computed from the program); null: "
          "unknown, or the node is not an op",
-         lambda rows: rows.spread([_SOURCES.get(code) for code in rows.table.flops_source.tolist()])),
+         lambda rows: rows.spread([op.SOURCES.get(code) for code in rows.table.flops_source.tolist()])),
     Text("bytes_source", "source of the bytes of an op: capture (recorded) or hlo (computed from the program); null: "
          "unknown, or the node is not an op",
-         lambda rows: rows.spread([_SOURCES.get(code) for code in rows.table.bytes_source.tolist()])),
+         lambda rows: rows.spread([op.SOURCES.get(code) for code in rows.table.bytes_source.tolist()])),
     Count("program_id", "id of the program, uint64 as two's complement; null: the node is neither a program nor an op",
           lambda rows: rows.of_program(rows.table.program_id.tolist())),
     Text("program", "name of the program; null: the capture does not list it, or the node is neither a program nor an "
@@ -324,13 +315,13 @@ _MEMORY = TableSchema("memory", "a memory that a node of the tree read or wrote"
     Text("name", "name of the node", lambda rows: [rows.tree.name[one] for one in rows.node.tolist()]),
     Text("memory", "memory: HBM, or a memory of the TPU's core and a direction",
          lambda rows: [MEMORIES[one].name for one in rows.memory.tolist()]),
-    _Moved("accessed_bytes", "bytes of the ops below the node that record them", lambda rows: rows.size),
-    _MovedRate("bytes_per_s", "accessed_bytes / self_ps of the node; null: self_ps is 0, or all ops of the node are, "
-               "start or await transfers", lambda rows: _known(rows.rate)),
-    _MovedRate("peak_bytes_per_s", "peak bandwidth of the memory for one core; null: unknown",
-               lambda rows: _known(rows.peak)),
-    _Percent("peak_percent", "100 * bytes_per_s / peak_bytes_per_s; null: bytes_per_s or peak_bytes_per_s is null",
-             lambda rows: _known(100 * rows.rate / rows.peak)),
+    op.Amount("accessed_bytes", "bytes of the ops below the node that record them", lambda rows: rows.size),
+    op.ByteRate("bytes_per_s", "accessed_bytes / self_ps of the node; null: self_ps is 0, or all ops of the node are, "
+               "start or await transfers", lambda rows: op.known(rows.rate)),
+    op.ByteRate("peak_bytes_per_s", "peak bandwidth of the memory for one core; null: unknown",
+               lambda rows: op.known(rows.peak)),
+    op.Percent("peak_percent", "100 * bytes_per_s / peak_bytes_per_s; null: bytes_per_s or peak_bytes_per_s is null",
+             lambda rows: op.known(100 * rows.rate / rows.peak)),
 ), derived=True)  # fmt: skip
 
 
