@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from fastprof.wording.cells import is_text
 from fastprof.wording.json_values import json_text
+from fastprof.wording.spreadsheets import marked_texts
 
 TIMES = ("event_id", "start_ps", "duration_ps", "self_time_ps", "parent_id", "metadata_id", "int_value")
 ZSTD_LEVEL = 1
@@ -74,7 +76,8 @@ class ArrowWriter:
 
 
 class CsvWriter:
-    """CSV with a header; lists and maps as JSON, bytes as base64, nulls empty."""
+    """CSV with a header; lists and maps as JSON, bytes as base64, nulls empty, texts as ``wording/spreadsheets.py``
+    marks them."""
 
     suffix = "csv"
 
@@ -102,12 +105,19 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 
 def _csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
-        return column.cast(pa.large_string())
+        return pa.chunked_array([_marked_dictionary(chunk) for chunk in column.chunks], pa.large_string())
+    if is_text(column.type):
+        return marked_texts(column)
     if pa.types.is_large_binary(column.type):
-        return pa.chunked_array([pa.array([_base64(v) for v in column.to_pylist()], pa.string())])
+        return marked_texts(pa.chunked_array([pa.array([_base64(v) for v in column.to_pylist()], pa.string())]))
     if pa.types.is_nested(column.type):
         return pa.chunked_array([pa.array([_json(v) for v in column.to_pylist()], pa.string())])
     return column
+
+
+def _marked_dictionary(array: pa.DictionaryArray) -> pa.Array:
+    """The texts of the rows, each text of the dictionary marked once."""
+    return marked_texts(array.dictionary.cast(pa.large_string())).take(array.indices)
 
 
 def _base64(value: bytes | None) -> str | None:

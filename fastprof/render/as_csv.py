@@ -1,7 +1,8 @@
 """CSV in UTF-8: a header with column names, then one line per row.
 
 A text is quoted if it contains a comma, a quote or a line end, if it starts or ends with a blank, and if it is empty,
-because an empty cell is a null. Lists and maps are JSON text, bytes are base64; NaN and infinities are ``NaN``,
+because an empty cell is a null. A text that a spreadsheet would take for a formula begins with an apostrophe
+(``wording/spreadsheets.py``). Lists and maps are JSON text, bytes are base64; NaN and infinities are ``NaN``,
 ``Infinity`` and ``-Infinity``. Lines end in a line feed.
 """
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from fastprof.render.rows import Data, blocks
 from fastprof.wording.cells import ColumnCells, lines
 from fastprof.wording.screen import printable_lines
+from fastprof.wording.spreadsheets import marked
 
 _AWKWARD = re.compile(r'[",\r\n]|^\s|\s$|^$')
 
@@ -37,4 +39,5 @@ def _lines(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[byt
 
 
 def _quote(text: str) -> str:
+    text = marked(text)
     return '"' + text.replace('"', '""') + '"' if _AWKWARD.search(text) else text

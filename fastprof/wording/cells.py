@@ -55,14 +55,14 @@ class ColumnCells:
         return self._quoted
 
     def _floats(self, array: pa.Array) -> pa.Array:
-        """The shortest digits that read back as the same float. NaN and infinities become quoted texts."""
+        """The shortest digits that read back as the same float. NaN and infinities are texts in JSON."""
         texts = pc.cast(array, TEXT)
         for spelt, odd in (
             ("NaN", pc.is_nan(array)),
             ("Infinity", pc.equal(array, pa.scalar(float("inf"), array.type))),
             ("-Infinity", pc.equal(array, pa.scalar(float("-inf"), array.type))),
         ):
-            texts = pc.if_else(odd, pa.scalar(self._quote(spelt), TEXT), texts)
+            texts = pc.if_else(odd, pa.scalar(json_quote(spelt) if self._quote is json_quote else spelt, TEXT), texts)
         return texts
 
     def _nested(self, array: pa.Array) -> pa.Array:

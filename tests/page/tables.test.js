@@ -64,6 +64,24 @@ test("CSV quotes what needs it, and leaves unknown values out", () => {
   assert.equal(written(DATA, ["name", "time_ps"], [3, 2]), 'name,time_ps\n"copy, a",0\n,\n');
 });
 
+test("CSV marks texts that a spreadsheet would compute, and leaves numbers alone", () => {
+  const names = ["=1", "+1", "-1", "@a", "\t=1", "'a", "a=1", "  =1"];
+  const data = tableOf({ name: names, n: names.map(() => -5) });
+  const lines = written(data, ["name", "n"], names.map((_, row) => row)).split("\n");
+  assert.deepEqual(lines, [
+    "name,n",
+    "'=1,-5",
+    "'+1,-5",
+    "'-1,-5",
+    "'@a,-5",
+    "'\t=1,-5",
+    "''a,-5",
+    "a=1,-5",
+    "'  =1,-5",
+    "",
+  ]);
+});
+
 test("lists of names are written as text", () => {
   assert.deepEqual(list("rank, name:220, op:grow, self_ps=Self time"), [
     "rank",

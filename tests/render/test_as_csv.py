@@ -27,8 +27,27 @@ def test_every_value(awkward: pa.Table) -> None:
     )
 
 
+FORMULAS = ["=1+1", "+1", "-2", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "\uff1d1+1", '=HYPERLINK("x")', "-"]
+TEXTS = ["a=1", "'", "'=1", "''a", "1-2", " a", "a", ""]
+
+
+def test_texts_that_spreadsheets_would_compute_begin_with_an_apostrophe() -> None:
+    """Which can be removed again: texts that begin with an apostrophe get another one."""
+    values = [*FORMULAS, *TEXTS, None]
+    numbers = [-5.0, float("-inf"), *([0.5] * (len(values) - 2))]
+    for texts in (pa.array(values), pa.array(values).dictionary_encode()):
+        written = text(pa.table({"=name": texts, "n": pa.array(numbers), "i": pa.array([-7] * len(values))}))
+        head, *rows = csv.reader(io.StringIO(written, newline=""))
+        assert head == ["'=name", "n", "i"]
+        cells = [row[0] for row in rows]
+        assert cells[: len(FORMULAS)] == ["'" + value for value in FORMULAS]
+        assert cells[len(FORMULAS) :] == ["a=1", "''", "''=1", "'''a", "1-2", " a", "a", "", ""]
+        assert [cell.removeprefix("'") for cell in cells] == [value or "" for value in values]
+        assert rows[0][1:] == ["-5", "-7"] and rows[1][1] == "-Infinity"
+
+
 def test_quotes_where_they_must_be() -> None:
-    values = ["a,b", 'a"b', "a\nb", "a\r", " a", "a ", "\ta", "a b", "=1+1", "été", "", None]
+    values = ["a,b", 'a"b', "a\nb", "a\r", " a", "a ", "a b", "été", "", None]
     table = pa.table({"x, y": values, "n": list(range(len(values)))})
     assert list(csv.reader(io.StringIO(text(table), newline=""))) == [
         ["x, y", "n"],

@@ -1,9 +1,13 @@
 // Tables as CSV files, written in the page.
 
-/** CSV of these columns and rows: values as they are stored, nothing for unknown ones. */
+const FORMULA = /^(?:['\t\r\n]| *[=+\-@\uff1d\uff0b\uff0d\uff20])/;
+
+/** CSV of these columns and rows: values as they are stored, nothing for unknown ones. Texts that a spreadsheet would
+ * take for formulas begin with an apostrophe, as in the files of the command line. */
 export function written(data, columns, order) {
-  const lines = [columns.map(quoted).join(",")];
-  for (const row of order) lines.push(columns.map((name) => quoted(data.value(row, name))).join(","));
+  const lines = [columns.map((name) => quoted(marked(name))).join(",")];
+  const write = new Map(columns.map((name) => [name, data.isNumber(name) ? quoted : (value) => quoted(marked(value))]));
+  for (const row of order) lines.push(columns.map((name) => write.get(name)(data.value(row, name))).join(","));
   return `${lines.join("\n")}\n`;
 }
 
@@ -18,6 +22,10 @@ export function save(name, content) {
   link.click();
   link.remove();
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+function marked(value) {
+  return typeof value === "string" && FORMULA.test(value) ? `'${value}` : value;
 }
 
 function quoted(value) {

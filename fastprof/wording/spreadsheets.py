@@ -1,0 +1,29 @@
+"""Texts in CSV that spreadsheets read as texts.
+
+A spreadsheet computes a cell that begins with ``=``, ``+``, ``-`` or ``@``, even if the cell is quoted, and some skip
+blanks, tabs and line ends before these. A trace may contain any names, so opening its CSV could run a formula. A text
+with such a beginning gets an apostrophe before it, and so does one that begins with an apostrophe: removing one
+apostrophe from each text that begins with one gives back the texts. Numbers are written as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_MARK = "'"
+_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # the last four: the full-width forms of the others
+_BEGINNINGS = f"^(?:['\t\r\n]| *[{_SIGNS}])"
+_TAKEN_FOR_FORMULAS = re.compile(_BEGINNINGS)
+
+
+def marked(text: str) -> str:
+    """``text``, with an apostrophe before it if it could be taken for a formula, or begins with an apostrophe."""
+    return _MARK + text if _TAKEN_FOR_FORMULAS.match(text) else text
+
+
+def marked_texts(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """``marked`` for each text of an array."""
+    return pc.replace_substring_regex(texts, f"({_BEGINNINGS})", rf"{_MARK}\1")
