@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Make = Callable[[Path], None]
-_DERIVATION: Final = 2
+_DERIVATION: Final = 3
 """Grows when other tracks are derived, or raw ones are named or ordered otherwise: older stores are made again."""
 _STORE: Final = (__version__, FORMAT, _DERIVATION)
 
@@ -46,8 +46,10 @@ def raw_store(
 
         workers = tables.session.workers
         with workers.reporting(progress):
-            timeline = raw_timeline(Host(read_host(tables, number, (), (), ()), workers))
-            _write(path, timeline, tables, _processes(timeline))
+            events = read_host(tables, number, (), (), ())
+            timeline = raw_timeline(Host(events, workers))
+            about = {"processes": _processes(timeline), "untimed": sum(events.untimed.values())}
+            _write(path, timeline, tables, about)
 
     return _kept(tables, number, ("raw", *_STORE), cache, make, Store)
 
@@ -82,7 +84,7 @@ def derived_store(of: DerivedHost, cache: CacheFolder | None = None, progress: P
 
     def make(path: Path) -> None:
         with of.tables.session.workers.reporting(progress):
-            _write(path, of.timeline, of.tables, _processes(of.timeline))
+            _write(path, of.timeline, of.tables, {"processes": _processes(of.timeline)})
 
     return _kept(of.tables, of.number, ("derived", *_STORE), cache, make, Store)
 
@@ -97,7 +99,7 @@ def derived_facts(of: DerivedHost, cache: CacheFolder | None = None, progress: P
     return _kept(of.tables, of.number, ("facts", FACTS_FORMAT, FACTS_VERSION), cache, make, HostFacts)
 
 
-def _write(path: Path, timeline: HostTimeline, tables: TableSet, processes: list[dict[str, Any]]) -> None:
+def _write(path: Path, timeline: HostTimeline, tables: TableSet, about: dict[str, Any]) -> None:
     tracks = [
         TrackInput(
             timeline.start_ps[track.first : track.last],
@@ -115,7 +117,7 @@ def _write(path: Path, timeline: HostTimeline, tables: TableSet, processes: list
         )
         for track in timeline.tracks
     ]
-    build(path, tracks, timeline.names, {"processes": processes}, tables.session.workers)
+    build(path, tracks, timeline.names, about, tables.session.workers)
 
 
 def _processes(timeline: HostTimeline) -> list[dict[str, Any]]:

@@ -29,11 +29,24 @@ def timeline_document(run: ViewedRun) -> dict[str, Any]:
                 "error": host.error,
                 "offset_ps": str(run.offsets_ps[host.number]),
                 "start_unix_ns": None if start_unix_ns is None else str(start_unix_ns),
-                "events": 0 if host.known is None else host.store.events,
+                **_counts(host),
             }
             for host, start_unix_ns in zip(seen.hosts, run.starts_unix_ns, strict=True)
         ],
         "processes": [one for host in seen.ready for one in _processes(seen, host)],
+    }
+
+
+def _counts(host: SeenHost) -> dict[str, int]:
+    """``events``: as ``info`` counts them, those without a start as well; ``untimed_events``: the latter, which no
+    track shows."""
+    if host.known is None:
+        return {"events": 0, "derived_events": 0, "untimed_events": 0}
+    recorded, untimed = len(host.store.raw), int(host.store.about["untimed"])
+    return {
+        "events": recorded + untimed,
+        "derived_events": host.store.events - recorded,
+        "untimed_events": untimed,
     }
 
 

@@ -50,7 +50,7 @@ def answers(served: Served) -> dict[str, Any]:
     found["search"] = served.get("/api/search", q="e")
     found["hit"] = served.get("/api/search/next", q="e", from_ps=5000)
     found["flows"], found["steps"] = served.get("/api/flows"), served.get("/api/steps")
-    events = sum(host["events"] for host in timeline["hosts"])
+    events = sum(host["events"] + host["derived_events"] for host in timeline["hosts"])
     for at in (0, events // 2, events - 1):
         found[f"event {at}"] = served.get("/api/event", at=at)
     for track in [one for one, kind in zip(tracks, kinds, strict=True) if kind == "counter"]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from served import Served, Tile, written
-from trace_builder import Event, event, line, plane, xspace
+from trace_builder import Event, aggregated, event, line, plane, xspace
 
 from fastprof.viewer.answers import FOREVER, FRESH
 from fastprof.viewer.cache_folder import CacheFolder
@@ -38,7 +38,8 @@ def test_a_timeline_has_hosts_processes_and_tracks() -> None:
     assert (timeline["origin_ps"], timeline["span_ps"]) == ("5", "16")
     (host,) = timeline["hosts"]
     assert (host["state"], host["derived"], host["progress"], host["error"]) == ("ready", "ready", 1.0, None)
-    assert host["events"] == sum(sum(one["tracks"]["events"]) for one in timeline["processes"])
+    counts = [count for one in timeline["processes"] for count in one["tracks"]["events"]]
+    assert host["events"] + host["derived_events"] == sum(counts)
     gpu, threads = timeline["processes"]
     assert threads["name"].endswith("/host:CPU")
     assert threads["tracks"]["name"] == ["python"]
@@ -47,6 +48,22 @@ def test_a_timeline_has_hosts_processes_and_tracks() -> None:
     assert gpu["tracks"]["derived"][0] == 0
     columns = [len(column) for column in gpu["tracks"].values()]
     assert len(set(columns)) == 1
+
+
+def test_events_are_counted_as_info_counts_them_derived_ones_separately() -> None:
+    """info counts events without a start as well, which no track shows."""
+    ops = [event("fusion.1", 0, 10, {"tf_op": "jit/mul"}), event("fusion.2", 20, 5, {"tf_op": "jit/add"})]
+    served = Served(
+        xspace(
+            plane("/host:CPU", [line("python", [event("a", 5, 10)]), line("sums", [aggregated("b", 9, 4)], id=2)]),
+            plane("/device:TPU:0", [line("XLA Ops", ops)], id=1),
+        )
+    )
+    (host,) = served.timeline()["hosts"]
+    tracks = [(one["tracks"]["derived"], one["tracks"]["events"]) for one in served.timeline()["processes"]]
+    derived = sum(count for flags, counts in tracks for flag, count in zip(flags, counts, strict=True) if flag)
+    assert (host["events"], host["untimed_events"], host["derived_events"]) == (4, 1, derived)
+    assert derived > 0
 
 
 def test_hosts_that_know_when_they_began_are_on_one_clock(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 import { notSaved } from "../cards.js";
 import { clear, h } from "../dom.js";
+import { folded } from "./folded_text.js";
+import { PanelColumns } from "./panel_columns.js";
 import { copyTime, failure, hint, panelButton, panelHead } from "./panel_parts.js";
 import { sumsTable } from "./sums_table.js";
-import { counted, plural, visible, visibleLines } from "./text.js";
+import { counted, plural, visible } from "./text.js";
 import { exact, short } from "./time_format.js";
 
-const LONG_VALUE = 4000;
+const LONGEST_TITLE = 200;
 const TIMES = /(_ps|_ns)$/;
 /** What a time is of: an event of a device may have two. */
 const MEANINGS = {
@@ -26,6 +28,7 @@ export class EventPanel {
   constructor(selection, source, { open, zoom, opened }) {
     Object.assign(this, { selection, source, open, zoom, opened });
     this.node = h("div.tl-panel", { "aria-live": "polite" });
+    this.columns = new PanelColumns();
     this.details = null;
     this.nothing();
   }
@@ -107,13 +110,14 @@ export class EventPanel {
   }
 
   fill(event, details) {
-    const shown = visible(details.display_name || details.name || event.text || "(no name)", 2000);
-    const columns = h("div.tl-columns", this.section("Event", this.facts(ownFacts(details, shown, this.clock))));
+    const shown = details.display_name || details.name || event.text || "(no name)";
+    const sections = [this.section("Event", this.facts(ownFacts(details, shown, this.clock)))];
     if (details.stats?.length)
-      columns.append(this.section(plural(details.stats.length, "stat"), this.stats(details.stats)));
-    columns.append(this.section("Related", this.related(details)));
+      sections.push(this.section(plural(details.stats.length, "stat"), this.stats(details.stats)));
+    sections.push(this.section("Related", this.related(details)));
+    const columns = this.columns.of(sections);
     clear(this.node).append(
-      panelHead(shown, short(details.duration_ps), ...this.opButtons(details),
+      panelHead(visible(shown, LONGEST_TITLE), short(details.duration_ps), ...this.opButtons(details),
         this.timeButton({ host: details.host, start: BigInt(details.start_ps), duration: BigInt(details.duration_ps) }),
         this.zoomButton()),
       columns,
@@ -127,14 +131,14 @@ export class EventPanel {
   facts(pairs) {
     const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
     return h("dl.tl-facts",
-      rows.map(([name, value]) => [h("dt", { title: MEANINGS[name] ?? "" }, name), h("dd", value)]));
+      rows.map(([name, value]) => [h("dt", { title: MEANINGS[name] ?? "" }, name), h("dd", folded(value))]));
   }
 
   stats(stats) {
     return h("dl.tl-facts.tl-stats", stats.map((stat) => [
       h("dt", { title: stat.of === "metadata" ? "Of every event of this name" : "Of this event",
         class: stat.of === "metadata" ? "tl-of-metadata" : "" }, visible(stat.name)),
-      h("dd", { title: CLOCKS[stat.name] ?? stat.kind }, statText(stat)),
+      h("dd", { title: CLOCKS[stat.name] ?? stat.kind }, folded(stat.value ?? "–", inUnit(stat))),
     ]));
   }
 
@@ -180,26 +184,27 @@ export class EventPanel {
   }
 }
 
+/** Start and duration come first; names only if they are not the title, or longer than it. */
 function ownFacts(details, shown, clock) {
-  const words = (value, limit) => value && visible(value, limit);
-  const other = (name) => (words(name, 2000) === shown ? null : words(name, 2000));
+  const words = (value) => value && String(value);
+  const other = (name) => (words(name) === shown ? null : words(name));
   const { op } = details;
   return [
-    ["Name", other(details.name)],
-    ["Metadata name", other(details.metadata_name)],
     ["Start", clock.exact(details.start_ps)],
-    ["Start on its host", clock.offset(details.host) ? exact(clock.ofHost(details.start_ps, details.host)) : null],
     ["Duration", exact(details.duration_ps)],
     ["Self time", exact(details.self_time_ps)],
-    ["Step", known(details.step, visible)],
+    ["Start on its host", clock.offset(details.host) ? exact(clock.ofHost(details.start_ps, details.host)) : null],
+    ["Name", shown.length > LONGEST_TITLE ? shown : other(details.name)],
+    ["Metadata name", details.metadata_name === details.name ? null : other(details.metadata_name)],
+    ["Op", op ? [op.name, op.category].filter(Boolean).join(" · ") : null],
+    ["Program", words(op?.module)],
+    ["Step", known(details.step)],
     ["Group", details.group < 0 ? null : known(details.group)],
-    ["Process", words(details.process)],
     ["Track", words(details.track_name ?? details.line)],
+    ["Process", words(details.process)],
     ["Plane", words(details.plane)],
     ["Line", words(details.line)],
     ["Host", words(details.host)],
-    ["Op", op ? visible([op.name, op.category].filter(Boolean).join(" · ")) : null],
-    ["Program", words(op?.module)],
     ["Event id", eventId(details)],
   ];
 }
@@ -215,13 +220,13 @@ function eventId(details) {
   return `${details.event_id} in tables (in this address: ${details.at}@${visible(details.host ?? "")})`;
 }
 
-/** A stat as it is; one whose name says that it is a time is also shown in a readable unit. */
-function statText(stat) {
-  const value = visibleLines(stat.value ?? "–", LONG_VALUE);
-  if (!TIMES.test(stat.name) || !/^-?\d{1,18}$/.test(value) || /^-?0*$/.test(value)) return value;
-  return `${value} (${short(Number(value) * (stat.name.endsWith("_ns") ? 1000 : 1))})`;
+/** A stat whose name says that it is a time is also shown in a readable unit. */
+function inUnit(stat) {
+  const value = String(stat.value);
+  if (!TIMES.test(stat.name) || !/^-?\d{1,18}$/.test(value) || /^-?0*$/.test(value)) return "";
+  return `(${short(Number(value) * (stat.name.endsWith("_ns") ? 1000 : 1))})`;
 }
 
-function known(value, write = String) {
-  return value === null || value === undefined ? null : write(value);
+function known(value) {
+  return value === null || value === undefined ? null : String(value);
 }

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { errorText } from "./panel_parts.js";
-import { plural, visible } from "./text.js";
+import { counted, plural, visible } from "./text.js";
 
 export class StatusLine {
   constructor() {
@@ -18,7 +18,9 @@ export class StatusLine {
     const failed = hosts.filter((host) => host.state === "failed" || host.derived === "failed");
     const building = hosts.filter((host) => host.state === "building" || host.state === "waiting");
     const deriving = hosts.filter((host) => host.state === "ready" && host.derived === "building");
-    const events = hosts.reduce((sum, host) => sum + Number(host.events ?? 0), 0);
+    const [events, derived, untimed] = ["events", "derived_events", "untimed_events"].map((name) =>
+      hosts.reduce((sum, host) => sum + Number(host[name] ?? 0), 0)
+    );
     this.error = "";
     this.bar.hidden = !building.length;
     if (building.length)
@@ -28,11 +30,13 @@ export class StatusLine {
     if (building.length)
       parts.push(hosts.length > 1 ? `reading ${building.length} of ${plural(hosts.length, "host")}` : "reading");
     else if (deriving.length) parts.push("deriving lines");
-    if (events) parts.push(plural(events, "event"));
+    if (events) parts.push(`${plural(events, "event")}${derived ? `, ${counted(derived)} derived` : ""}`);
     if (failed.length) parts.push(`${plural(failed.length, "host")} failed`);
     this.settled = parts.join(" · ");
     this.text.textContent = this.settled;
-    this.text.title = failed.map((host) => `${visible(host.host)}: ${visible(host.error ?? "")}`).join("\n");
+    const faults = failed.map((host) => `${visible(host.host)}: ${visible(host.error ?? "")}`);
+    const apart = untimed ? `${plural(untimed, "event")} without a start: not in the timeline` : "";
+    this.text.title = [this.settled, apart, ...faults].filter(Boolean).join("\n");
     this.text.classList.toggle("tl-failed", failed.length > 0);
   }
 

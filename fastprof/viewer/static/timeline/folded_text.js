@@ -1,0 +1,41 @@
+/** Values of details: long ones are folded, any can be copied. */
+
+import { copyButton } from "../clipboard.js";
+import { h } from "../dom.js";
+import { counted, visibleLines } from "./text.js";
+
+const FOLDED = 160; // letters
+const FOLDED_LINES = 3;
+const MOST_SHOWN = 200_000;
+
+/** A value as nodes: its text, folded if it is long, a `note` behind it, and a button that copies all of it. */
+export function folded(value, note = "") {
+  const text = String(value);
+  const short = shortened(text);
+  const shown = h("span.tl-value", visibleLines(short === null ? text : short, MOST_SHOWN));
+  const parts = [shown, note && h("span.tl-value-note", ` ${note}`)];
+  if (short !== null) parts.push(toggle(shown, text, short));
+  return [...parts, copyButton(text, { label: "Copy", title: "Copy the value", kind: "tl-copy" })];
+}
+
+/** The begin of a long text; null: it is short. */
+export function shortened(text) {
+  const lines = text.split("\n", FOLDED_LINES + 1);
+  const head = lines.slice(0, FOLDED_LINES).join("\n");
+  if (text.length <= FOLDED && lines.length <= FOLDED_LINES) return null;
+  return `${head.slice(0, FOLDED).trimEnd()}…`;
+}
+
+function toggle(shown, text, short) {
+  const rest = Math.max(text.length - MOST_SHOWN, 0);
+  const all = rest ? `${visibleLines(text, MOST_SHOWN - 1)}… (${counted(rest)} more letters: copy it)` : text;
+  let open = false;
+  const label = () => (open ? "Show less" : `Show all (${counted(text.length)} letters)`);
+  const button = h("button.tl-fold", { "aria-expanded": "false", onclick: () => {
+    open = !open;
+    shown.textContent = visibleLines(open ? all : short, MOST_SHOWN + 100);
+    button.textContent = label();
+    button.setAttribute("aria-expanded", String(open));
+  } }, label());
+  return button;
+}
