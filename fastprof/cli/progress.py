@@ -21,7 +21,7 @@ class Progress:
     """
 
     def __init__(self, stream: TextIO | None, mode: str = "auto") -> None:
-        self._stream = stream
+        self.stream = stream
         self._style = _style(stream, mode)
         self._next = time.monotonic() + _PERIOD_S["line"]
         self._shown = 0
@@ -55,10 +55,10 @@ class Progress:
             self._shown = 0
 
     def _write(self, text: str) -> None:
-        assert self._stream is not None
+        assert self.stream is not None
         try:
-            self._stream.write(text)
-            self._stream.flush()
+            self.stream.write(text)
+            self.stream.flush()
         except (OSError, ValueError):
             self._style = "none"  # standard error is closed
 

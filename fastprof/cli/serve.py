@@ -12,6 +12,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import arguments, opening, signals
+from fastprof.cli.standard_error import never_waiting
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,10 +71,13 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(
             f"the viewer needs {' and '.join(missing)}; install it with: pip install 'fastprof-arrow[serve]'"
         )
-    profile = opening.open_session(args)
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the intended end
-        _serve(profile, args)
-    args.talk.progress.clear()
+    with never_waiting() as stream:
+        if stream is not None:
+            args.talk.write_to(stream)
+        profile = opening.open_session(args)
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the intended end
+            _serve(profile, args)
+        args.talk.progress.clear()
 
 
 def _serve(profile: Profile, args: argparse.Namespace) -> None:
@@ -99,7 +103,7 @@ def _serve(profile: Profile, args: argparse.Namespace) -> None:
             if args.open:
                 _open_browser(where)
 
-        server.serve(server.application(runs, token, args.talk.traceback), listening, started)
+        server.serve(server.application(runs, token, args.talk.traceback), listening, started, args.talk.note)
     finally:
         runs.stop()
 

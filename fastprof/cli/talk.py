@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TextIO
 
 from fastprof.cli.progress import Progress
 from fastprof.wording.screen import printable_lines
@@ -19,10 +20,15 @@ class Talk:
         self.verbose = False
         self.advice = ""  # a note after the error of a damaged capture
         self.progress = Progress(None)
+        self._stream: TextIO | None = None
 
     def configure(self, *, quiet: bool, verbose: bool, progress: str) -> None:
         self.quiet, self.verbose = quiet, verbose
         self.progress = Progress(sys.stderr, "none" if quiet else progress)
+
+    def write_to(self, stream: TextIO) -> None:
+        """From now on, instead of to standard error."""
+        self._stream = self.progress.stream = stream
 
     def note(self, text: str) -> None:
         if not self.quiet:
@@ -47,8 +53,9 @@ class Talk:
     def _write(self, text: str) -> None:
         self.progress.clear()
         try:
-            if sys.stderr is not None:
-                sys.stderr.write(printable_lines(text))
-                sys.stderr.flush()
+            stream = self._stream or sys.stderr
+            if stream is not None:
+                stream.write(printable_lines(text))
+                stream.flush()
         except (OSError, ValueError):
             pass  # there is nowhere else to report it

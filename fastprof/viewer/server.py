@@ -6,6 +6,7 @@ import contextlib
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -17,6 +18,7 @@ from starlette.responses import Response
 from fastprof.errors import FastprofError, UnreadableError, UsageError
 from fastprof.viewer.access import Gate
 from fastprof.viewer.answers import error_answer, status_of
+from fastprof.viewer.connections import Connection, Connections, Limits, Note
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.routes import routes
 from fastprof.viewer.server_state import ServerState
@@ -24,7 +26,8 @@ from fastprof.viewer.viewed_runs import ViewedRuns
 
 _SWITCH_S = 0.0005
 """How long one thread computes while others wait to: tiles are to be answered while analyses run."""
-_IDLE_S = 60
+_QUEUE = 4096
+"""Connections that the system may hold until they are accepted."""
 
 Report = Callable[[BaseException], None]
 
@@ -65,16 +68,23 @@ def bound_socket(host: str, port: int) -> socket.socket:
         )
     except (socket.gaierror, UnicodeError) as error:
         raise UsageError(f"--host {host!r} is no address of this machine: {error}") from None
-    found = socket.socket(family, kind, protocol)
+    found = _Listening(family, kind, protocol)
     try:
         if sys.platform != "win32":
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
-        found.listen(128)
+        found.listen()
     except OSError as error:
         found.close()
         raise _not_bound(error, host, port) from None
     return found
+
+
+class _Listening(socket.socket):
+    """Holds many connections. asyncio accepts few of them in one go: it takes one number for both."""
+
+    def listen(self, _batch: int = 0) -> None:
+        super().listen(_QUEUE)
 
 
 def _not_bound(error: OSError, host: str, port: int) -> FastprofError:
@@ -97,30 +107,38 @@ def address(listening: socket.socket, host: str, token: str | None) -> str:
     return f"http://{shown}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
 
 
-def serve(app: Gate, listening: socket.socket, started: Callable[[], None]) -> None:
-    """Answers until the process is interrupted or terminated. ``started``: called once the server answers."""
+def serve(app: Gate, listening: socket.socket, started: Callable[[], None], note: Note) -> None:
+    """Answers until the process is interrupted or terminated. ``started``: called once the server answers. ``note``:
+    receives what operators should know."""
     sys.setswitchinterval(_SWITCH_S)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        timeout_keep_alive=_IDLE_S,
-        timeout_graceful_shutdown=1,
-        h11_max_incomplete_event_size=1 << 20,
-    )
-    server = _Server(config, started)
+    server = Server(app, Limits(), started, note)
     with contextlib.closing(listening):
         server.run(sockets=[listening])
 
 
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+class Server(uvicorn.Server):
+    """Answers on sockets until ``should_exit``."""
+
+    def __init__(self, app: Gate, limits: Limits, started: Callable[[], None], note: Note) -> None:
+        self._limits, self._on_start, self._note = limits, started, note
+        config = uvicorn.Config(
+            app,
+            http=Connection,
+            ws="none",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_keep_alive=limits.idle_s,  # type: ignore[arg-type]
+            timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=limits.header_bytes,
+        )
         super().__init__(config)
-        self._on_start = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        connections = Connections(self._limits, self._note)
+        self.config.http_protocol_class = partial(Connection, connections)  # type: ignore[assignment]
+        self.config.backlog = connections.batch
         await super().startup(sockets)
         self._on_start()
