@@ -199,13 +199,15 @@ def _unknown_work(roofline: Roofline, program: Int64s, of_program: Bools) -> tup
     """By row of totals, whether too much of the flops, or of the bytes, is unknown: of a program its own, else that of
     the session."""
     ops = roofline.devices.ops.table
-    rows = np.where(of_program, program, 0)
-    too_much = np.zeros((len(rows), 2), bool)
-    for number in np.unique(rows[of_program]).tolist():
-        mine = ops.take(np.flatnonzero(ops.program_id == number).astype(np.int64))
-        too_much[of_program & (rows == number)] = np.array(unknown_shares(mine)) > MOST_UNKNOWN
-    too_much[~of_program] = np.array(unknown_shares(ops)) > MOST_UNKNOWN
-    return too_much[:, 0], too_much[:, 1]
+    programs, own = np.unique(ops.program_id, return_inverse=True)
+    of_session = unknown_shares(ops, np.zeros(len(ops), np.int64), 1)
+    of_programs = unknown_shares(ops, own.reshape(-1), len(programs) + 1)  # the last for rows of other kinds
+    place = np.where(of_program, np.searchsorted(programs, program), len(programs))
+    flops, moved = (
+        np.where(of_program, each[place], one[0]) > MOST_UNKNOWN
+        for one, each in zip(of_session, of_programs, strict=True)
+    )
+    return flops, moved
 
 
 def _lost_rows(ops: OpRows) -> OpRows:

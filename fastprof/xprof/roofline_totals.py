@@ -44,10 +44,10 @@ def of_session(ops: Ops, *, with_feeds: bool) -> Totals:
 
 
 def of_steps(report: Report, *, with_feeds: bool) -> Totals:
-    """Each step on all hosts, as XProf numbers and aligns them."""
+    """Each complete step on all hosts, as XProf numbers and aligns them."""
     detail = report.detail_as(Roofline)
     kept: list[StepOps] = list(report.kept[_NAME])
-    steps = shown_steps(report)
+    steps = shown_steps(report, complete=True)
     counts = [len(host.devices.by_device) for host in detail.kept]
     found = rows_of.of_steps(steps, kept, counts, with_feeds=with_feeds)
     if with_feeds:

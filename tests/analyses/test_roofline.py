@@ -234,6 +234,33 @@ def test_the_average_time_of_the_average_step_is_not_divided_there() -> None:
     assert messages == []
 
 
+def gpu_steps(count: int) -> bytes:
+    """Steps marked on a thread, and a kernel that each of them launches."""
+    marks = [event("train", 10 * n * US, 9 * US, {"_r": 1, "step_num": n}) for n in range(count)]
+    launches = [event("cuLaunchKernel", (10 * n + 1) * US, US, {"correlation_id": n + 1}) for n in range(count)]
+    kernels = [event("k", (10 * n + 3) * US, US, {"correlation_id": n + 1}) for n in range(count)]
+    thread = [one for pair in zip(marks, launches, strict=True) for one in pair]
+    return xspace(
+        plane("/device:GPU:0", [line("Stream #1", kernels, id=1)]),
+        plane("/host:CPU", [line("python", thread, id=2)]),
+    )
+
+
+def test_the_page_leaves_out_the_first_and_the_last_of_many_steps_of_gpus() -> None:
+    """They may be cut off."""
+    steps = [row["step"] for row in page(report_of(gpu_steps(7)))[0]]
+    assert steps == 2 * ["Total", "1", "2", "3", "4", "5"]
+    steps = [row["step"] for row in page(report_of(gpu_steps(3)))[0]]
+    assert steps == 2 * ["Total", "0", "1", "2"]
+
+
+def test_the_page_has_an_average_step_of_gpus_if_hosts_are_several() -> None:
+    report = fastprof.load([gpu_steps(2), gpu_steps(2)]).roofline()
+    found = page(report)[0]
+    assert [row["step"] for row in found] == 2 * ["Total", "Average", "0", "1"]
+    assert [row["total_time"] for row in found[1:4]] == [0.0, 0.0, 0.0]
+
+
 def test_peaks_of_vmem_show_only_where_it_takes_the_place_of_cmem() -> None:
     assert page(report_of(usual()))[1]["peak_vmem_read_bw"] == "0"
     assert page(report_of(usual(has_merged_vmem=1)))[1]["peak_vmem_read_bw"] == "93.1323"

@@ -31,8 +31,10 @@ def test_copies_do_no_arithmetic_and_what_waits_or_holds_others_no_work() -> Non
     flops, moved = unknown(table())
     assert flops.tolist() == [False, True, False, False, False]
     assert moved.tolist() == [False, True, True, False, False]
-    assert unknown_shares(table()) == (0.2, 0.3)
-    assert unknown_shares(OpTable.empty()) == (0.0, 0.0)
+    flops, moved = unknown_shares(table(), np.array([0, 0, 2, 2, 2]), 3)
+    assert (flops.tolist(), moved.tolist()) == ([0.25, 0, 0], [0.25, 0, 0.5])
+    flops, moved = unknown_shares(OpTable.empty(), np.array([], np.int64), 1)
+    assert (flops.tolist(), moved.tolist()) == ([0], [0])
 
 
 def test_a_remark_says_how_much_and_of_what() -> None:

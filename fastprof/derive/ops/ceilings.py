@@ -16,7 +16,7 @@ import numpy as np
 from fastprof.derive.devices import devices
 from fastprof.derive.ops.kernel_names import MEMSET
 from fastprof.derive.ops.op_marks import is_container
-from fastprof.derive.ops.roofline import COMPUTE, HBM_MEMORY, ON_CHIP, moved_bytes
+from fastprof.derive.ops.roofline import COMPUTE, HBM_MEMORY, ON_CHIP, divided, moved_bytes
 from fastprof.derive.ops.tables import OpTable
 from fastprof.derive.ops.transfers import waits
 from fastprof.schema.array_types import Bools, Float64s, Int64s
@@ -159,10 +159,12 @@ def unknown(table: OpTable) -> tuple[Bools, Bools]:
     return works & ~copies & ~known_flops(table), works & ~known_bytes(table)
 
 
-def unknown_shares(table: OpTable) -> tuple[float, float]:
-    """Shares of self time: of ops with unknown flops, and of ops with unknown bytes."""
-    flops, moved = unknown(table)
-    return self_share(table, flops), self_share(table, moved)
+def unknown_shares(table: OpTable, row: Int64s, count: int) -> tuple[Float64s, Float64s]:
+    """Shares of the self time of each of ``count`` rows: of ops with unknown flops, and of ops with unknown bytes. 0: a
+    row without time. ``row``: that of each op."""
+    total = np.bincount(row, table.self_ps, count)
+    flops, moved = (np.bincount(row, table.self_ps * chosen, count) for chosen in unknown(table))
+    return divided(flops, np.maximum(total, 0)), divided(moved, np.maximum(total, 0))
 
 
 def self_share(table: OpTable, chosen: Bools) -> float:

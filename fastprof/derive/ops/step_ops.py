@@ -18,7 +18,17 @@ from fastprof.derive.ops.device_ops import device_planes
 from fastprof.derive.ops.line_times import LineTimes
 from fastprof.derive.ops.op_marks import is_container
 from fastprof.derive.ops.roofline import divided
-from fastprof.derive.ops.tables import HBM, MemoryAccess, OpTable, sums_by
+from fastprof.derive.ops.tables import (
+    CMEM,
+    HBM,
+    OTHER_SPACES,
+    READ,
+    VMEM,
+    WRITE,
+    MemoryAccess,
+    OpTable,
+    sums_by,
+)
 from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, UInt8s
 
 if TYPE_CHECKING:
@@ -33,6 +43,15 @@ WHOLE: Final = "Program"
 
 SILENT: Final = 255
 """Direction of memory accesses of ops that do not record their memories: they count as HBM's."""
+
+_KINDS: Final = (
+    *((operation, space) for space in (HBM, CMEM, VMEM) for operation in (0, READ, WRITE)),
+    (0, OTHER_SPACES),
+    (SILENT, HBM),
+)
+"""Directions and spaces of the memory accesses of sums. A capture may number any amount of other memories, whose sums
+are not shown: they are one kind."""
+_ELSEWHERE: Final = len(_KINDS) - 2
 
 
 def is_feed(table: OpTable) -> Bools:
@@ -137,32 +156,32 @@ def _work(table: OpTable, summed: Callable[[Float64s], Float64s]) -> dict[str, A
     columns: dict[str, Any] = {
         name: summed(getattr(table, name)) for name in ("flops", "model_flops", "bytes_accessed")
     }
-    return columns | {"memory": _memory(table, [summed(size) for size in _by_access(table)])}
+    return columns | {"memory": _memory([summed(size) for size in _by_access(table)])}
 
 
-def _accesses(table: OpTable) -> list[tuple[int, int]]:
-    """Kinds of memory accesses, direction and space; the last for bytes without a known memory."""
-    kinds = set(zip(table.memory.operation.tolist(), table.memory.space.tolist(), strict=True))
-    return [*sorted(kinds), (SILENT, HBM)]
+def _kinds(memory: MemoryAccess) -> Int64s:
+    """By access its place in _KINDS."""
+    place = np.full(len(memory.row), _ELSEWHERE, np.int64)
+    for at, (operation, space) in enumerate(_KINDS[:_ELSEWHERE]):
+        place[(memory.operation == operation) & (memory.space == space)] = at
+    return place
 
 
 def _by_access(table: OpTable) -> list[Float64s]:
-    """Bytes of each op by kind of access."""
-    memory, found = table.memory, []
-    for operation, space in _accesses(table)[:-1]:
-        chosen = (memory.operation == operation) & (memory.space == space)
-        found.append(np.bincount(memory.row[chosen], memory.bytes[chosen], len(table)).astype(np.float64))
-    return [*found, np.where(table.has_breakdown(), 0.0, table.bytes_accessed)]
+    """Bytes of each op by kind of access, as in _KINDS."""
+    memory, kind, count = table.memory, _kinds(table.memory), len(_KINDS) - 1
+    cells = np.bincount(memory.row.astype(np.int64) * count + kind, memory.bytes, len(table) * count)
+    by_op = cells.astype(np.float64).reshape(len(table), count)
+    return [*by_op.T, np.where(table.has_breakdown(), 0.0, table.bytes_accessed)]
 
 
-def _memory(table: OpTable, sizes: Sequence[Float64s]) -> MemoryAccess:
-    kinds = _accesses(table)
+def _memory(sizes: Sequence[Float64s]) -> MemoryAccess:
     rows = [np.flatnonzero(size) for size in sizes]
     lengths = [len(one) for one in rows]
     return MemoryAccess(
         np.concatenate(rows).astype(np.int32),
-        np.repeat(np.array([operation for operation, _ in kinds], np.uint8), lengths),
-        np.repeat(np.array([space for _, space in kinds], np.int64), lengths),
+        np.repeat(np.array([operation for operation, _ in _KINDS], np.uint8), lengths),
+        np.repeat(np.array([space for _, space in _KINDS], np.int64), lengths),
         np.concatenate([size[one] for size, one in zip(sizes, rows, strict=True)]),
     )
 

@@ -83,7 +83,7 @@ def answer(report: Report) -> object:
 
 
 def _diagnostics(report: Report) -> dict[str, object]:
-    steps = session_steps.shown_steps(report)
+    steps = session_steps.shown_steps(report, complete=True)
     warnings = session_steps.step_warnings(len(steps), empty_intersection=steps.empty_intersect)
     return data_table(
         [text("severity", "Severity"), text("message", "Message")], [["WARNING", warning] for warning in warnings]
@@ -95,19 +95,20 @@ def _diagnostics(report: Report) -> dict[str, object]:
 
 def _parts(report: Report, ops: Ops, peaks: Peaks) -> Iterator[Cells]:
     """The rows of the page: all that ran, its ops, the average step and each step, with feeds, then without."""
-    cores = report.detail_as(Roofline).devices.ops.parts
+    detail = report.detail_as(Roofline)
+    cores, several = detail.devices.ops.parts, len(detail.kept) > 1
     for with_feeds in (True, False):
         total = roofline_totals.of_session(ops, with_feeds=with_feeds)
         yield _sums(total, ["Total"], peaks, cores)
         yield _ops(ops, int(total.table.time_ps[0]), peaks, cores, with_feeds=with_feeds)
         of_steps = roofline_totals.of_steps(report, with_feeds=with_feeds)
-        if peaks.hardware == TPU:
+        if peaks.hardware != TPU:  # steps of GPUs are there, without any ops or time
+            of_steps = replace(of_steps, table=OpTable.of(of_steps.table.name))
+        if peaks.hardware == TPU or several:
             average = rows_of.average(of_steps)
             cells = _sums(average, ["Average"], peaks, cores)
             times = {name: cells[name] / max(average.steps, 1) for name in ("total_time", "total_time_per_core")}
             yield cells | times  # its average time is not divided by the number of steps
-        else:  # steps of GPUs are there, without any ops or time
-            of_steps = replace(of_steps, table=OpTable.of(of_steps.table.name))
         yield _sums(of_steps, [str(number) for number in of_steps.step.tolist()], peaks, cores)
 
 
