@@ -16,8 +16,8 @@ from __future__ import annotations
 class FastprofError(Exception):
     """Base class of all errors of this package.
 
-    ``path``: the file, or None. ``offset``: the byte offset in the decompressed file, or None. The message contains
-    both.
+    ``path``: the file, or None. ``offset``: the byte offset in the decompressed file, or None. The text of the error
+    contains both, on one line: a file may have any name, so characters that a terminal would obey are escaped.
     """
 
     def __init__(self, message: str, *, path: str | None = None, offset: int | None = None) -> None:
@@ -29,10 +29,15 @@ class FastprofError(Exception):
     def __str__(self) -> str:
         where = "" if self.path is None else f"{self.path}: "
         at = "" if self.offset is None else f" (at byte {self.offset:,})"
-        return f"{where}{self.message}{at}"
+        return _one_line(f"{where}{self.message}{at}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.path, self.offset))
+
+
+def _one_line(text: str) -> str:
+    """As ``wording.screen.printable``, which is not below this module."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _rebuild(kind: type[FastprofError], message: str, path: str | None, offset: int | None) -> FastprofError:

@@ -158,12 +158,9 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
 
 
 def _send_text(pieces: Iterator[str], sink: output.Sink) -> None:
-    """Write text unchanged to files and pipes; on a terminal, write control characters as escapes."""
-    from fastprof.wording.screen import printable_lines
-
-    encoding = "utf-8" if sink.look.file else sink.look.encoding
-    shown = map(printable_lines, pieces) if sink.look.screen else pieces
-    sink.send(piece.encode(encoding, "backslashreplace") for piece in shown)
+    """Write text as it is."""
+    encoding = "utf-8" if sink.look.file or sink.look.screen else sink.look.encoding
+    sink.send(piece.encode(encoding, "backslashreplace") for piece in pieces)
 
 
 def _write_around(chosen: Chosen, args: argparse.Namespace, sink: output.Sink, form: str) -> None:

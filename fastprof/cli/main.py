@@ -20,6 +20,7 @@ from fastprof.analyses import ANALYSES
 from fastprof.cli import output, signals
 from fastprof.cli.analysis import AnalysisVerb
 from fastprof.cli.talk import Talk
+from fastprof.wording.screen import printable
 from fastprof.wording.spelling import meant
 
 _ANALYSES = {name.replace("_", "-"): name for name in ANALYSES}
@@ -102,7 +103,7 @@ class _Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, message)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
+        self.exit(USAGE, f"{self.prog}: {printable(message)}\nTry '{self.prog} --help'.\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

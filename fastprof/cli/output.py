@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import os
 import sys
@@ -16,6 +17,7 @@ from fastprof.export.new_files import Write, new_file, output_errors
 from fastprof.render import report_svg, speedscope
 from fastprof.render.look import WIDTH, Look
 from fastprof.render.table_forms import FORMATS, chunks, renderer
+from fastprof.wording.screen import printable_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,18 +36,20 @@ _STDOUT = "standard output"
 class Sink:
     """An open output: ``send`` writes bytes to it; ``look`` describes it.
 
-    ``clear`` is called before bytes go to a terminal, because a progress line may be on it.
+    ``clear`` is called before bytes go to a terminal, because a progress line may be on it. ``data``: the bytes are
+    UTF-8 for programs, which a terminal gets as ``for_screen`` changes them; texts for people have their own escapes.
     """
 
-    def __init__(self, write: Write, look: Look, name: str, clear: Callable[[], object]) -> None:
+    def __init__(self, write: Write, look: Look, name: str, clear: Callable[[], object], *, data: bool) -> None:
         self._write = write
         self.look = look
         self.name = name
         self._clear = clear if look.screen else lambda: None
+        self._escapes = look.screen and data
 
     def send(self, chunks: Iterable[bytes]) -> None:
         """Write all ``chunks``. Raises OutputError, or BrokenPipeError if the reader is gone."""
-        for chunk in chunks:
+        for chunk in for_screen(chunks, self.look.encoding) if self._escapes else chunks:
             self._clear()
             with output_errors(self.name):
                 self._write_all(chunk)
@@ -58,6 +62,14 @@ class Sink:
             if taken is None:
                 raise OutputError("cannot write: the output is full and non-blocking", path=self.name)
             rest = rest[taken:]
+
+
+def for_screen(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """UTF-8 in the encoding of a terminal, with escapes for the characters that a terminal would obey."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a chunk may end within a character
+    for chunk in chunks:
+        yield printable_lines(decoder.decode(bytes(chunk))).encode(encoding, "backslashreplace")
+    yield decoder.decode(b"", final=True).encode(encoding, "backslashreplace")
 
 
 def format_for(requested: str | None, path: str | None, more: Container[str] = ()) -> str:
@@ -89,11 +101,11 @@ def opened(args: argparse.Namespace, form: str) -> Iterator[Sink]:
     clear = args.talk.progress.clear
     if path is None or path == "-":
         look = _look_of_standard_output(form, args.wide)
-        yield Sink(sys.stdout.buffer.write, look, _STDOUT, clear)
+        yield Sink(sys.stdout.buffer.write, look, _STDOUT, clear, data=form != "table")
         return
     look = Look(width=None if args.wide else WIDTH, file=True)
     with new_file(path, args.force) as write:
-        yield Sink(write, look, path, clear)
+        yield Sink(write, look, path, clear, data=form != "table")
 
 
 def send_table(

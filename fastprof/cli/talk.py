@@ -6,13 +6,13 @@ import sys
 from typing import TextIO
 
 from fastprof.cli.progress import Progress
-from fastprof.wording.screen import printable_lines
+from fastprof.wording.screen import printable, printable_lines
 
 
 class Talk:
     """Writes messages. ``-q`` hides notes, ``-v`` shows more; errors are always shown.
 
-    Messages are escaped because they quote names and paths. Writing a message never raises.
+    Messages are escaped because they quote names and paths; each is one line. Writing a message never raises.
     """
 
     def __init__(self) -> None:
@@ -45,17 +45,17 @@ class Talk:
         import traceback
 
         if self.verbose:
-            self._write("".join(traceback.format_exception(error)))
+            self._write(printable_lines("".join(traceback.format_exception(error))))
 
     def _line(self, text: str) -> None:
-        self._write(f"fastprof: {text}\n")
+        self._write(f"fastprof: {printable(text)}\n")
 
     def _write(self, text: str) -> None:
         self.progress.clear()
         try:
             stream = self._stream or sys.stderr
             if stream is not None:
-                stream.write(printable_lines(text))
+                stream.write(text)
                 stream.flush()
         except (OSError, ValueError):
             pass  # there is nowhere else to report it

@@ -24,6 +24,7 @@ from fastprof.profile.report import Report
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet
+from fastprof.wording.screen import printable
 
 if TYPE_CHECKING:
     from fastprof.analyses import contract
@@ -65,7 +66,7 @@ def load(
         raise UsageError(f"run must be the name of a run, not {type(run).__name__}")
     session = sessions.resolve(path, run, missing_ok=on_error != "raise")
     for remark in session.remarks:
-        _log.info("%s", remark.message)
+        _log.info("%s", printable(remark.message))
     opened = OpenSession(session, on_error, Workers(threads or cpu_count(), progress))
     how = {"run": run, "on_error": on_error, "threads": threads}
     return Profile(TableSet(opened, Selection()), path, how)
@@ -353,7 +354,7 @@ class Profile(AnalysisMethods):
         decoded = self.__dict__.get("_tables")  # only if already computed
         for name, table in decoded._tables.items() if decoded is not None else ():
             lines.append(f"  {name:<8} {table.num_rows:,} rows")
-        return "\n".join(lines) + ">"
+        return "\n".join(map(printable, lines)) + ">"
 
     def __reduce__(self) -> tuple[Any, ...]:
         items = self._source if isinstance(self._source, (list, tuple)) else [self._source]

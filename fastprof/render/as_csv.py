@@ -11,26 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import pyarrow as pa
-
 from fastprof.render.rows import Data, blocks
 from fastprof.wording.cells import ColumnCells, lines
-from fastprof.wording.screen import printable_lines
 from fastprof.wording.spreadsheets import marked
 
 _AWKWARD = re.compile(r'[",\r\n]|^\s|\s$|^$')
 
 
-def chunks(data: Data, *, screen: bool = False) -> Iterator[bytes]:
-    """The lines of ``data``. For a ``screen``, control characters become escapes: a terminal would obey them."""
+def chunks(data: Data) -> Iterator[bytes]:
+    """The lines of ``data``."""
     schema, batches = blocks(data)
-    lines = _lines(schema, batches)
-    if not screen:
-        return lines
-    return (printable_lines(block.decode("utf-8", "replace")).encode() for block in lines)
-
-
-def _lines(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
     yield (",".join(_quote(name) for name in schema.names) + "\n").encode()
     cells = [ColumnCells(quote=_quote, null="") for _ in schema.names]
     leads = ["", *[","] * (len(cells) - 1)]

@@ -36,7 +36,7 @@ def chunks(
         return (f"{line}\n".encode(look.encoding, "backslashreplace") for line in lines)
     options: dict[str, dict[str, Any]] = {
         "json": {"name": name},
-        "csv": {"screen": look.screen},
+        "csv": {},
         "arrow": {"file": look.file},
     }
     blocks: Iterator[bytes] = renderer(form).chunks(data=data, **options[form])

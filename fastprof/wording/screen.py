@@ -6,20 +6,24 @@ only, and the two differ in rare sequences such as joined emoji.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]")
+"""Characters that take part in names and show nothing, although Unicode does not count them as control characters."""
 
 
 def printable(text: str) -> str:
-    """``text`` with escapes for everything that does not print: control characters, bidi marks, lone surrogates.
+    """``text`` with escapes for everything that does not print: control characters (C0, C1), marks of direction,
+    separators of lines, characters without width, lone surrogates.
 
     Names in a trace are arbitrary bytes. Unescaped, they could clear the screen, set the title of the window, or show
     one name as another.
     """
-    if text.isprintable():
+    if text.isprintable() and (text.isascii() or not _INVISIBLE.search(text)):
         return text
-    return text.translate({ord(one): _escape(one) for one in set(text) if not one.isprintable()})
+    hidden = {one for one in set(text) if not one.isprintable() or _INVISIBLE.match(one)}
+    return text.translate({ord(one): ascii(one)[1:-1] for one in hidden})
 
 
 def excerpt(text: str, cells: int) -> str:
@@ -27,15 +31,6 @@ def excerpt(text: str, cells: int) -> str:
     measuring an entire name of megabytes would take long."""
     ends = 4 * cells + 64  # with room for characters that take no cell
     return text if len(text) <= 2 * ends else text[:ends] + text[-ends:]
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def printable_lines(text: str) -> str:

@@ -13,6 +13,7 @@ from fastprof.cli.main import main as command
 from tests.browser.hostile_space import LINES, MARKUP, far_apart, hostile
 from tests.browser.test_analysis_pages import settle
 from tests.browser.test_timeline_page import Timeline
+from tests.trace_builder import event, line, plane, xspace
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,36 @@ def test_markup_in_search_results_and_details_is_text(page: Any, server: Callabl
     assert page.locator("img, iframe").count() == 0
     assert MARKUP[:20] in page.inner_text("body")
     assert page.evaluate("() => window.stolen") is None
+
+
+STEERING = r"""() => {
+    const steers = /[\u0080-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
+    const texts = node => [...node.childNodes].filter(child => child.nodeType === 3).map(child => child.data);
+    const all = [...document.querySelectorAll("body *")].flatMap(node => [node.title ?? "", ...texts(node)]);
+    return all.filter(text => steers.test(text));
+}"""
+
+
+def test_a_name_does_not_turn_the_text_beside_it(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
+    """Marks of direction are escapes; an element whose letters run from right to left stays by itself."""
+    name = "mul\u202e21 txet\u2066\x9b\u200b\u2028"
+    kernels = [event(name, 10 * i, 5, {"hlo_op": name, "hlo_module": name, "tf_op": name}) for i in range(4)]
+    main = [event(name, 100 * i, 90, {"step_num": i, "_r": 1}) for i in range(4)]
+    planes = [
+        plane("/host:CPU", [line(name, main)]),
+        plane("/device:GPU:0", [line(f"Stream #1 {name}", kernels)], id=1),
+    ]
+    capture = tmp_path / "turned.xplane.pb"
+    capture.write_bytes(xspace(*planes, hostnames=[name]))
+    url, shown = server(capture), set()
+    for route in ("timeline", "overview", "op_stats", "kernel_stats", "steps", "hlo_stats", "pod_viewer"):
+        page.goto(f"{url}#/{route}")
+        settle(page)
+        assert page.evaluate(STEERING) == [], route
+        if r"\u202e21" in page.inner_text("body"):
+            shown.add(route)
+    assert {"timeline", "op_stats", "hlo_stats"} <= shown
+    assert page.evaluate("() => getComputedStyle(document.querySelector('span')).unicodeBidi") == "isolate"
 
 
 def test_pages_of_a_hostile_capture_are_text(page: Any, server: Callable[..., str], ill: Path) -> None:

@@ -195,5 +195,5 @@ def test_an_output_that_takes_a_part_at_a_time_gets_all() -> None:
         taken.extend(piece[:3])
         return len(piece[:3])
 
-    output.Sink(write, Look(), "output", lambda: None).send([b"0123456789", b"", b"abc"])
+    output.Sink(write, Look(), "output", lambda: None, data=True).send([b"0123456789", b"", b"abc"])
     assert taken == b"0123456789abc"

@@ -9,6 +9,14 @@ import { faultOf } from "../../fastprof/viewer/static/timeline/expressions.js";
 import { matcher } from "../../fastprof/viewer/static/timeline/search_bar.js";
 import { Fitter, plural, visible } from "../../fastprof/viewer/static/timeline/text.js";
 import { columnScale, exact, label, parsed, scale, text } from "../../fastprof/viewer/static/units.js";
+import { seen, seenLines } from "../../fastprof/viewer/static/unseen.js";
+
+test("characters that steer the text around them are escapes", () => {
+  assert.equal(seen("a\u202eb\u2066c\u200bd\u2028e\x9bf\x1bg\nh"), "a\\u202eb\\u2066c\\u200bd\\u2028e\\x9bf\\x1bg\\nh");
+  assert.equal(seenLines("a\u202e\n\tb"), "a\\u202e\n\tb");
+  assert.equal(seen("été 中文 🙂 שלום"), "été 中文 🙂 שלום");
+  assert.equal(shortened("x\u202ey"), "x\\u202ey");
+});
 
 test("numbers are written in a unit that suits", () => {
   const expected = [

@@ -64,12 +64,5 @@ def test_a_stream_gives_what_a_table_gives(awkward: pa.Table) -> None:
     assert text(iter(awkward.to_batches(max_chunksize=1))) == text(awkward)
 
 
-def test_a_screen_gets_escapes(awkward: pa.Table) -> None:
-    shown = text(awkward, screen=True)
-    assert "\x1b" not in shown
-    assert r"\x1b[31m" in shown
-    assert shown.count("\n") == 5
-
-
 def test_no_rows() -> None:
     assert text(pa.table({"a": pa.array([], pa.int64())})) == "a\n"

@@ -17,6 +17,10 @@ from fastprof.wording.screen import cut, excerpt, pad, printable, printable_line
         ("\x9b31m", r"\x9b31m"),  # the eight-bit CSI
         ("\x00\x7f", r"\x00\x7f"),
         ("ab\u202ecd", r"ab\u202ecd"),  # turns the text that follows around
+        ("a\x85b\u2028c\u2029", r"a\x85b\u2028c\u2029"),  # ends of lines to some
+        ("a\u200bb\u2060\ufeff", r"a\u200bb\u2060\ufeff"),
+        ("a\u034fb\u3164", r"a\u034fb\u3164"),  # letters that show nothing
+        ("\u2066a\u2069", r"\u2066a\u2069"),
         ("\ud800", r"\ud800"),
         ("\U000e0001", r"\U000e0001"),
     ],

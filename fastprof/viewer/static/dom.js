@@ -1,4 +1,7 @@
-// Elements of the page. Whatever comes from a capture is text: nothing here reads markup.
+// Elements of the page. Whatever comes from a capture is text: nothing here reads markup, and characters that turn the
+// direction of text or do not show are escapes.
+
+import { seen, seenLines } from "./unseen.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SAFE_LINK = /^(#|\/|\.\/|blob:|data:|https?:)/i;
@@ -6,7 +9,7 @@ const SAFE_LINK = /^(#|\/|\.\/|blob:|data:|https?:)/i;
 /**
  * An element: `h("p.note.wide", { title }, "text", child)`. The tag may carry classes. Properties may be left out: `class`
  * adds classes, `dataset` and `style` are objects, names that begin with "on" are listeners, all others are attributes;
- * null, undefined and false omit one. Strings among the children are text, arrays are flattened. Buttons submit nothing.
+ * null, undefined and false omit one. Strings among the children are text, as `seenLines` writes it, arrays are flattened. Buttons submit nothing.
  */
 export function h(tag, ...rest) {
   return made((name) => document.createElement(name), tag, rest);
@@ -67,7 +70,7 @@ export function onResize(element, act) {
  */
 export function shortened(text, most = 80, tail = 0.5) {
   const all = String(text);
-  const line = (all.length > 4 * most ? ends(all, 2 * most) : all).replace(/\s+/g, " ");
+  const line = seen((all.length > 4 * most ? ends(all, 2 * most) : all).replace(/\s+/g, " "));
   if (line.length <= most) return line;
   const end = Math.floor((most - 1) * tail);
   return `${line.slice(0, most - 1 - end)}…${line.slice(line.length - end)}`;
@@ -137,6 +140,7 @@ function give(element, name, value) {
   else if (name === "style") styled(element, value);
   else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
   else if (name === "href" && !SAFE_LINK.test(value)) return;
+  else if (name === "title" || name === "aria-label") element.setAttribute(name, seenLines(String(value)));
   else if (name === "value" || name === "checked" || name === "disabled") element[name] = value;
   else element.setAttribute(name, value === true ? "" : value);
 }
@@ -148,6 +152,7 @@ function styled(element, properties) {
 function append(element, children) {
   for (const child of children) {
     if (Array.isArray(child)) append(element, child);
+    else if (typeof child === "string") element.append(seenLines(child));
     else if (child !== null && child !== undefined && child !== false) element.append(child);
   }
 }

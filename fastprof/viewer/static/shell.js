@@ -5,6 +5,7 @@ import { picker } from "./controls.js";
 import { clear, h } from "./dom.js";
 import { toggleTheme } from "./theme.js";
 import { label } from "./units.js";
+import { seen } from "./unseen.js";
 
 const GROUPS = [
   ["", ["timeline"]],
@@ -75,7 +76,7 @@ export class Shell {
     const about = this.about(route.page);
     this.title.textContent = about.title;
     this.summary.textContent = about.summary;
-    document.title = [about.title, this.session.title, "fastprof"].filter(Boolean).join(" · ");
+    document.title = seen([about.title, this.session.title, "fastprof"].filter(Boolean).join(" · "));
     this.drawNav(route);
   }
 

@@ -3,6 +3,7 @@
 import { h, on, onResize } from "./dom.js";
 import { RowScroller } from "./row_scroller.js";
 import { fitting } from "./table_columns.js";
+import { seen, seenLines } from "./unseen.js";
 
 const ROW = 26;
 const HEAD = 30;
@@ -75,7 +76,7 @@ export class Rows {
     const value = this.data.value(row, column.name);
     if (column.node) cell.replaceChildren(column.node(value, row));
     else if (column.cut && typeof value === "string") cell.textContent = fitting(value, column.room);
-    else cell.textContent = column.text(value, row);
+    else cell.textContent = seen(column.text(value, row));
     cell.classList.toggle("unknown", value === null);
     if (column.share) {
       cell.classList.add("share");
@@ -90,7 +91,7 @@ export class Rows {
     const place = Number(cell?.parentElement.dataset.place);
     if (!cell || cell.title || Number.isNaN(place) || place >= this.order.length) return;
     const column = this.columns[Array.prototype.indexOf.call(cell.parentElement.children, cell)];
-    cell.title = column.full(this.data.value(this.order[place], column.name));
+    cell.title = seenLines(column.full(this.data.value(this.order[place], column.name)));
   }
 
   click(event) {

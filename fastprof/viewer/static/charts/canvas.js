@@ -2,6 +2,7 @@
 
 import { h, onResize } from "../dom.js";
 import { text } from "../units.js";
+import { seen } from "../unseen.js";
 
 /** Where charts with an axis of bytes begin and, from the right, end. */
 export const LEFT = 74;
@@ -57,7 +58,7 @@ export class CanvasChart {
     if (letters < LEAST_LETTERS) return;
     pen.fillStyle = "#10151c";
     pen.textAlign = "left";
-    pen.fillText(name.length > letters ? `${name.slice(0, letters - 1)}…` : name, x + 4, y);
+    pen.fillText(seen(name.length > letters ? `${name.slice(0, letters - 1)}…` : name), x + 4, y);
   }
 
   /** A colour of the page by the name of its property. */
@@ -67,6 +68,6 @@ export class CanvasChart {
 
   point(found) {
     this.canvas.style.cursor = found === null ? "default" : "pointer";
-    this.note.textContent = found === null ? "" : this.describe(found);
+    this.note.textContent = found === null ? "" : seen(this.describe(found));
   }
 }

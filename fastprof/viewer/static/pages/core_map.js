@@ -3,6 +3,7 @@
 import { CanvasChart } from "../charts/canvas.js";
 import { h } from "../dom.js";
 import { text } from "../units.js";
+import { seen } from "../unseen.js";
 
 const TALLEST = 420;
 const LEFT = 110;
@@ -51,7 +52,7 @@ export class CoreMap extends CanvasChart {
     this.cores.forEach((core, row) => {
       pen.fillStyle = this.colourOf("--faint");
       if (row % each === 0)
-        pen.fillText(core.length > 16 ? `…${core.slice(-15)}` : core, LEFT - 6, (row + 0.5) * this.tall);
+        pen.fillText(seen(core.length > 16 ? `…${core.slice(-15)}` : core), LEFT - 6, (row + 0.5) * this.tall);
       for (let step = 0; step < this.steps.length; step += 1) this.cell(pen, row, step);
     });
     this.numbers(pen, this.colourOf("--faint"));

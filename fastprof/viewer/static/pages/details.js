@@ -5,6 +5,7 @@ import { button } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
 import { exact, label, text } from "../units.js";
+import { seen, seenLines } from "../unseen.js";
 
 const MOST_CODE = 200_000;
 /** What is known of an op or a node of a tree of ops, as far as a table has it. */
@@ -30,7 +31,7 @@ export function detailsPanel(invitation) {
   const panel = h("aside.details", { "aria-label": "Details" }, title, body);
   panel.show = (name, ...nodes) => {
     panel.awaited = null;
-    Object.assign(title, { textContent: name, title: name });
+    Object.assign(title, { textContent: seen(String(name)), title: seenLines(String(name)) });
     body.replaceChildren(...nodes.flat().filter(Boolean));
     body.scrollTop = 0;
   };

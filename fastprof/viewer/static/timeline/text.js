@@ -1,23 +1,9 @@
 /** Names of captures as something that can be shown: no control characters, no endless text, cut to a width. */
 
+import { seen } from "../unseen.js";
+
 const LONGEST = 300;
-// Controls, line separators, marks that turn the direction of text, halves of pairs, and what has no width.
-const UNSEEN =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 const ELLIPSIS = "…";
-
-const SHORT = {
-  "\n": "\\n",
-  "\r": "\\r",
-  "\t": "\\t",
-};
-
-/** As the command line writes it on a screen: an escape, which every font has. */
-function escaped(character) {
-  const code = character.charCodeAt(0);
-  return SHORT[character]
-    ?? (code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`);
-}
 
 /** Text with every character that would not be seen shown as an escape, and no longer than `limit`. */
 export function visible(text, limit = LONGEST) {
@@ -27,7 +13,7 @@ export function visible(text, limit = LONGEST) {
     shown = shown.slice(0, end) + ELLIPSIS;
   }
   if (shown.toWellFormed) shown = shown.toWellFormed();
-  return shown.replace(UNSEEN, escaped);
+  return seen(shown);
 }
 
 /** As `visible`, but line ends stay. */
