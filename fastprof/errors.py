@@ -45,7 +45,19 @@ def _rebuild(kind: type[FastprofError], message: str, path: str | None, offset: 
 
 
 class CaptureError(FastprofError, ValueError):
-    """A capture is truncated, corrupt, empty or of another format."""
+    """A capture is truncated, corrupt, empty or of another format.
+
+    ``salvageable``: whether ``on_error="salvage"`` may keep a part of it.
+    """
+
+    def __init__(
+        self, message: str, *, path: str | None = None, offset: int | None = None, salvageable: bool = True
+    ) -> None:
+        super().__init__(message, path=path, offset=offset)
+        self.salvageable = salvageable
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"salvageable": self.salvageable})
 
 
 class NotFoundError(FastprofError, FileNotFoundError):

@@ -64,6 +64,50 @@ def of_severity(log: pa.Table, *severities: str) -> list[dict[str, Any]]:
     return [row for row in log.to_pylist() if row["severity"] in severities]
 
 
+# ---- a file of another format -------------------------------------------------------------------------
+
+OTHER = {
+    "JSON": (b'{"traceEvents": []}', "the file looks like JSON text; captures are files NAME.xplane.pb"),
+    "a list": (b'\n [{"ph": "X"}]', "the file looks like JSON text"),
+    "TOML": (b'[project]\nname = "a, whatever"\n' * 9, "the file looks like plain text"),
+    "text that begins as planes do": (b"\n Licence\n\nYou may do what you like, and so on.\n", "looks like plain text"),
+    "text that begins as host names do": (b'"name","count"\n"a",1\n' * 20, "looks like plain text"),
+    "text of any language": ("\ufeffété 中文 é".encode() + "é".encode() * 40, "looks like plain text"),
+    "XML": (b"<?xml version='1.0'?><trace>" + b" " * 90, "looks like XML or HTML text"),
+    "ZIP": (b"PK\x03\x04" + bytes(200), "looks like a ZIP archive"),
+    "fields of no XSpace": (int_field(9, 1) + len_field(12, b"abc\x01"), "the file has no field of an XSpace"),
+    "empty": (b"", "the file is empty"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_a_file_of_another_format_cannot_be_salvaged(kind: str, tmp_path: Path) -> None:
+    """It is an error if nothing else is left, else a row of the log; the error says that salvaging does not help."""
+    data, says = OTHER[kind]
+    for packed in (data, gzip.compress(data)):
+        run = put(tmp_path / "run", b=packed)
+        for how in ("raise", "skip", "salvage"):
+            with pytest.raises(fastprof.CaptureError, match=r"b\.xplane\.pb") as caught:
+                fastprof.load(run, on_error=how)
+            assert says.removeprefix("the file ") in caught.value.message
+            assert not caught.value.salvageable
+            assert not pickle.loads(pickle.dumps(caught.value)).salvageable
+        run = put(tmp_path / "run", a=capture(0), b=packed)
+        profile = fastprof.load(run, on_error="salvage")
+        assert profile.hosts["host"].to_pylist() == ["a"]
+        [row] = of_severity(profile.import_log, "data_loss", "error")
+        assert (row["code"], row["path"]) == ("skipped_host", str(run / "b.xplane.pb"))
+        (run / "a.xplane.pb").unlink()
+
+
+def test_a_damaged_capture_can_be_salvaged(tmp_path: Path) -> None:
+    run = put(tmp_path / "run", b=one_plane(event("a"))[:-30])
+    with pytest.raises(fastprof.CaptureError) as caught:
+        read(run)
+    assert caught.value.salvageable
+    assert fastprof.load(run, on_error="salvage").events["name"].to_pylist() == ["a", "a", "b"]
+
+
 # ---- a broken host ----------------------------------------------------------------------------------
 
 
@@ -138,7 +182,7 @@ def test_salvage_leaves_good_hosts_alone(kind: str, tmp_path: Path) -> None:
                 assert without_numbers(found).equals(without_numbers(alone.tables[name])), (host, name)
     lost = of_severity(salvaged.read(*EVERY)["import_log"], "data_loss", "error")
     assert lost and {row["path"] for row in lost} == {str(run / "b.xplane.pb")}
-    assert ("b" in salvaged.hosts["host"].to_pylist()) == (kind not in ("empty",))
+    assert ("b" in salvaged.hosts["host"].to_pylist()) == (kind not in ("empty", "no capture"))
 
 
 SALVAGED: dict[str, tuple[str, int, list[str]]] = {
@@ -286,10 +330,11 @@ def test_every_host_is_broken(tmp_path: Path) -> None:
     with pytest.raises(fastprof.CaptureError):
         read(run, on_error="skip")
     tables = read(run, on_error="salvage")
-    assert tables["hosts"]["host"].to_pylist() == ["a", "b"]
+    assert tables["hosts"]["host"].to_pylist() == ["a"]
     assert tables["events"]["host"].unique().to_pylist() == ["a"]
-    assert {Path(row["path"]).name for row in of_severity(tables["import_log"], "data_loss")} == {
-        "a.xplane.pb", "b.xplane.pb",
+    lost = of_severity(tables["import_log"], "data_loss", "error")
+    assert {Path(row["path"]).name: row["code"] for row in lost} == {
+        "a.xplane.pb": "truncated", "b.xplane.pb": "skipped_host",
     }  # fmt: skip
 
 

@@ -34,6 +34,7 @@ INTERNAL, USAGE, PATH, DATA = 1, 2, 3, 4
 INTERRUPTED, READER_GONE, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGPIPE, 128 + signal.SIGTERM
 
 _SALVAGE = "--on-error salvage keeps what can be decoded of a damaged file; --on-error skip leaves the file out"
+_SKIP = "--on-error skip leaves the file out, if the session has others"
 
 _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.UsageError, USAGE),
@@ -128,8 +129,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (errors.FastprofError, OSError) as error:
         talk.traceback(error)
         talk.error(str(error))
-        if isinstance(error, errors.CaptureError) and talk.advice and _is_of_capture(error):
-            talk.note(talk.advice)
+        advice = _advice(error, talk.session) if isinstance(error, errors.CaptureError) else ""
+        if advice:
+            talk.note(advice)
         code = next(status for kind, status in _STATUS if isinstance(error, kind))
     except Exception as error:  # noqa: BLE001  the last resort: users get one line, and a traceback only with -v
         talk.traceback(error)
@@ -149,18 +151,23 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else USAGE
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
-    talk.advice = _SALVAGE if args.on_error == "raise" else ""
+    talk.session = args.session if args.on_error == "raise" else ()
     args.talk = talk
     args.verb_module.run(args)
     talk.progress.clear()
     return 0
 
 
-def _is_of_capture(error: errors.CaptureError) -> bool:
-    """Whether the fault is in a capture. Salvaging does not help for a single compiled program."""
+def _advice(error: errors.CaptureError, session: Sequence[str]) -> str:
+    """What helps beside mending the file; empty if nothing does. ``session``: the paths of a session in which a fault
+    is an error."""
     from fastprof.inputs.log_directory import is_program
 
-    return error.path is not None and not is_program(error.path)
+    if not session or error.path is None:
+        return ""
+    if error.salvageable and not is_program(error.path):  # a program is read in full or not at all
+        return _SALVAGE
+    return "" if list(session) == [error.path] else _SKIP
 
 
 def entry() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from fastprof.cli.progress import Progress
@@ -18,7 +19,7 @@ class Talk:
     def __init__(self) -> None:
         self.quiet = False
         self.verbose = False
-        self.advice = ""  # a note after the error of a damaged capture
+        self.session: Sequence[str] = ()  # its paths, if a fault in one is an error: advice depends on them
         self.progress = Progress(None)
         self._stream: TextIO | None = None
 

@@ -2,38 +2,67 @@
 
 from __future__ import annotations
 
+import codecs
+import re
+
 from fastprof.errors import CaptureError
 
+_CAPTURES = "captures are files NAME.xplane.pb"
+_JSON = f"JSON text; {_CAPTURES}, which profilers write beside traces in JSON"
+_TEXTS = ((re.compile(r'\{|\[\s*[]\[{"\d-]'), _JSON), (re.compile("<"), f"XML or HTML text; {_CAPTURES}"))
+_PLAIN = f"plain text; {_CAPTURES}"
 _LOOKS_LIKE = {
-    b"{": "JSON text; traces in JSON are not XSpace captures",
-    b"[": "JSON text; traces in JSON are not XSpace captures",
     b"PK\x03\x04": "a ZIP archive; unpack it first",
     b"SQLite": "an SQLite database",
     b"PAR1": "a Parquet file",
     b"ARROW1": "an Arrow file",
     b"BZh": "bzip2 data; unpack it first",
     b"\xfd7zXZ": "xz data; unpack it first",
-    b"<": "XML or HTML text",
 }
+_LEAST_TEXT = 9  # a shorter file may be text by chance
 _PROGRAM = "a compiled program (HLO); rename it to NAME.hlo_proto.pb to read it"
 
 
 def explained(error: CaptureError, head: bytes, *, is_program: bool = False) -> CaptureError:
     """The error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
-    start = head.lstrip()
-    guess = next((text for magic, text in _LOOKS_LIKE.items() if start.startswith(magic)), None)
-    if guess is None and len(start) > 8 and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in start):
-        guess = "plain text"
+    guess = _other_format(head)
     if guess is None and not is_program and _begins_with_text(head, 0):  # an HloModuleProto
         guess = _PROGRAM
-    message = error.message + (f"; the file looks like {guess}" if guess else "")
-    return CaptureError(message, path=error.path, offset=error.offset)
+    if guess is None:
+        return error
+    message = f"{error.message}; the file looks like {guess}"
+    return CaptureError(message, path=error.path, offset=error.offset, salvageable=False)
+
+
+def refuse_other(head: bytes, path: str) -> None:
+    """Raises CaptureError for a damaged file that looks like one of another format: nothing of it can be salvaged."""
+    guess = _other_format(head)
+    if guess is not None:
+        text = f"the file is not a capture; it looks like {guess}"
+        raise CaptureError(text, path=path, offset=0, salvageable=False)
+
+
+def _other_format(head: bytes) -> str | None:
+    """What these first bytes look like, if the file cannot be read as a capture. Those of a capture that is damaged
+    further on include bytes that no text has."""
+    guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
+    if guess is not None:
+        return guess
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)  # the end may be half a character
+    except UnicodeDecodeError:
+        return None
+    if any(one < " " and one not in "\t\r\n\f" for one in text) or "\x7f" in text:
+        return None
+    start = text.lstrip()
+    plain = _PLAIN if len(start) >= _LEAST_TEXT else None
+    return next((kind for beginning, kind in _TEXTS if beginning.match(start)), plain)
 
 
 def refuse_program(head: bytes, path: str) -> None:
     """Raises CaptureError for an HloProto, which would be read as a plane that holds nothing known."""
     if _begins_with_text(head, 1):
-        raise CaptureError(f"the file is not a capture but {_PROGRAM}", path=path, offset=0)
+        raise CaptureError(f"the file is not a capture but {_PROGRAM}", path=path, offset=0, salvageable=False)
 
 
 def _begins_with_text(start: bytes, depth: int) -> bool:

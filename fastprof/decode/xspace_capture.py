@@ -14,7 +14,7 @@ from fastprof._native import records
 from fastprof._native.xspace import Memory, Scanner, XSpace
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.merged_planes import renumbered
-from fastprof.decode.other_files import explained, refuse_program
+from fastprof.decode.other_files import explained, refuse_other, refuse_program
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
@@ -60,6 +60,8 @@ class Capture:
             self.stats = DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
         except CaptureError as error:
             raise explained(error, self._head) from None
+        if salvage and self._scanner.faults():
+            refuse_other(self._head, self.path)
         self.size_bytes = self.source.size
         self._read_structure()
         self.host = file.host or self._recorded_host()
@@ -78,10 +80,8 @@ class Capture:
         self.parts = np.frombuffer(self._scanner.parts(), records.PART)
         spans = [np.frombuffer(self._scanner.spans(kind), records.SPAN) for kind in range(7)]
         if not len(self.parts) and not any(len(s) for s in spans):
-            if not self.salvage:
-                nothing = CaptureError("the file has no field of an XSpace", path=self.path, offset=0)
-                raise explained(nothing, self._head)
-            self.log.add("data_loss", "no_planes", "the file has no field of an XSpace", self.path, offset=0)
+            text = "the file has no field of an XSpace"
+            raise explained(CaptureError(text, path=self.path, offset=0, salvageable=False), self._head)
         self.plane_stat_spans = spans[records.PLANE_STATS]
         self.errors = self.texts(spans[records.ERRORS], b"XSpace.errors")
         self.warnings = self.texts(spans[records.WARNINGS], b"XSpace.warnings")

@@ -263,7 +263,7 @@ def _unsupported(path: str) -> Remark:
 
 def _unsupported_error(remarks: Iterable[Remark]) -> CaptureError:
     first = next(remark for remark in remarks if remark.code == "unsupported_format")
-    return CaptureError(first.message, path=first.path)
+    return CaptureError(first.message, path=first.path, salvageable=False)
 
 
 def _resolve_glob(pattern: str, run: str | None) -> list[Session]:

@@ -108,6 +108,7 @@ def _pushed(source: Source, push: Push) -> Source:
             "the file is empty: nothing was captured, or the profiler lost the data (as it does above 2 GiB)",
             path=source.path,
             offset=0,
+            salvageable=False,
         )
     push(source.data)
     return source
@@ -265,7 +266,7 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool) -> Source:
         text = f"copying to a temporary file failed: {error.strerror or error} (TMPDIR sets its directory)"
         raise UnreadableError(text, path=path) from error
     if damage is not None and not size:
-        raise CaptureError(f"{damage}, and no data can be read", path=path)
+        raise CaptureError(f"{damage}, and no data can be read", path=path, salvageable=False)
     source = _pushed(Source(data, path, None), push if salvage else lambda _: None)
     source.damage = damage
     return source

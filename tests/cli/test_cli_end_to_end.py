@@ -201,3 +201,28 @@ def test_steps_choose_events_for_tables_and_files(tmp_path: Path, capsys: pytest
     assert main(["export", str(path), "--steps", "2", "-o", str(tmp_path / "out")]) == 0
     written = pa.parquet.read_table(tmp_path / "out" / "events" / "host=vm" / "part-0.parquet")
     assert written["name"].to_pylist() == ["train", "op2"]
+
+
+def test_advice_names_what_helps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For a damaged capture to salvage it; for a file of another format to leave it out, if there are others."""
+    trace, torn = tmp_path / "trace.json", tmp_path / "torn.xplane.pb"
+    trace.write_bytes(gzip.compress(b'{"traceEvents": [{"ph": "X"}]}'))
+    torn.write_bytes(xspace(plane("p", [line("l", [event("a"), event("b")])]))[:-3])
+    advice = "fastprof: --on-error salvage keeps what can be decoded of a damaged file; "
+    advice += "--on-error skip leaves the file out\n"
+    for argv, expected in (
+        ([trace], ""),
+        ([trace, "--on-error", "salvage"], ""),
+        ([torn, trace], advice),
+        ([trace, torn], "fastprof: --on-error skip leaves the file out, if the session has others\n"),
+        ([torn], advice),
+        ([torn, trace, "--on-error", "salvage"], None),
+    ):
+        code = main(["info", *map(str, argv)])
+        assert code == (0 if expected is None else 4)
+        message, _, rest = capsys.readouterr().err.partition("\n")
+        assert expected is None or rest == expected
+        if str(trace) in message:
+            assert (
+                "JSON text; captures are files NAME.xplane.pb, which profilers write beside traces in JSON" in message
+            )
