@@ -76,6 +76,7 @@ class ProgramRows:
         self.host = host
         self.program = program
         self.texts = texts
+        self.log = log
         self.problem = ""
         try:
             self.module = program.read(log)
@@ -171,10 +172,21 @@ class ProgramRows:
             "has_layout": is_array & np.array([shape.has_layout for shape in shapes], bool),
             "rank": np.array([len(shape.dimensions) for shape in shapes], np.int64) * is_array,
             "memory_space": np.array([shape.memory_space for shape in shapes], np.int64),
-            "bytes": np.array([_in_64_bits(shape.leaf_bytes) for shape in shapes], np.int64),
-            "padded": np.array([_in_64_bits(shape.padded_bytes) for shape in shapes], np.int64),
+            "bytes": np.array([UNKNOWN if shape.is_cut else shape.leaf_bytes for shape in shapes], np.int64),
+            "padded": np.array([_or_unknown(shape.padded_bytes) for shape in shapes], np.int64),
         }
+        lost = [one.is_cut or (one.padded_bytes is None and one.bytes > 0 and one.laid_out()) for one in shapes]
+        why = "do not fit 64 bits, or have damaged tiles"
+        self._note_unknown(np.array(lost, bool)[place], f"sizes of results of the program {{}} {why}", "shapes")
         return {name: values[place] for name, values in columns.items()}
+
+    def _note_unknown(self, rows: Bools, what: str, read: str) -> None:
+        """A row of import_log, about instructions whose figures are null. ``what``: a sentence, {} for the program."""
+        if rows.any():
+            first = self.module.text(int(self.instructions["name"][np.flatnonzero(rows)[0]]))
+            text = f"{what.format(self.program.title)}, the first those of {first}: they are null"
+            faults = [("size_overflow", text, read, int(rows.sum()), self.program.offset)]
+            self.log.add_faults(faults, self.program.path)
 
     @property
     def dimensions(self) -> Lists:
@@ -244,7 +256,9 @@ class ProgramRows:
 
         figures = ("model_flops", "bytes_accessed", "hbm_read_bytes", "hbm_write_bytes")
         model = CostModel(self.module, GENERAL)
-        costs = map(model.cost, range(len(self.module)))
+        costs = [model.cost(row) for row in range(len(self.module))]
+        is_cut = np.array([one.is_cut for one in costs], bool)
+        self._note_unknown(is_cut, "costs of instructions of the program {} do not fit 64 bits", "costs")
         rows = [(*(getattr(one, name) for name in figures), one.is_known, bool(one.elsewhere)) for one in costs]
         return np.array(rows, [*((name, "i8") for name in figures), ("is_known", "?"), ("elsewhere", "?")])
 
@@ -295,9 +309,8 @@ def _type_name(shape: Shape) -> str | None:
     return TYPE_NAMES[shape.element_type].lower() if 0 < shape.element_type < len(TYPE_NAMES) else None
 
 
-def _in_64_bits(size: int | None) -> int:
-    """What 64 bits can hold; -1: unknown."""
-    return -1 if size is None else min(size, 2**63 - 1)
+def _or_unknown(size: int | None) -> int:
+    return UNKNOWN if size is None else size
 
 
 # ---- columns of several programs
@@ -309,6 +322,8 @@ LONG_NAME = 1 << 10
 _SMALL_PART = 16
 ABSENT = -1
 """The number of a text that is null."""
+UNKNOWN = -1
+"""A size that is null."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from fastprof.hlo.opcodes import (
     gemm_contracting,
     valid_positions,
 )
-from fastprof.hlo.shapes import BITS, OPAQUE, PRED, TOKEN, TUPLE, TYPE_NAMES, Shape
+from fastprof.hlo.shapes import BITS, MOST, OPAQUE, PRED, TOKEN, TUPLE, TYPE_NAMES, Shape
 from fastprof.hlo.work import (
     NOT_VISITED,
     NOTHING,
@@ -202,15 +202,24 @@ class CostModel:
         moved = self._moved(one, work) if total > 0 else {}
         read, written = moved.pop(_HBM, (0, 0))
         flops = truncated(work.flops)
+        is_cut = not (fits(work.flops) and fits(work.bytes) and max(read, written) < MOST)
+        is_cut |= total > 0 and self._has_cut_shapes(one)
         return Cost(
             flops=_known(flops - self._saved(one, work.flops)),
             model_flops=_known(flops),
             bytes_accessed=_known(total),
-            hbm_read_bytes=max(read, 0),
-            hbm_write_bytes=max(written, 0),
-            is_known=work.is_known and fits(work.flops) and fits(work.bytes),
-            elsewhere=tuple((space, max(a, 0), max(b, 0)) for space, (a, b) in sorted(moved.items()) if max(a, b) > 0),
+            hbm_read_bytes=_within(read),
+            hbm_write_bytes=_within(written),
+            is_known=work.is_known and not is_cut,
+            is_cut=is_cut,
+            elsewhere=tuple(
+                (space, _within(a), _within(b)) for space, (a, b) in sorted(moved.items()) if max(a, b) > 0
+            ),
         )
+
+    def _has_cut_shapes(self, one: Instruction) -> bool:
+        """Whether sizes of its result or operands are not known, as they are too large."""
+        return one.shape.is_cut or any(self.module.instruction(row).shape.is_cut for row in one.operands)
 
     def _saved(self, one: Instruction, flops: Float) -> int:
         """Operations that narrow operands save."""
@@ -254,6 +263,10 @@ def _known(figure: int) -> int:
     return 0 if figure == -1 else figure
 
 
+def _within(size: int) -> int:
+    return min(max(size, 0), MOST)
+
+
 # ---- devices: where XLA's model leaves something out
 
 # Matrix products of libraries (cuBLAS, hipBLASLt) have their dimensions in their configuration: two operations per
@@ -276,17 +289,20 @@ def device_cost(model: CostModel, row: int) -> Cost:
 def _of_product(model: CostModel, one: Instruction) -> Cost:
     inputs = [model.module.instruction(row).shape for row in one.operands]
     outputs = _results(one.shape)
-    flops = int(dot_flops(inputs[0], gemm_contracting(one), outputs[0]))
+    flops = dot_flops(inputs[0], gemm_contracting(one), outputs[0])
     elsewhere: dict[int, list[int]] = {}
     for way, shapes in enumerate((inputs, outputs)):
         for shape in shapes:
             for _, leaf in shape.leaves():
                 elsewhere.setdefault(leaf.memory_space, [0, 0])[way] += leaf.bytes
+    moved = sum(map(sum, elsewhere.values()))
+    if flops >= MOST or moved >= MOST or any(shape.is_cut for shape in (*inputs, *outputs)):
+        return replace(NOTHING, is_cut=True)
     read, written = elsewhere.pop(0, [0, 0])
     return Cost(
         flops=flops // _FASTER.get(BITS.get(inputs[0].element_type, 0), 1),
         model_flops=flops,
-        bytes_accessed=read + written + sum(map(sum, elsewhere.values())),
+        bytes_accessed=moved,
         hbm_read_bytes=read,
         hbm_write_bytes=written,
         is_known=True,

@@ -123,7 +123,7 @@ _INSTRUCTIONS = (
     Count("memory_space", "memory space of the result's layout, 0: HBM; null: no layout", _by_shape("memory_space"),
           lambda p: ~p.by_shape["has_layout"]),
     Bytes("shape_bytes", "size of the result without padding, with all tuple elements; null: unknown",
-          _by_shape("bytes"), lambda p: p.by_shape["padded"] < 0),
+          _by_shape("bytes"), lambda p: (p.by_shape["padded"] < 0) | (p.by_shape["bytes"] < 0)),
     Bytes("padded_bytes", "size of the result with the padding of tiles, with all tuple elements; null: unknown",
           _by_shape("padded"), lambda p: p.by_shape["padded"] < 0),
     _Texts("operands", "names of the operands; an operand is null if the program has no such instruction; names longer "

@@ -39,7 +39,7 @@ UNBOUNDED = -1
 MOST_TILES = 64
 """Layouts of more tiles in tiles are damaged; the size of their arrays is unknown."""
 MOST = 1 << 62
-"""No array counts as larger: sizes of damaged ones fit 64 bits, too."""
+"""Elements and bytes of damaged shapes may exceed this; then they are not known."""
 
 
 def product(sizes: Sequence[int]) -> int:
@@ -70,7 +70,7 @@ def tile_text(tile: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """An array and its layout in memory. Sizes that depend on something unknown are None."""
+    """An array and its layout in memory. Sizes that depend on something unknown, or are 2**62 or more, are None."""
 
     element_type: str
     """As XLA writes it: ``bf16``."""
@@ -107,8 +107,8 @@ class ArrayLayout:
 
     @cached_property
     def padded_dimensions(self) -> tuple[int, ...] | None:
-        """Each dimension in full first tiles, in the order of ``dimensions``. None: the first tile combines dimensions.
-        Tiles in tiles, and tiles of more dimensions than the array has, may pad more than this."""
+        """Each dimension in full first tiles, in the order of ``dimensions``. None: the first tile combines dimensions,
+        or one does not fit 64 bits. Tiles in tiles, and tiles of more dimensions than the array has, may pad more."""
         if not self.tiles or not self.dimensions:
             return self.dimensions
         tile = self.tiles[0]
@@ -117,8 +117,8 @@ class ArrayLayout:
         padded = list(self.dimensions)
         for dimension, size in zip(self._order, reversed(tile), strict=False):
             if padded[dimension] > 0:
-                padded[dimension] = min(_rounded_up(padded[dimension], size), (1 << 63) - 1)
-        return tuple(padded)
+                padded[dimension] = _rounded_up(padded[dimension], size)
+        return tuple(padded) if max(padded) < 1 << 63 else None
 
     @cached_property
     def wasted_share(self) -> float | None:
@@ -147,7 +147,8 @@ class ArrayLayout:
         bits = _BITS_OF.get(self.element_type)
         if bits is None or any(size < 0 for size in self.dimensions):
             return None
-        return min(_bytes(count, bits, self.element_bits), MOST)
+        size = _bytes(count, bits, self.element_bits)
+        return size if max(count, size) < MOST else None
 
 
 def _rounded_up(size: int, unit: int) -> int:
@@ -233,6 +234,11 @@ class Shape:
         return sum(leaf.bytes for _, leaf in self.leaves())
 
     @cached_property
+    def is_cut(self) -> bool:
+        """Whether any of these sizes is too large to be known; see MOST."""
+        return self.leaf_bytes >= MOST or any(leaf.count >= MOST for _, leaf in self.leaves())
+
+    @cached_property
     def array(self) -> ArrayLayout:
         """An array with its layout."""
         return ArrayLayout(
@@ -242,14 +248,14 @@ class Shape:
 
     @cached_property
     def padded_bytes(self) -> int | None:
-        """Bytes of all arrays in it, in full tiles; None: unknown."""
+        """Bytes of all arrays in it, in full tiles; None: unknown, or 2**62 or more."""
         sizes = [
             leaf.array.padded_bytes if leaf.is_array and leaf.has_layout else None
             for _, leaf in self.leaves()
             if leaf.element_type not in (TOKEN, OPAQUE)
         ]
         known = [size for size in sizes if size is not None]
-        return sum(known) if len(known) == len(sizes) else None
+        return sum(known) if len(known) == len(sizes) and sum(known) < MOST else None
 
     def laid_out(self) -> bool:
         return all(leaf.has_layout or leaf.element_type in (TOKEN, OPAQUE) for _, leaf in self.leaves())

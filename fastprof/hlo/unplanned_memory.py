@@ -13,6 +13,7 @@ from fastprof.hlo.buffers import CATEGORIES, OUTPUT, PARAMETER
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HloModule
 from fastprof.hlo.program_memory import VMEM, ProgramMemory
+from fastprof.hlo.shapes import MOST
 
 _ALIASES = 8
 """The field of an HloModuleProto that lists the outputs written to parameters."""
@@ -77,17 +78,18 @@ def signature_rows(memory: ProgramMemory, number: int) -> list[dict[str, Any]]:
     rows = []
     for category, row, parameter in _signature(module) if module.entry >= 0 else ():
         own = {} if category == PARAMETER else donated
-        leaves = module.shape(module.shape_rows[row]).leaves()
-        size = sum(
-            leaf.array.padded_bytes or 0
-            for index, leaf in leaves
+        mine = [
+            leaf
+            for index, leaf in module.shape(module.shape_rows[row]).leaves()
             if leaf.memory_space == number and not any(index[:length] in own for length in range(len(index) + 1))
-        )
+        ]
+        size = sum(leaf.array.padded_bytes or 0 for leaf in mine)
+        is_cut = size >= MOST or any(leaf.is_cut for leaf in mine)
         is_aliased = category == PARAMETER and parameter in donated.values()
         rows.append({
             **_instruction(memory, row),
             "category": CATEGORIES[category],
-            "bytes": size if size < 1 << 63 else None,
+            "bytes": None if is_cut else size,
             "parameter_number": parameter,
             "is_output": category == OUTPUT or is_aliased,
             "is_aliased": is_aliased,

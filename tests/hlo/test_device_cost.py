@@ -37,6 +37,12 @@ def test_a_product_of_a_library_is_read_from_its_configuration(target: str, conf
     assert (cost.bytes_accessed, cost.hbm_read_bytes, cost.hbm_write_bytes) == (10_400, 2_400 + 4_800, 3_200)
 
 
+def test_a_product_beyond_64_bits_has_no_cost() -> None:
+    one, other = (Op(name, "parameter", f32(2**62, 2**63 - 1)) for name in "mn")
+    cost = cost_of(product("__cublas$gemm", f32(2**62, 2**62)), one, other)
+    assert (cost.is_known, cost.is_cut, cost.flops, cost.bytes_accessed) == (False, True, 0, 0)
+
+
 def test_results_beside_the_product_are_no_scratch_space() -> None:
     cost = cost_of(product("__cublas$gemm", tuple_of(f32(20, 40), f32(20, 40))), M, N)
     assert (cost.bytes_accessed, cost.hbm_write_bytes) == (7_200 + 6_400, 6_400)

@@ -12,7 +12,7 @@ from hlo_builder import Op, Program, shape
 import fastprof
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.shapes import COMBINE, MOST, OPAQUE, TOKEN, UNBOUNDED, ArrayLayout
+from fastprof.hlo.shapes import COMBINE, OPAQUE, TOKEN, UNBOUNDED, ArrayLayout
 
 
 def array(*dimensions: int, tiles: tuple[tuple[int, ...], ...] = (), kind: str = "f32", **rest: int) -> ArrayLayout:
@@ -76,14 +76,17 @@ def test_an_array_of_no_elements_takes_nothing_and_wastes_nothing() -> None:
     assert (one.bytes, one.padded_bytes, one.wasted_share) == (0, 0, None)
 
 
-def test_sizes_of_damaged_shapes_fit_64_bits() -> None:
+def test_sizes_beyond_64_bits_are_not_known() -> None:
     one = array(2**62, 2**62, tiles=((8, 2**62),))
-    assert one.bytes == one.padded_bytes == MOST
+    assert (one.bytes, one.padded_bytes) == (None, None)
+    packed = ArrayLayout("s4", (2**62,), element_bits=4)
+    assert (packed.bytes, packed.padded_bytes) == (None, None)
+    assert array(2**59).bytes == 2**61
 
 
-def test_padded_dimensions_of_damaged_shapes_fit_64_bits() -> None:
+def test_padded_dimensions_beyond_64_bits_are_not_known() -> None:
     one = array(2**63 - 1, 3, tiles=((2**62, 2),))
-    assert (one.padded_dimensions, one.padded_bytes) == ((2**63 - 1, 4), MOST)
+    assert (one.padded_dimensions, one.padded_bytes) == (None, None)
 
 
 def test_tiles_in_tiles_without_end_are_not_counted() -> None:

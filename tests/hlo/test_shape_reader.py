@@ -175,7 +175,7 @@ def test_the_time_that_a_text_takes_grows_with_its_length(text: str) -> None:
 def test_numbers_beyond_64_bits_are_none() -> None:
     assert read_array("f32", "9223372036854775808", "{0:S(9999999999999999999)}").dimensions == (UNBOUNDED,)
     text = "%x = f32[9223372036854775807,3]{1,0:T(4611686018427387904,2)} add()"
-    assert [one.padded_dimensions for one in layouts_of(text)] == [(2**63 - 1, 4)]
+    assert [one.padded_dimensions for one in layouts_of(text)] == [None]
 
 
 def test_tuples_nest_as_deep_as_their_places_can_be_reported() -> None:

@@ -17,7 +17,7 @@ from fastprof.analyses.memory_viewer import Shown
 from fastprof.hlo.buffers import CATEGORIES, Heap
 from fastprof.hlo.program_buffers import Buffers
 from fastprof.hlo.program_memory import DEVICE, TOO_LARGE, VMEM
-from fastprof.hlo.shapes import BITS, NO_SHAPE, POINTER_BYTES, Shape
+from fastprof.hlo.shapes import BITS, MOST, NO_SHAPE, POINTER_BYTES, Shape
 from fastprof.hlo.unplanned_memory import most_scoped
 from fastprof.schema.array_types import Int64s
 
@@ -143,8 +143,9 @@ class _Page:
     @cached_property
     def unpadded(self) -> Int64s:
         distinct = {shape.proto: shape for shape in reversed(self.shapes)}
-        known = {proto: _bytes(shape) for proto, shape in distinct.items()}
-        return np.array([known[shape.proto] for shape in self.shapes], np.int64)
+        known = {proto: min(_bytes(shape), MOST) for proto, shape in distinct.items()}
+        sizes = np.array([known[shape.proto] for shape in self.shapes], np.int64)
+        return np.where(sizes < MOST, sizes, self.plan.buffers["size"])  # of damaged shapes the size of the buffer
 
     def _category(self, allocation: int) -> str:
         return CATEGORIES[self.plan.category[allocation]]
