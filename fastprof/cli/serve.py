@@ -1,6 +1,7 @@
 """Show a session in a browser: its timeline, with any number of events, and its analyses as pages.
 
-If SESSION is a log directory, the page offers all its runs. The server listens on this machine only, unless --host
+If SESSION is a log directory, the page offers all its runs; an empty one is served, too, and its first run is shown
+when it appears. The server listens on this machine only, unless --host
 names another address; then a browser needs the token that is printed. Ctrl-C stops the server.
 """
 
@@ -9,11 +10,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import arguments, opening, signals
 from fastprof.cli.standard_error import never_waiting
-from fastprof.errors import UsageError
+from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
 
 if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
@@ -74,13 +76,36 @@ def run(args: argparse.Namespace) -> None:
     with never_waiting() as stream:
         if stream is not None:
             args.talk.write_to(stream)
-        profile = opening.open_session(args)
+        profile = _opened(args)
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the intended end
             _serve(profile, args)
         args.talk.progress.clear()
 
 
-def _serve(profile: Profile, args: argparse.Namespace) -> None:
+def _opened(args: argparse.Namespace) -> Profile | None:
+    """The session. None: of the log directory no run is there yet, or the newest cannot be opened, but others may."""
+    try:
+        return opening.open_session(args)
+    except (NotFoundError, CaptureError, UnreadableError) as error:
+        directory = _source(args)
+        if args.run is not None or not isinstance(directory, str) or not Path(directory).is_dir():
+            raise
+        if not isinstance(error, NotFoundError) and not _has_others(directory):
+            raise
+        args.talk.error(str(error))
+        return None
+
+
+def _has_others(directory: str) -> bool:
+    from fastprof import runs
+
+    try:
+        return len(runs(directory)) > 1
+    except FastprofError:
+        return False
+
+
+def _serve(profile: Profile | None, args: argparse.Namespace) -> None:
     from fastprof.viewer.access import checked_token, is_loopback, new_token
     from fastprof.viewer.cache_folder import CacheFolder
     from fastprof.viewer.viewed_runs import ViewedRuns
@@ -91,14 +116,17 @@ def _serve(profile: Profile, args: argparse.Namespace) -> None:
     cache = CacheFolder(args.cache, args.cache_limit)
     runs = ViewedRuns(_source(args), profile, lambda name: _loaded(args, name), cache)
     try:
-        runs.run(None)  # starts to build while the server is imported
+        chosen = runs.opened(None)  # starts to build while the server is imported
         with signals.held():
             from fastprof.viewer import server
         listening = server.bound_socket(args.host, args.port)
         where = server.address(listening, args.host, token)
 
         def started() -> None:
-            opening.note_log(profile, args.talk, offers_runs=True)
+            if profile is not None:
+                opening.note_log(profile, args.talk, offers_runs=True)
+            if chosen.notice is not None:
+                args.talk.error(chosen.notice)
             args.talk.error(f"serving {runs.title} at {where}  (Ctrl-C stops)")
             if args.open:
                 _open_browser(where)

@@ -37,6 +37,8 @@ class Source:
         self.size = len(data)
         self.damage: str | None = None
         """What cut a compressed stream short, where that was tolerated."""
+        self.file = watched
+        """The file that the bytes came from, compressed or not, as it was when it was opened; None: it was none."""
         self._watched = watched
 
     def give_back(self, start: int, end: int) -> None:
@@ -122,8 +124,11 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool) -> Sourc
                 raise UnreadableError("is a directory; a file was expected", path=path)
             if not stat.S_ISREG(status.st_mode):
                 return _spool(file, path, push, salvage)
+            watched = (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns), name
             if _codec(os.pread(file.fileno(), _HEAD, 0)):
-                return _spool(file, path, push, salvage)
+                source = _spool(file, path, push, salvage)
+                source.file = watched
+                return source
             data: mmap.mmap | bytes = b""
             if status.st_size:
                 data = _mapped(file.fileno(), status.st_size)
@@ -134,7 +139,6 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool) -> Sourc
             "; each capture keeps one file open, raise the limit with ulimit -n" if error.errno == errno.EMFILE else ""
         )
         raise UnreadableError(f"{error.strerror or error}{hint}", path=path) from error
-    watched = (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns), name
     return _pushed(Source(data, path, watched), push)
 
 

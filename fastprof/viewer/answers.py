@@ -26,7 +26,7 @@ _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.NotFoundError, 404),
     (errors.UnreadableError, 404),
     (errors.CaptureError, 422),
-    (errors.ChangedError, 409),
+    (errors.ChangedError, 410),
     (errors.MemoryLimitError, 503),
 )
 
@@ -46,10 +46,11 @@ class Body:
         return len(self.content) + sum(map(len, self.encoded.values()))
 
 
-def body(content: bytes, media_type: str, name: object = None) -> Body:
-    """``name``: identifies the content, if anything shorter than itself does."""
-    identity = content if name is None else repr(name).encode()
-    return Body(content, media_type, hashlib.blake2b(identity, digest_size=12).hexdigest(), {})
+def body(content: bytes, media_type: str, name: object = None, version: str | None = None) -> Body:
+    """``name``: identifies the content, if anything shorter than itself does. ``version``: of the run that it is of."""
+    digest = hashlib.blake2b(content if name is None else repr(name).encode(), digest_size=12)
+    digest.update(b"" if version is None else version.encode())
+    return Body(content, media_type, digest.hexdigest(), {})
 
 
 def answer(request: Request, what: Body, cache: str = FRESH, **headers: str) -> Response:
@@ -65,10 +66,11 @@ def answer(request: Request, what: Body, cache: str = FRESH, **headers: str) -> 
     return Response(_encoded(what, encoding), headers={**sent, "content-encoding": encoding})
 
 
-def json_answer(request: Request, value: Any) -> Response:
-    """``value`` as JSON in ASCII, so that any text of a capture can be sent, even half a surrogate pair."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return answer(request, body(text.encode("ascii"), "application/json"))
+def json_answer(request: Request, value: Any, version: str | None = None) -> Response:
+    """``value`` as JSON in ASCII, so that any text of a capture can be sent, even half a surrogate pair. ``version``:
+    of the run that it is of, part of the ETag."""
+    content = json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return answer(request, body(content, "application/json", version=version))
 
 
 def error_answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:

@@ -16,10 +16,11 @@ from fastprof._version import __version__
 from fastprof.decode.workers import Progress
 from fastprof.tables.host_events import read_host
 from fastprof.tables.table_set import TableSet
-from fastprof.viewer.cache_folder import CacheFolder, source_key
+from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.host_facts import FORMAT as FACTS_FORMAT
 from fastprof.viewer.host_facts import VERSION as FACTS_VERSION
 from fastprof.viewer.host_facts import HostFacts, fact_columns, write_facts
+from fastprof.viewer.run_version import capture_key, check_capture
 from fastprof.viewer.store import Store, TrackInput, build
 from fastprof.viewer.store_file import FORMAT
 
@@ -143,11 +144,16 @@ def _kept(
     read: Callable[[Path], T],
 ) -> T:
     """Whatever ``read`` reads from a file of the cache, which ``make`` writes. Without a cache, and for a stream, the
-    file is gone as soon as it is open."""
+    file is gone as soon as it is open. ChangedError: the capture changed; nothing made of it is kept."""
+    capture = tables.session.captures[number]
+
+    def made(path: Path) -> None:
+        make(path)
+        check_capture(capture)
+
     if cache is None:
         with tempfile.TemporaryDirectory(prefix="fastprof-") as folder:
-            make(Path(folder, "made"))
+            made(Path(folder, "made"))
             return read(Path(folder, "made"))
-    capture = tables.session.captures[number]
-    key = source_key(capture.path, *what, number, capture.host, capture.salvage, str(tables.selection))
-    return cache.opened(key, make, read)
+    key = capture_key(capture, *what, number, capture.host, capture.salvage, str(tables.selection))
+    return cache.opened(key, made, read)

@@ -66,8 +66,8 @@ def chunks(
 def _session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:
     """The list of runs, as a server has it, and what this file is."""
     note = "A saved report." if exact else "A saved report: far in, its timeline shows runs of events as one."
-    runs = [{"name": title, "hosts": hosts, "newest": True}]
-    return {"runs": runs, "version": __version__, "title": title, "note": note}
+    runs = [{"name": title, "hosts": hosts, "newest": True, "open": True, "problem": None}]
+    return {"runs": runs, "directory": False, "title": title, "fastprof": __version__, "note": note}
 
 
 def _timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None) -> SavedTimeline:

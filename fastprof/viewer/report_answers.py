@@ -17,7 +17,7 @@ from fastprof.wording.amounts import Steps, step_range
 if TYPE_CHECKING:
     from fastprof.profile.report import Report
 
-_OWN = ("run", "host", "steps", "shape", "tables", "columns", "first", "rows", "limit", "bom")
+_OWN = ("run", "version", "host", "steps", "shape", "tables", "columns", "first", "rows", "limit", "bom")
 """Arguments that are not the analysis's."""
 _MOST_ROWS = 2**31 - 1
 
@@ -56,7 +56,9 @@ def _rendered(
 ) -> Response:
     """The rendered report of the request, from those kept if it is there."""
     key = (call.run.identity, call.request.url.path, call.request.url.query)
-    found = call.state.documents.get(key) or body(b"".join(render(_report(call))), media_type)
+    found = call.state.documents.get(key)
+    if found is None:
+        found = body(b"".join(render(_report(call))), media_type, version=call.run.version)
     response = answer(call.request, found, **(headers or {}))
     call.state.documents.keep(key, found)
     return response

@@ -8,30 +8,33 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fastprof.viewer import event_answers, report_answers, search_answers, timeline_answers
-from fastprof.viewer.answers import json_answer
+from fastprof.viewer import event_answers, report_answers, run_answers, search_answers, timeline_answers
 from fastprof.viewer.page_files import page_file
 from fastprof.viewer.server_state import Call, ServerState, endpoint
 from fastprof.viewer.timeline_document import timeline_document
 
 _LONG_POLL_S = 2.0
 """A page that has all there is waits this long for more."""
-_QUICK = {
-    "/api/runs": timeline_answers.runs,
+_FRESH_S = 0.25
+"""Answers from what was made of a run read no file of it: if it has many, they may miss a change for this long."""
+_PAGE = {
+    "/": lambda call: page_file(call.request, "index.html"),
+    "/favicon.ico": lambda _call: Response(status_code=204),  # the page has its icon in itself
+    "/static/{path:path}": lambda call: page_file(call.request, call.request.path_params["path"]),
+    "/api/analyses": report_answers.analyses,
+}
+_RUNS = {"/api/runs": run_answers.runs, "/api/open": run_answers.opened}
+_MADE = {
     "/api/tiles/{key}/{level}/{index}": timeline_answers.tile,
     "/api/names": timeline_answers.names,
-    "/api/event": event_answers.event,
     "/api/slice": event_answers.slice_sums,
     "/api/range": event_answers.range_sums,
     "/api/flows": event_answers.flows,
     "/api/steps": event_answers.steps,
     "/api/counters": event_answers.counters,
-    "/api/analyses": report_answers.analyses,
-    "/": lambda call: page_file(call.request, "index.html"),
-    "/favicon.ico": lambda _call: Response(status_code=204),  # the page has its icon in itself
-    "/static/{path:path}": lambda call: page_file(call.request, call.request.path_params["path"]),
 }
 _SEARCH = {"/api/search": search_answers.search, "/api/search/next": search_answers.next_hit}
+_READ = {"/api/event": event_answers.event}
 _SLOW = {
     "/api/hlo": lambda call: _programs(call),
     "/api/report/{name}.svg": report_answers.svg,
@@ -47,10 +50,17 @@ def routes(state: ServerState) -> list[Route]:
         run = await state.quick.run(lambda: call.run)
         after = call.given("after")
         await run.changes.until(lambda: run.snapshot.key != after or run.is_over, _LONG_POLL_S)
-        return await state.quick.run(lambda: json_answer(request, timeline_document(run)))
+        return await state.quick.run(lambda: call.answered(lambda call: timeline_document(call.run)))
 
-    pools = ((state.quick, _QUICK), (state.search, _SEARCH), (state.slow, _SLOW))
-    found = [Route(path, endpoint(state, answer, pool)) for pool, answers in pools for path, answer in answers.items()]
+    groups = (
+        *((state.quick, 0.0, _PAGE), (state.opening, 0.0, _RUNS), (state.quick, 0.0, _READ), (state.slow, 0.0, _SLOW)),
+        *((state.quick, _FRESH_S, _MADE), (state.search, _FRESH_S, _SEARCH)),
+    )
+    found = [
+        Route(path, endpoint(state, answer, pool, fresh_s))
+        for pool, fresh_s, answers in groups
+        for path, answer in answers.items()
+    ]
     return [Route("/api/timeline", timeline), *found]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
+from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +14,7 @@ from starlette.responses import Response
 from fastprof.schema.array_types import Bools
 from fastprof.viewer.answers import Body, json_answer
 from fastprof.viewer.computed_once import ComputedOnce
-from fastprof.viewer.query import Query
+from fastprof.viewer.query import Query, RequestError
 from fastprof.viewer.threads import Pool
 from fastprof.viewer.viewed_run import ViewedRun
 from fastprof.viewer.viewed_runs import ViewedRuns
@@ -25,6 +26,8 @@ _TILE_BYTES = 128 << 20
 _DOCUMENT_BYTES = 256 << 20
 _REPORTS, _SEARCHES = 24, 32
 _QUICK, _SLOW = 8, 2
+VERSION: Final = "fastprof-version"
+"""The header that says which version of a run an answer is of."""
 
 
 class KeptBodies:
@@ -57,7 +60,7 @@ class KeptBodies:
 
 class ServerState:
     """``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for searches through all names;
-    ``slow``: for analyses. ``matches``: the names that matched recent searches."""
+    ``slow``: for analyses; ``opening``: for opening runs. ``matches``: the names that matched recent searches."""
 
     def __init__(self, runs: ViewedRuns) -> None:
         self.runs = runs
@@ -68,29 +71,56 @@ class ServerState:
         self.quick = Pool("fastprof-quick", _QUICK)
         self.search = Pool("fastprof-search", _SLOW)
         self.slow = Pool("fastprof-slow", _SLOW)
+        self.opening = Pool("fastprof-opening", _SLOW)
 
 
 class Call(Query):
-    """A request: its arguments, and ``run``, the run that it is about."""
+    """A request: its arguments, and ``run``, the version of a run that all of its answer is of."""
 
-    def __init__(self, state: ServerState, request: Request) -> None:
+    def __init__(self, state: ServerState, request: Request, fresh_s: float = 0.0) -> None:
         super().__init__(request)
         self.state = state
         self.request = request
+        self._fresh_s = fresh_s
+
+    @cached_property
+    def run(self) -> ViewedRun:
+        key = self.request.path_params.get("key")
+        version = self.given("version") if key is None else key.partition("-")[0]
+        return self.state.runs.run(self.given("run"), version, self._fresh_s)
 
     @property
-    def run(self) -> ViewedRun:
-        return self.state.runs.run(self.given("run"))
+    def version(self) -> str | None:
+        """The version that has been answered from; None: it took no run."""
+        return self.run.version if "run" in self.__dict__ else None
+
+    def check(self) -> None:
+        """RequestError 410: the files changed since the answer was begun, which may be of both versions."""
+        replaced = self.run.replaced(self._fresh_s) if self.version is not None else None
+        if replaced is not None:
+            raise RequestError(410, replaced)
+
+    def answered(self, answer: Callable[[Call], Any]) -> Response:
+        """The response, of one version. ``answer``: makes one, or a value to send as JSON."""
+        try:
+            found = answer(self)
+            response = found if isinstance(found, Response) else json_answer(self.request, found, self.version)
+        except Exception:
+            self.check()  # files that change look damaged
+            raise
+        self.check()
+        if self.version is not None:
+            response.headers[VERSION] = self.version
+        return response
 
 
-def endpoint(state: ServerState, answer: Callable[[Call], Any], pool: Pool) -> Callable[[Request], Awaitable[Response]]:
-    """Answers from a thread of the pool. ``answer``: makes a response, or a value to send as JSON."""
+def endpoint(
+    state: ServerState, answer: Callable[[Call], Any], pool: Pool, fresh_s: float = 0.0
+) -> Callable[[Request], Awaitable[Response]]:
+    """Answers from a thread of the pool. ``answer``: makes a response, or a value to send as JSON. ``fresh_s``: for so
+    long the files of a run need not be looked at again, 0: not at all, because the answer reads them."""
 
     async def answered(request: Request) -> Response:
-        def respond() -> Response:
-            found = answer(Call(state, request))
-            return found if isinstance(found, Response) else json_answer(request, found)
-
-        return await pool.run(respond)
+        return await pool.run(lambda: Call(state, request, fresh_s).answered(answer))
 
     return answered

@@ -1,4 +1,4 @@
-"""Answers about the timeline: the runs that there are, tiles, and names."""
+"""Answers about the timeline: tiles, and names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from fastprof._version import __version__
 from fastprof.viewer import store
 from fastprof.viewer.answers import FOREVER, answer, body
 from fastprof.viewer.query import RequestError
@@ -16,11 +15,6 @@ from fastprof.viewer.snapshot import shortened
 _BYTES: Final = "application/octet-stream"
 _MOST_NAMES: Final = 10_000
 _MOST_LANES: Final = 4096
-
-
-def runs(call: Call) -> Any:
-    shown = call.state.runs
-    return {"runs": shown.listed(), "version": __version__, "title": shown.title}
 
 
 def tile(call: Call) -> Response:

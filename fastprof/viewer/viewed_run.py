@@ -6,26 +6,24 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
-import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fastprof._version import __version__
 from fastprof.decode.workers import Progress
-from fastprof.errors import FastprofError
+from fastprof.errors import ChangedError, FastprofError
 from fastprof.viewer.building import DerivedHost, derived_facts, derived_store, raw_store
-from fastprof.viewer.cache_folder import CacheFolder, source_key
+from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.event_op import EventOps
-from fastprof.viewer.host_facts import VERSION as FACTS_VERSION
 from fastprof.viewer.query import RequestError
+from fastprof.viewer.run_version import RunVersion
 from fastprof.viewer.snapshot import BUILDING, READY, SeenHost, Snapshot, clock_offsets, id_bits
 from fastprof.viewer.snapshot import FAILED as FAILED
 from fastprof.viewer.store import HostStore
-from fastprof.viewer.store_file import FORMAT as STORE_FORMAT
 from fastprof.viewer.threads import Changes
 
 if TYPE_CHECKING:
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
 _KEPT_KEYS = 64
 _FIRST_PICTURE_S = 0.1
 """Derived tracks begin after this time, so that pages that wait for the first picture have it at once."""
+_FEW_FILES = 64
+"""To look at them takes less than a tenth of what a tile takes."""
 _NUMBERS = itertools.count()
 
 
@@ -43,9 +43,11 @@ class GivenUpError(Exception):
 
 class ViewedRun:
     """``profile``: the run, opened once; threads that build, read events and compute reports share it. ``snapshot``:
-    what can be shown of it now."""
+    what can be shown of it now. ``version``: names the files that all answers come from. Raises ChangedError if these
+    have changed since the profile was opened."""
 
-    def __init__(self, profile: Profile, cache: CacheFolder | None, stopping: threading.Event) -> None:
+    def __init__(self, profile: Profile, cache: CacheFolder | None, stopping: threading.Event, name: str = "") -> None:
+        self.name = name
         self.profile = profile
         self.tables = profile.table_set
         self.session = self.tables.session
@@ -54,7 +56,11 @@ class ViewedRun:
         self._left = False
         self._pause_s = 0.0
         self.identity = f"run {next(_NUMBERS)}"
-        """Distinguishes this run from others that are or were open."""
+        """Distinguishes this run, and this version of it, from others that are or were open."""
+        self._files = RunVersion(self.session)
+        self.version = self._files.name
+        self._replaced: str | None = None
+        self._checked_s = time.monotonic()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.ops = EventOps(self.tables)
@@ -62,7 +68,6 @@ class ViewedRun:
         environments = [part.environment for part in self.session.index.captures]
         self.starts_unix_ns = [one.start_unix_ns for one in environments]
         self.offsets_ps = clock_offsets(self.starts_unix_ns)
-        self._sources = self._source_keys()
         self._issued: dict[str, Snapshot] = {}
         self.changes = Changes()
         self.snapshot = self._look()
@@ -90,11 +95,24 @@ class ViewedRun:
         """Whether nothing more is to come: all is there, or the server ends."""
         return self.snapshot.is_whole or self._left or self._stopping.is_set()
 
+    def replaced(self, within_s: float = 0.0) -> str | None:
+        """Why this version is gone, in a sentence; None: its files are as they were. Once it is gone it never comes
+        back. If the files are many, they are not looked at again within ``within_s`` seconds."""
+        due = self._files.count <= _FEW_FILES or time.monotonic() - self._checked_s >= within_s
+        if self._replaced is None and due:
+            try:
+                self._files.check()
+            except ChangedError as error:
+                self._replaced = f"the capture {error.path} changed after this page was loaded; reload the page"
+                self.leave()
+            self._checked_s = time.monotonic()
+        return self._replaced
+
     def issued(self, key: str) -> Snapshot:
-        """The snapshot of a key. RequestError 410: it was another session's."""
+        """The snapshot of a key. RequestError 409: it has not come to that yet since it was opened."""
         found = self._issued.get(key)
         if found is None:
-            raise RequestError(410, "what is shown has changed: the timeline is to be loaded again")
+            raise RequestError(409, "the run was opened again and is not as far yet: load its timeline again")
         return found
 
     # ---- building
@@ -172,13 +190,7 @@ class ViewedRun:
 
     def _key(self) -> str:
         stages = [(host.known is not None, host.facts is not None, host.state, host.derived) for host in self.hosts]
-        return hashlib.blake2b(repr((self._sources, stages)).encode(), digest_size=10).hexdigest()
-
-    def _source_keys(self) -> tuple[str, ...]:
-        """What all that is shown comes from: equal for equal files, so that browsers may keep tiles for good."""
-        versions = (__version__, STORE_FORMAT, FACTS_VERSION)
-        found = [source_key(one.path, *versions, one.host, one.salvage) for one in self.session.captures]
-        return tuple(one or f"{self.identity} {os.urandom(8).hex()}" for one in found)
+        return f"{self.version}-{hashlib.blake2b(repr(stages).encode(), digest_size=4).hexdigest()}"
 
 
 def _give_back_memory() -> None:

@@ -1,4 +1,5 @@
-"""The runs that a server shows: those of a log directory, or the one session that was named. Each is opened once."""
+"""The runs that a server shows: those of a log directory, or the one session that was named. Each version is opened
+once."""
 
 from __future__ import annotations
 
@@ -6,78 +7,219 @@ import os
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.errors import FastprofError, NotFoundError
+from fastprof.errors import CaptureError, ChangedError, FastprofError, NotFoundError, UnreadableError
+from fastprof.inputs.source import Watched
 from fastprof.viewer.cache_folder import CacheFolder
+from fastprof.viewer.query import RequestError
+from fastprof.viewer.run_version import file_now
 from fastprof.viewer.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
+    from fastprof.inputs.resolve import Run
     from fastprof.profile.profile import Profile
 
 _MOST_OPEN = 4
 _PATIENCE_S = 0.5
+_TRIES = 3
+"""Of opening a run whose files change meanwhile."""
+BROKEN: Final = (CaptureError, UnreadableError)
+"""Why a run that is there cannot be opened."""
 
 Load = Callable[[str | None], "Profile"]
 """Opens the session, or the run of that name of it."""
 
 
-class ViewedRuns:
-    """``source``: what the user named, which may be a path. ``first``: the session as it was opened at the start."""
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is opened for a page: all its requests are for this version of this run. Without a run none can be opened
+    yet. ``notice``: what the page has to say about the choice."""
 
-    def __init__(self, source: Any, first: Profile, load: Load, cache: CacheFolder | None = None) -> None:
-        self._directory = source if isinstance(source, (str, os.PathLike)) and Path(source).is_dir() else None
+    name: str | None
+    version: str | None
+    hosts: list[str]
+    notice: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Why a run cannot be opened, and its files as they were then."""
+
+    sentence: str
+    files: tuple[Watched | None, ...]
+
+
+class ViewedRuns:
+    """``source``: what the user named, which may be a path. ``first``: the session as it was opened at the start; None:
+    a directory in which no run could be opened yet. ``directory``: the log directory, if it is one."""
+
+    def __init__(self, source: Any, first: Profile | None, load: Load, cache: CacheFolder | None = None) -> None:
+        self.directory = source if isinstance(source, (str, os.PathLike)) and Path(source).is_dir() else None
         self._load = load
         self._cache = cache
         self._lock = threading.Lock()
         self._opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._choosing = threading.Lock()
         self._open: OrderedDict[str, ViewedRun] = OrderedDict()
+        self._faults: dict[str, _Fault] = {}
+        self._passed: tuple[str, str] | None = None
         self.stopping = threading.Event()
-        self.usual = first.run or _title(source, first)
-        """The run that is shown if a request names none."""
         self.title = _title(source, first)
-        self._open[self.usual] = ViewedRun(first, self._cache, self.stopping)
+        self.usual: str | None = None
+        """The run that is shown if a request names none."""
+        if first is not None:
+            self.usual = first.run or self.title
+            self._open[self.usual] = self._viewed(first, self.usual)
+
+    # ---- which there are
 
     def listed(self) -> list[dict[str, Any]]:
-        """Every run, newest first, as it is now: runs may be written while the server is up."""
-        first = self._open[self.usual]
-        hosts = [host.name for host in first.hosts]
-        alone = [{"name": self.usual, "hosts": hosts, "newest": True}]
-        if self._directory is None:
-            return alone
+        """Every run, newest first, as it is now: runs may be written while the server is up. ``open``: the one that is
+        shown if a request names none; ``problem``: why a run cannot be opened, as far as that is known."""
+        found = self._there()
+        newest = next(iter(found), None)
+        rows = [self._row(run.name, run.hosts, run is newest, self._problem(run, run is newest)) for run in found]
+        if self.usual is not None and self.usual not in [run.name for run in found]:
+            rows.append(self._row(self.usual, [], not rows, None))
+        return rows
+
+    def _row(self, name: str, hosts: list[str], newest: bool, problem: str | None) -> dict[str, Any]:
+        run = self._open.get(name)
+        known = hosts if run is None else [host.name for host in run.hosts]
+        return {"name": name, "hosts": known, "newest": newest, "open": name == self.usual, "problem": problem}
+
+    def _there(self) -> list[Run]:
+        """The runs of the log directory, newest first; without a directory, or a run in it, none."""
+        if self.directory is None:
+            return []
         from fastprof.inputs.resolve import runs
 
         try:
-            found = runs(self._directory)
+            return runs(self.directory)
         except FastprofError:
-            return alone
-        there = [
-            {"name": run.name, "hosts": hosts if run.name == self.usual else run.hosts, "newest": not number}
-            for number, run in enumerate(found)
-        ]
-        return there if any(run["name"] == self.usual for run in there) else alone + there
+            return []
 
-    def run(self, name: str | None) -> ViewedRun:
-        """The run of that name, being made ready. NotFoundError: there is none."""
+    def _problem(self, run: Run, newest: bool) -> str | None:
+        fault = self._faults.get(run.name)
+        if fault is not None and fault.files == _files(run):
+            return fault.sentence
+        if newest and run.name not in self._open:  # the profiler may only have begun to write it
+            empty = next((file for file in run.files if _is_empty(file.source)), None)
+            return None if empty is None else f"{empty.path}: the file is empty"
+        return None
+
+    # ---- opening
+
+    def opened(self, name: str | None) -> Opened:
+        """Opens a run as it is now for a page: that of the name, or the one that is shown first. NotFoundError,
+        CaptureError, UnreadableError: that run cannot be opened."""
+        notice = None
+        if name is None and self.directory is not None:
+            run, notice = self._chosen()
+            if run is None:
+                return Opened(None, None, [], notice)
+        else:
+            run = self.run(name)
+        return Opened(run.name, run.version, [host.name for host in run.hosts], notice)
+
+    def _chosen(self) -> tuple[ViewedRun | None, str | None]:
+        """The usual run; if there is none yet, or it cannot be opened any more, the newest that can. And what there is
+        to say about the choice."""
+        with self._choosing:
+            passed: tuple[str, str] | None = None
+            if self.usual is not None:
+                try:
+                    return self.run(self.usual), self._notice()
+                except (*BROKEN, NotFoundError) as error:
+                    passed = self.usual, str(error)
+            for one in self._there():
+                if one.name == self.usual:
+                    continue
+                try:
+                    run = self.run(one.name)
+                except BROKEN as error:
+                    passed = passed or (one.name, str(error))
+                else:
+                    self.usual, self._passed = run.name, passed
+                    return run, self._notice()
+        if passed is None:
+            return None, f"No run is in {self.title} yet. The page opens the first one that appears."
+        return None, f"No run in {self.title} can be opened yet. The run {passed[0]}: {passed[1]}"
+
+    def _notice(self) -> str | None:
+        """Which run was passed over when the usual one was chosen, as long as it cannot be opened."""
+        if self._passed is None or self._passed[0] not in self._faults:
+            return None
+        name, problem = self._passed
+        return f"The run {name} cannot be opened: {problem}. The newest one that can is shown: {self.usual}."
+
+    def run(self, name: str | None = None, version: str | None = None, fresh_s: float = 0.0) -> ViewedRun:
+        """The run of that name, being made ready, as it is now, or that version of it. ``fresh_s``: if its files are
+        many, they are not looked at again for so long. NotFoundError: there is none; RequestError 410: that version is
+        gone; CaptureError, UnreadableError: it cannot be opened."""
         wanted = name or self.usual
-        if wanted not in self._open:
+        if wanted is None:
+            raise NotFoundError(f"no run is in {self.title} yet; /api/open opens the first one that appears")
+        run = self._open.get(wanted)
+        if run is not None and version is not None:
+            _check_version(run, version, fresh_s)
+        if run is None or run.replaced(fresh_s) is not None:
+            run = self._reopened(wanted)
+            if version is not None:
+                _check_version(run, version, fresh_s)
+        self._used(run)
+        run.start()
+        return run
+
+    def _used(self, run: ViewedRun) -> None:
+        """Keeps the runs that were used last, and the usual one."""
+        with self._lock:
+            if self._open.get(run.name) is not run:
+                return
+            self._open.move_to_end(run.name)
+            if self.usual is not None and self.usual in self._open:
+                self._open.move_to_end(self.usual)
+            while len(self._open) > _MOST_OPEN:
+                _, left = self._open.popitem(last=False)
+                left.leave()
+
+    def _reopened(self, wanted: str) -> ViewedRun:
+        """The run as it is now, opened once, whoever asks; requests for other runs go on."""
+        if wanted != self.usual:
             names = [run["name"] for run in self.listed()]
             if wanted not in names:
                 raise NotFoundError(f"no run {wanted!r}; there are: {', '.join(names[:8])}")
         with self._lock:
             opening = self._opening[wanted]
-        with opening:  # so that it is opened once; requests for other runs go on
-            run = self._open.get(wanted) or ViewedRun(self._load(wanted), self._cache, self.stopping)
-            with self._lock:
-                self._open[wanted] = run
-                self._open.move_to_end(wanted)
-                self._open.move_to_end(self.usual)
-                while len(self._open) > _MOST_OPEN:
-                    _, left = self._open.popitem(last=False)
-                    left.leave()
-        run.start()
+        with opening:
+            run = self._open.get(wanted)
+            if run is None or run.replaced() is not None:
+                run = self._loaded(wanted)
+                with self._lock:
+                    self._open[wanted] = run
         return run
+
+    def _loaded(self, name: str) -> ViewedRun:
+        for left in reversed(range(_TRIES)):
+            try:
+                run = self._viewed(self._load(None if self.directory is None else name), name)
+            except ChangedError:
+                if not left:
+                    raise
+            except BROKEN as error:
+                found = next((one for one in self._there() if one.name == name), None)
+                self._faults[name] = _Fault(str(error), () if found is None else _files(found))
+                raise
+            else:
+                self._faults.pop(name, None)
+                return run
+        raise AssertionError("the last try returns or raises")
+
+    def _viewed(self, profile: Profile, name: str) -> ViewedRun:
+        return ViewedRun(profile, self._cache, self.stopping, name)
 
     def stop(self) -> None:
         """What is being built is given up; soon, as a rule, and no thread is to be cut off in the middle."""
@@ -89,8 +231,26 @@ class ViewedRuns:
             self._cache.let_go()
 
 
-def _title(source: Any, profile: Profile) -> str:
+def _check_version(run: ViewedRun, version: str, fresh_s: float) -> None:
+    """RequestError 410: the run is of another version, or of that one no longer."""
+    gone = run.replaced(fresh_s)
+    if run.version != version:
+        gone = f"the capture of the run {run.name} changed after this page was loaded; reload the page"
+    if gone is not None:
+        raise RequestError(410, gone)
+
+
+def _files(run: Run) -> tuple[Watched | None, ...]:
+    return tuple(file_now(file.source) for file in run.files if isinstance(file.source, str))
+
+
+def _is_empty(source: object) -> bool:
+    now = file_now(source) if isinstance(source, str) else None
+    return now is not None and now[1][0] == 0
+
+
+def _title(source: Any, profile: Profile | None) -> str:
     if isinstance(source, (str, os.PathLike)):
         return Path(os.fsdecode(source)).absolute().name or str(source)
-    sources = profile.sources
+    sources = [] if profile is None else profile.sources
     return Path(sources[0]).name if len(sources) == 1 else f"{len(sources)} captures"

@@ -69,7 +69,7 @@ test("while a tile is awaited a coarser or finer one is drawn", async () => {
 
 test("a tile that failed is asked for again after a while, a key that is gone is reported", async () => {
   let asked = 0;
-  const error = Object.assign(new Error("gone"), { status: 410 });
+  const error = Object.assign(new Error("gone"), { status: 409 });
   const { cache, group } = cacheOf({ tile: async () => {
     asked += 1;
     throw error;

@@ -91,15 +91,22 @@ class Client:
 
 
 class Served:
-    """``source``: what is loaded; a path can be opened again, bytes cannot."""
+    """``source``: what is loaded; a path can be opened again, bytes cannot. ``opened``: whether that is done at the
+    start."""
 
     def __init__(
-        self, source: Any, *, token: str | None = None, run: str | None = None, cache: CacheFolder | None = None
+        self,
+        source: Any,
+        *,
+        token: str | None = None,
+        run: str | None = None,
+        cache: CacheFolder | None = None,
+        opened: bool = True,
     ) -> None:
         def load(name: str | None) -> fastprof.Profile:
             return fastprof.load(source, run=name or run)
 
-        self.profile = load(None)
+        self.profile = load(None) if opened else None
         self.runs = ViewedRuns(source, self.profile, load, cache)
         self.client = Client(application(self.runs, token))
 

@@ -168,7 +168,7 @@ def test_the_key_is_that_of_the_files_and_changes_with_them(tmp_path: Path) -> N
     assert other.timeline()["key"] != key
     status, sentence = other.refused(f"/api/tiles/{key}/0/0")
     assert status == 410
-    assert "loaded again" in sentence
+    assert "changed after this page was loaded; reload the page" in sentence
 
 
 def test_what_was_built_is_there_the_next_time(tmp_path: Path) -> None:

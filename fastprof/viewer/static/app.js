@@ -15,8 +15,8 @@ export async function start(sourceOf) {
   apply();
   const source = sourceOf(null);
   try {
-    const { runs, title, version, note } = await source.runs();
-    const session = { runs, title, version, note, saved: source.saved, analyses: [], pages: Object.keys(PAGES) };
+    const { runs, title, fastprof, note } = await source.runs();
+    const session = { runs, title, fastprof, note, saved: source.saved, analyses: [], pages: Object.keys(PAGES) };
     const app = new App(sourceOf, session);
     if (source.saved) await app.learn();
     window.addEventListener("hashchange", () => app.follow());

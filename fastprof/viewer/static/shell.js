@@ -47,12 +47,12 @@ export class Shell {
 
   side() {
     const icon = (sign, title, onclick) => h("button.icon", { title, "aria-label": title, onclick }, sign);
-    const { title, version, note } = this.session;
+    const { title, fastprof, note } = this.session;
     return h("aside.side",
       h("div.side-head", icon("☰", "Hide or show the list of pages", () => this.fold()), h("span.logo", "fastprof"),
         h("span.spring"), icon("◐", "Light or dark", toggleTheme)),
       h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, this.nav,
-        note ? h("div.version", note) : null, h("div.version", version ? `fastprof ${version}` : "")));
+        note ? h("div.version", note) : null, h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
   }
 
   fold() {

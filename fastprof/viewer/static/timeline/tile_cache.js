@@ -158,7 +158,7 @@ export class TileCache {
     } catch (error) {
       entry.failed = performance.now();
       this.error = error;
-      if (error?.status === 410) this.gone();
+      if (error?.status === 409) this.gone();
     } finally {
       if (entry.pending === key) entry.pending = null;
       this.underWay--;

@@ -1,0 +1,229 @@
+"""Captures that change while they are served: each answer is of one version, or says that its version is gone."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import Answer, Served, written
+from trace_builder import event, line, plane, xspace
+
+import fastprof
+from fastprof.errors import ChangedError
+from fastprof.viewer import building, viewed_run
+from fastprof.viewer.cache_folder import CacheFolder
+
+READ = (
+    *("/api/event?at=0", "/api/report/kernel_stats", "/api/report/overview", "/api/timeline", "/api/names?ids=0-9"),
+    *("/api/search?q=v", "/api/steps", "/api/range?start_ps=0&end_ps=99", "/api/report/kernel_stats/kernels.csv"),
+)
+
+
+def capture(number: int) -> bytes:
+    """A version that its names, stats, times and size show."""
+    marks = {"mark": f"v{number}x", "kernel_details": f"regs:{number} grid:8,4,2 block:128,2,1 occ_pct:50"}
+    places = range(3 + number % 7)
+    kernels = [event(f"v{number}x kernel {place}", place * 1000, 50 + number, marks) for place in places]
+    vendor = {"device_vendor": "Nvidia"}
+    return xspace(plane("/device:GPU:0", [line("Stream #1(Compute)", kernels, id=1)], stats=vendor, id=1))
+
+
+def shown(answer: Answer) -> set[str]:
+    """The versions that an answer shows."""
+    return set(re.findall(r"v\d+x", answer.text))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "host.xplane.pb"
+    found.write_bytes(capture(1))
+    return found
+
+
+def of_version(address: str, version: str) -> str:
+    return f"{address}{'&' if '?' in address else '?'}version={version}"
+
+
+def replaced(path: Path, data: bytes) -> None:
+    """As tools write files: whole, under another name first."""
+    other = path.with_name("other")
+    other.write_bytes(data)
+    other.replace(path)
+
+
+def test_what_is_opened_says_its_version_and_so_does_each_answer(path: Path) -> None:
+    served = Served(path)
+    opened = served.get("/api/open")
+    assert (opened["run"], opened["hosts"], opened["notice"]) == ("host.xplane.pb", ["host"], None)
+    served.timeline()
+    for address in READ:
+        answer = served.client.get(address)
+        assert (answer.status_code, answer.headers["fastprof-version"]) == (200, opened["version"]), address
+        assert served.client.get(of_version(address, opened["version"])).status_code == 200
+    assert served.timeline()["key"].startswith(opened["version"] + "-")
+
+
+@pytest.mark.parametrize("change", [replaced, Path.write_bytes])
+@pytest.mark.parametrize("address", READ)
+def test_a_version_that_was_replaced_is_gone(path: Path, address: str, change: Any) -> None:
+    served = Served(path)
+    served.timeline()
+    version = served.get("/api/open")["version"]
+    before = served.client.get(address)
+    change(path, capture(2))
+    status, sentence = served.refused(of_version(address, version))
+    assert status == 410
+    assert re.search(r"host\.xplane\.pb changed after this page was loaded; reload the page", sentence)
+    served.timeline()
+    after = served.client.get(address)
+    assert after.headers["fastprof-version"] == served.get("/api/open")["version"] != version
+    assert shown(before) <= {"v1x"} and shown(after) <= {"v2x"} and bool(shown(before)) == bool(shown(after))
+    assert before.headers["etag"] != after.headers["etag"]
+
+
+def test_a_tile_of_a_version_that_is_gone_is_refused(path: Path) -> None:
+    served = Served(path)
+    address = f"/api/tiles/{served.timeline()['key']}/0/0"
+    assert served.client.get(address).status_code == 200
+    replaced(path, capture(2))
+    served.get("/api/open")
+    assert served.refused(address)[0] == 410
+    assert served.tile(0).duration.tolist()[:1] == [52]
+
+
+def test_a_packed_capture_has_versions_too(tmp_path: Path) -> None:
+    path = tmp_path / "host.xplane.pb.gz"
+    path.write_bytes(gzip.compress(capture(1)))
+    served = Served(path)
+    version = served.get("/api/open")["version"]
+    path.write_bytes(gzip.compress(capture(2)))
+    assert served.refused("/api/event", at=0, version=version)[0] == 410
+    served.timeline()
+    assert shown(served.client.get("/api/event?at=0")) == {"v2x"}
+
+
+def test_a_capture_that_changes_while_an_answer_is_made_gives_no_answer(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fastprof.analyses import runner
+
+    served = Served(path)
+    served.timeline()
+    real = runner.run
+
+    def run(*args: Any, **rest: Any) -> Any:
+        found = real(*args, **rest)
+        replaced(path, capture(2))
+        return found
+
+    monkeypatch.setattr(runner, "run", run)
+    assert served.refused("/api/report/kernel_stats")[0] == 410
+    monkeypatch.setattr(runner, "run", real)
+    assert shown(served.client.get("/api/report/kernel_stats")) == {"v2x"}, "what was computed is not kept"
+
+
+def test_a_capture_that_is_deleted_is_shown_on(path: Path) -> None:
+    served = Served(path)
+    served.timeline()
+    version = served.get("/api/open")["version"]
+    path.unlink()
+    assert served.get("/api/open")["version"] == version
+    assert shown(served.client.get(f"/api/event?at=0&version={version}")) == {"v1x"}
+    path.write_bytes(capture(2))
+    assert served.refused("/api/event", at=0, version=version)[0] == 410
+
+
+def test_what_a_changed_capture_gave_does_not_get_into_the_cache(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = CacheFolder(tmp_path / "cache")
+    profile = fastprof.load(path)
+    replaced(path, capture(2))
+    with pytest.raises(ChangedError):
+        building.raw_store(profile.table_set, 0, cache)
+    profile = fastprof.load(path)
+    real = building._write
+
+    def write(*args: Any) -> None:
+        real(*args)
+        replaced(path, capture(3))
+
+    monkeypatch.setattr(building, "_write", write)
+    with pytest.raises(ChangedError):
+        building.raw_store(profile.table_set, 0, cache)
+    assert list(cache.path.iterdir()) == []
+
+
+def test_a_run_that_was_closed_is_opened_again_under_its_version(tmp_path: Path) -> None:
+    for number in range(6):
+        folder = tmp_path / "plugins" / "profile" / f"run{number}"
+        folder.mkdir(parents=True)
+        (folder / "h.xplane.pb").write_bytes(capture(number))
+    served = Served(tmp_path)
+    first = served.get("/api/open", run="run0")
+    for number in range(6):
+        served.get("/api/open", run=f"run{number}")
+    assert "run0" not in served.runs._open
+    answer = served.client.get(f"/api/timeline?run=run0&version={first['version']}")
+    assert (answer.status_code, answer.headers["fastprof-version"]) == (200, first["version"])
+    key = f"{first['version']}-00000000"
+    assert served.refused(f"/api/tiles/{key}/0/0?run=run0")[0] == 409
+
+
+def test_a_file_that_changed_before_it_was_asked_for_again_is_damaged_and_then_good(path: Path) -> None:
+    served = Served(path)
+    version = served.get("/api/open")["version"]
+    path.write_bytes(capture(2)[:-7])
+    assert served.refused("/api/event", at=0, version=version)[0] == 410
+    status, sentence = served.refused("/api/open")
+    assert (status, str(path) in sentence) == (422, True)
+    path.write_bytes(capture(3))
+    served.timeline()
+    assert shown(served.client.get("/api/event?at=0")) == {"v3x"}
+
+
+def test_answers_are_of_one_version_however_a_capture_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty rounds: a file is cut, written again in place, replaced, or deleted."""
+    monkeypatch.setattr(viewed_run, "_FIRST_PICTURE_S", 0.0)
+    draw = random.Random(14)
+    folder = written(tmp_path, capture(0))
+    (path,) = folder.rglob("*.xplane.pb")
+    served = Served(folder, cache=CacheFolder(tmp_path / "cache"))
+    versions = {served.get("/api/open")["version"]: {"v0x"}}
+    statuses: dict[int, int] = {}
+    for number in range(1, 51):
+        served.timeline()
+        held = list(versions)[-1]
+        data = capture(number)
+        way = draw.choice(["cut", "write", "replace", "delete"])
+        if way == "cut":
+            with path.open("r+b") as file:
+                file.truncate(draw.randrange(path.stat().st_size))
+        elif way == "write":
+            path.write_bytes(data)
+        elif way == "replace":
+            replaced(path, data)
+        else:
+            path.unlink()
+        for address in draw.sample(READ, 4):
+            answer = served.client.get(of_version(address, held))
+            statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
+            assert answer.status_code == (200 if way == "delete" else 410), (way, address, answer.text[:200])
+            if answer.status_code == 200:
+                assert answer.headers["fastprof-version"] == held
+                assert shown(answer) <= versions[held]
+        if way in ("cut", "delete"):
+            path.write_bytes(data)
+        opened = served.get("/api/open")
+        versions[opened["version"]] = {f"v{number}x"}
+        served.timeline()
+        for address in draw.sample(READ, 4):
+            answer = served.client.get(address)
+            assert (answer.status_code, answer.headers["fastprof-version"]) == (200, opened["version"])
+            assert shown(answer) <= versions[opened["version"]], (way, address)
+    assert len(versions) == 51
+    assert set(statuses) == {200, 410}
