@@ -123,11 +123,12 @@ def run(kept: Sequence[KeptHost], _params: Params, after: Mapping[str, Report]) 
     numbers = [_step_numbers(one, database, place) for place, one in enumerate(kept)]
     found = meetings(hosts, numbers)
     ops = tables_of.operations(hosts)
+    spans = tables_of.spans(hosts, numbers, [one.names for one in kept])
     tables = {
-        "steps": tables_of.steps(hosts, numbers, [one.names for one in kept]),
+        "steps": tables_of.steps(spans),
         "devices": tables_of.devices(hosts),
         "kinds": tables_of.kinds(hosts, ops),
-        "step_kinds": tables_of.step_kinds(hosts, numbers),
+        "step_kinds": tables_of.step_kinds(spans),
         "operations": ops,
         "meetings": tables_of.meetings(hosts, found),
         "stragglers": tables_of.stragglers(hosts, found),

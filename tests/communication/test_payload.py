@@ -9,7 +9,8 @@ from flight_spaces import AG_START, AR, LOAD_START
 from fastprof._native.communication_kernels import SIZES
 from fastprof.derive.communication.flights import STRETCH, TRANSFER
 from fastprof.derive.communication.kinds import KINDS
-from fastprof.derive.communication.payload import groups_of, payload
+from fastprof.derive.communication.payload import payload
+from fastprof.derive.communication.teams import groups_of
 from fastprof.derive.communication.tpu_flights import before_each, places_of
 
 KIND = {kind.title: kind for kind in KINDS}
@@ -61,19 +62,20 @@ def test_replica_groups(groups: str, size: int | None, count: int | None) -> Non
     assert (moved.groups, moved.size, moved.count) == (groups, size, count)
 
 
-def test_groups_are_spelled_out() -> None:
-    def lists(text: str) -> list[list[int]] | None:
-        grouped = groups_of(text)
-        return None if grouped is None else [group.tolist() for group in grouped]
+def test_devices_are_in_groups() -> None:
+    def of_devices(text: str) -> list[int] | None:
+        groups = groups_of(text)
+        return None if groups is None else groups(np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 2**62])).tolist()
 
-    assert lists("{{0,1},{2,3}}") == [[0, 1], [2, 3]]
-    assert lists("[4,2]<=[2,4]T(1,0)") == [[0, 4], [1, 5], [2, 6], [3, 7]]
-    assert lists("[2,4]<=[8]") == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert lists("{}") is None
-    assert lists("[2,4]<=[9]") is None
-    assert lists("[2,4]<=[2,4]T(1,1)") is None
-    assert lists(f"[2,{2**62}]<=[{2**63}]") is None
-    assert lists(f"[2,1]<=[2{',1' * 70}]") is None  # more dimensions than arrays have
+    assert of_devices("{{0,1},{2,3}}") == [0, 0, 1, 1, -1, -1, -1, -1, -1, -1]
+    assert of_devices("[4,2]<=[2,4]T(1,0)") == [0, 1, 2, 3, 0, 1, 2, 3, -1, -1]
+    assert of_devices("[2,4]<=[8]") == [0, 0, 0, 0, 1, 1, 1, 1, -1, -1]
+    assert of_devices("[4,2]<=[2,2,2]T(2,0,1)") == [0, 2, 0, 2, 1, 3, 1, 3, -1, -1]
+    assert of_devices("{}") is None
+    assert of_devices("[2,4]<=[9]") is None
+    assert of_devices("[2,4]<=[2,4]T(1,1)") is None
+    assert of_devices(f"[2,{2**62}]<=[{2**63}]") is None
+    assert of_devices(f"[2,1]<=[2{',1' * 70}]") is None  # more dimensions than arrays have
 
 
 def test_sizes_that_no_groups_have_are_not_reported() -> None:

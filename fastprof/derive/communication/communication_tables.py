@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, SCOPES, 
 from fastprof.derive.communication.meetings import Groups, Meetings, devices_of
 from fastprof.derive.communication.payload import NO_PAYLOAD, Payload, payload
 from fastprof.derive.ops.tables import exact_sum, sums_by
-from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.schema.array_types import Bools, Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
@@ -47,11 +47,10 @@ def _of_device(of: Callable[[HostCommunication, Device], str]) -> Formula:
 
 
 def _exposed(scope: str) -> Formula:
-    kinds = [kind.number for kind in KINDS if kind.scope == scope]
-    return lambda rows: rows.sums.kind_exposed_ps[:, np.isin(rows.sums.kinds, kinds)].sum(axis=1)
+    return lambda rows: rows.exposed_in[scope]
 
 
-def if_hidden(sums: Sums) -> Int64s:
+def if_hidden(sums: Any) -> Int64s:
     return np.asarray(np.maximum(sums.duration_ps - sums.exposed_ps, sums.communication_ps))
 
 
@@ -80,16 +79,16 @@ def _split(span: str) -> tuple[Column, ...]:
         Picoseconds("exposed_ps", "time in which communication is in flight while the device does not compute"),
         Picoseconds("idle_ps", "time in which no communication is in flight and the device does not compute"),
         Share("exposed_share", "exposed_ps / duration_ps; null: the duration is 0",
-              lambda rows: shares(rows.sums.exposed_ps, rows.sums.duration_ps)),
+              lambda rows: shares(rows.exposed_ps, rows.duration_ps)),
         Share("hidden_share", "hidden_ps / communication_ps; null: no communication",
-              lambda rows: shares(rows.sums.hidden_ps, rows.sums.communication_ps)),
+              lambda rows: shares(rows.hidden_ps, rows.communication_ps)),
         Picoseconds("exposed_between_devices_ps", "exposed_ps of communication between devices",
                     _exposed(BETWEEN_DEVICES)),
         Picoseconds("exposed_with_host_ps", "exposed_ps of communication with the host", _exposed(WITH_HOST)),
         Picoseconds("exposed_within_device_ps", "exposed_ps of communication within the device",
                     _exposed(WITHIN_DEVICE)),
         Picoseconds("if_hidden_ps", "duration_ps if all communication were hidden: duration_ps - exposed_ps, but at "
-                    "least communication_ps", lambda rows: if_hidden(rows.sums)),
+                    "least communication_ps", if_hidden),
     )  # fmt: skip
 
 
@@ -117,33 +116,73 @@ _DEVICES = _table_of(
 )  # fmt: skip
 
 
-def _rows(device: tuple[HostCommunication, Device], sums: Sums, **more: Any) -> Any:
-    """Spans of time on a device."""
-    figures = {name: getattr(sums, name) for name in (*Sums.__slots__, "hidden_ps", "idle_ps")}
-    return SimpleNamespace(devices=[device], device=np.zeros_like(sums.begin_ps), sums=sums, **figures, **more)
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Spans of time on a device: its steps, or all that it recorded. ``step``, -1: none; ``names``, ``complete``: of
+    the steps."""
+
+    host: HostCommunication
+    device: Device
+    sums: Sums
+    step: Int64s
+    names: Sequence[str | None]
+    complete: Bools
 
 
-def _spans(kept: Sequence[HostCommunication], groups: Groups, names: Sequence[Mapping[int, str]]) -> Iterator[Any]:
-    """The steps of each device, or all that it recorded."""
+def _rows(spans: Sequence[_Spans]) -> Any:
+    """The spans of all devices together: tables are built once, not once a device."""
+    sums = [one.sums for one in spans]
+    return SimpleNamespace(
+        devices=[(one.host, one.device) for one in spans],
+        device=np.repeat(np.arange(len(spans)), [len(one.begin_ps) for one in sums]),
+        names=[name for one in spans for name in one.names],
+        step=_concatenated(one.step for one in spans),
+        complete=np.concatenate([np.zeros(0, np.bool_), *(one.complete for one in spans)]),
+        exposed_in={scope: _concatenated(_exposed_in(scope, one) for one in sums) for scope in SCOPES},
+        **{name: _concatenated(getattr(one, name) for one in sums) for name in _FIGURES},
+    )
+
+
+_FIGURES: Final = (
+    "begin_ps", "duration_ps", "compute_ps", "communication_ps", "hidden_ps", "exposed_ps", "idle_ps",
+)  # fmt: skip
+
+
+def _exposed_in(scope: str, sums: Sums) -> Int64s:
+    return np.asarray(sums.kind_exposed_ps[:, _IN_SCOPE[scope][sums.kinds]].sum(axis=1))
+
+
+_IN_SCOPE: Final = {scope: np.array([kind.scope == scope for kind in KINDS]) for scope in SCOPES}
+
+
+def _of_capture(host: HostCommunication, device: Device) -> _Spans:
+    return _Spans(host, device, device.whole, np.full(1, -1, np.int64), [None], np.ones(1, np.bool_))
+
+
+def spans(kept: Sequence[HostCommunication], groups: Groups, names: Sequence[Mapping[int, str]]) -> list[_Spans]:
+    """The steps of each device, or all that it recorded. ``names``: of steps, by group."""
+    found = []
     for place, host in enumerate(kept):
         for device in host.devices:
-            none = np.full(1, -1, np.int64), np.ones(1, np.bool_), device.whole
-            group, complete, sums = (device.group, device.complete, device.steps) if len(device.group) else none
-            called = [names[place].get(one) for one in group.tolist()]
-            yield _rows((host, device), sums, step=_numbers(group, groups[place]), names=called, complete=complete)
+            if not len(device.group):
+                found.append(_of_capture(host, device))
+                continue
+            called = [names[place].get(one) for one in device.group.tolist()]
+            numbers = _numbers(device.group, groups[place])
+            found.append(_Spans(host, device, device.steps, numbers, called, device.complete))
+    return found
 
 
 def _numbers(group: Int64s, step_of: Mapping[int, int]) -> Int64s:
     return np.array([step_of.get(one, -1) for one in group.tolist()], np.int64)
 
 
-def steps(kept: Sequence[HostCommunication], groups: Groups, names: Sequence[Mapping[int, str]]) -> pa.Table:
-    """``names``: of steps, by group."""
-    return _STEPS.of_parts(_spans(kept, groups, names))
+def steps(each: Sequence[_Spans]) -> pa.Table:
+    return _STEPS.of(_rows(each))
 
 
 def devices(kept: Sequence[HostCommunication]) -> pa.Table:
-    return _DEVICES.of_parts(_rows(one, one[1].whole) for one in devices_of(kept))
+    return _DEVICES.of(_rows([_of_capture(*one) for one in devices_of(kept)]))
 
 
 # ---- kinds
@@ -176,23 +215,19 @@ _STEP_KINDS = _table_of(
 )  # fmt: skip
 
 
-def step_kinds(kept: Sequence[HostCommunication], groups: Groups) -> pa.Table:
-    return _STEP_KINDS.of_parts(map(_kinds_of, _spans(kept, groups, [{}] * len(kept))))
-
-
-def _kinds_of(spans: Any) -> Any:
+def step_kinds(each: Sequence[_Spans]) -> pa.Table:
     """The kinds of communication in each span."""
-    sums: Sums = spans.sums
-    row, kind = np.nonzero(sums.kind_ps)
-    return SimpleNamespace(
-        step=spans.step[row],
-        devices=spans.devices,
-        device=spans.device[row],
-        kind=sums.kinds[kind],
-        time_ps=sums.kind_ps[row, kind],
-        hidden_ps=sums.kind_hidden_ps[row, kind],
-        exposed_ps=sums.kind_exposed_ps[row, kind],
-    )
+    found = [np.nonzero(one.sums.kind_ps) for one in each]
+    parts = list(zip((one.sums for one in each), found, strict=True))
+    return _STEP_KINDS.of(SimpleNamespace(
+        step=_concatenated(one.step[row] for one, (row, _) in zip(each, found, strict=True)),
+        devices=[(one.host, one.device) for one in each],
+        device=np.repeat(np.arange(len(each)), [len(row) for row, _ in found]),
+        kind=_concatenated(sums.kinds[kind] for sums, (_, kind) in parts),
+        time_ps=_concatenated(sums.kind_ps[at] for sums, at in parts),
+        hidden_ps=_concatenated(sums.kind_hidden_ps[at] for sums, at in parts),
+        exposed_ps=_concatenated(sums.kind_exposed_ps[at] for sums, at in parts),
+    ))  # fmt: skip
 
 
 def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:

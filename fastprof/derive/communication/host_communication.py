@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,7 +14,8 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.communication import gpu_flights, tpu_flights
 from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, measured
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
-from fastprof.derive.communication.payload import NO_PAYLOAD, device_ids, payload, teams
+from fastprof.derive.communication.payload import NO_PAYLOAD, payload
+from fastprof.derive.communication.teams import Assignments, DeviceIds, device_ids
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.device_ops import GPU_STATS
 from fastprof.derive.ops.tables import summed_by, sums_by
@@ -38,17 +39,19 @@ _MOST_ID: Final = 2**31 - 1
 
 
 class OfOperations:
-    """Sums over the flights of a device, a row per operation. ``bytes``: NO_BYTES if a flight records none."""
+    """Sums over the flights of a device, a row per operation that it ran, ``op``. ``bytes``: NO_BYTES if a flight
+    records none."""
 
-    def __init__(self, flights: Flights, exposed_ps: Int64s, hidden_ps: Int64s, count: int) -> None:
-        times = summed_by(flights.op, flights.end_ps - flights.begin_ps, count)
-        self.op = met = np.flatnonzero(times["count"])
-        unknown = np.bincount(flights.op[flights.bytes == NO_BYTES], minlength=count) > 0
-        moved = np.where(unknown, NO_BYTES, sums_by(flights.op, flights.bytes, count, "the bytes of copies"))
-        self.count, self.time_ps = times["count"][met], times["total"][met]
-        self.min_ps, self.max_ps, self.bytes = times["minimum"][met], times["maximum"][met], moved[met]
+    def __init__(self, flights: Flights, exposed_ps: Int64s, hidden_ps: Int64s) -> None:
+        self.op, row = np.unique(flights.op, return_inverse=True)
+        count, row = len(self.op), row.reshape(-1)
+        times = summed_by(row, flights.end_ps - flights.begin_ps, count)
+        unknown = np.bincount(row[flights.bytes == NO_BYTES], minlength=count) > 0
+        self.bytes = np.where(unknown, NO_BYTES, sums_by(row, flights.bytes, count, "the bytes of copies"))
+        self.count, self.time_ps = times["count"], times["total"]
+        self.min_ps, self.max_ps = times["minimum"], times["maximum"]
         self.wait_ps, self.hidden_ps, self.exposed_ps = (
-            sums_by(flights.op, values, count)[met] for values in (flights.wait_ps, hidden_ps, exposed_ps)
+            sums_by(row, values, count) for values in (flights.wait_ps, hidden_ps, exposed_ps)
         )
 
 
@@ -79,20 +82,20 @@ class Device:
         duration_ps = np.append(windows.duration_ps, activity.end_ps - activity.begin_ps)
         sums, exposed_ps, hidden_ps = measured(activity, kind_of_op, begin_ps, duration_ps)
         self.steps, self.whole = sums.rows(slice(0, -1)), sums.rows(slice(-1, None))
-        self.operations = OfOperations(activity.flights, exposed_ps, hidden_ps, len(kind_of_op))
+        self.operations = OfOperations(activity.flights, exposed_ps, hidden_ps)
         self.arrivals = Arrivals(activity.flights, meets, windows, is_gpu=plane.kind == "GPU")
 
 
 @dataclass(frozen=True, slots=True)
 class HostCommunication:
-    """``hardware``: TPU, GPU or CPU_ONLY. ``teams``: the group of each device, None: unknown; by the number of an
-    operation that has several groups of devices."""
+    """``hardware``: TPU, GPU or CPU_ONLY. ``teams``: of each device, beside its ``operations``, the group of devices in
+    which it takes part, 0 if there is only one; -1: unknown."""
 
     host: str
     hardware: str
     devices: tuple[Device, ...]
     operations: tuple[Operation, ...]
-    teams: Mapping[int, Sequence[int | None]]
+    teams: tuple[Int64s, ...]
 
 
 class _Windows(NamedTuple):
@@ -129,28 +132,28 @@ def host_communication(
         for place, plane, activity in active
     ]
     devices = workers.run(None, jobs)
-    groups_of = _teams([plane for _, plane, _ in active], modules, operations.known, hardware)
-    return HostCommunication(events.host, hardware, tuple(devices), tuple(operations.known), groups_of)
+    ids = device_ids([plane for _, plane, _ in active])
+    teams = _teams(devices, ids, modules, operations.known, hardware)
+    return HostCommunication(events.host, hardware, tuple(devices), tuple(operations.known), teams)
 
 
 def _teams(
-    planes: Sequence[Plane], modules: Modules, operations: Sequence[Operation], hardware: str
-) -> dict[int, Sequence[int | None]]:
-    """See HostCommunication."""
-    ids = device_ids(planes)
-    groups: dict[int, Sequence[int | None]] = {}
-    known: dict[tuple[int, str, bool], Sequence[int | None]] = {}
-    for number, one in enumerate(operations):
+    devices: Sequence[Device], ids: DeviceIds, modules: Modules, operations: Sequence[Operation], hardware: str
+) -> tuple[Int64s, ...]:
+    """See HostCommunication. Only devices that ran an operation are looked up in its groups."""
+    ends = np.cumsum([len(device.operations.op) for device in devices], dtype=np.int64)
+    op = np.concatenate([np.zeros(0, np.int64), *(device.operations.op for device in devices)])
+    device = np.searchsorted(ends, np.arange(len(op)), side="right")
+    team = np.zeros(len(op), np.int64)
+    order = np.argsort(op, kind="stable")
+    ran, first = np.unique(op[order], return_index=True)
+    assignments = Assignments(modules, ids, all_here=hardware == "GPU")
+    for number, rows in zip(ran.tolist(), np.split(order, first)[1:], strict=True):
+        one = operations[number]
         shape = payload(one.kind, one.text) if one.kind.meets and one.text else NO_PAYLOAD
-        if shape.count is None or shape.count < 2:
-            continue
-        key = (one.program_id, shape.groups, shape.is_global)
-        if key not in known:
-            module = modules.module(one.program_id)
-            nobody: list[int | None] = [None] * len(planes)
-            known[key] = nobody if module is None else teams(module, shape, ids, all_here=hardware == "GPU")
-        groups[number] = known[key]
-    return groups
+        if shape.count is not None and shape.count > 1:
+            team[rows] = assignments.teams(one.program_id, shape, device[rows])
+    return tuple(np.split(team, ends)[:-1])
 
 
 def device_planes(events: HostEvents, hardware: str) -> list[Plane]:

@@ -120,10 +120,11 @@ def _occurrences(
     ``places``: of the operations of each host."""
     parts, grouped = [_Occurrences(*(np.zeros(0, kind) for kind in "qqqqqqqq?"))], 0
     each = [(place, at, device) for place, host in enumerate(kept) for at, device in enumerate(host.devices)]
+    all_meet = [np.array([one.kind.meets for one in host.operations], np.bool_) for host in kept]
     for number, (place, at, device) in enumerate(each):
-        host, arrivals = kept[place], device.arrivals
-        team = _teams(host, at)[arrivals.op]
-        meets = np.array([one.kind.meets for one in host.operations], np.bool_)[arrivals.op]
+        arrivals = device.arrivals
+        team = kept[place].teams[at][np.searchsorted(device.operations.op, arrivals.op)]
+        meets = all_meet[place][arrivals.op]
         grouped += int((meets & (team < 0)).sum())
         distinct, of_group = np.unique(arrivals.group, return_inverse=True)
         step = np.array([groups[place].get(group, -1) for group in distinct.tolist()], np.int64)
@@ -141,15 +142,6 @@ def _occurrences(
         parts.append(one.take(meets & (team >= 0)))
     names = _Occurrences.__slots__
     return _Occurrences(*(np.concatenate([getattr(part, name) for part in parts]) for name in names)), grouped
-
-
-def _teams(host: HostCommunication, device: int) -> Int64s:
-    """By operation the group in which a device takes part, 0 if there is only one; -1: unknown."""
-    team_of = np.zeros(len(host.operations), np.int64)
-    for op, teams in host.teams.items():
-        team = teams[device]
-        team_of[op] = -1 if team is None else team
-    return team_of
 
 
 def _matched(found: _Occurrences) -> tuple[Int64s, int, Int64s]:

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.communication_kernels import innermost_stretches
@@ -54,8 +55,9 @@ def activities(
 ) -> list[CoreActivity | None]:
     """What each core did; None: it has no ops."""
     ops = workers.run(None, [partial(op_events, events, plane) for plane in planes])
+    recorded = Recorded(events)
     known = [  # one after the other, so that operations are numbered alike each time
-        instructions(events, _met(events, found.meta), _met(events, _aside(events, plane)[1]), operations)
+        instructions(recorded, _distinct(found.meta), _distinct(_aside(events, plane)[1]), operations)
         for plane, found in zip(planes, ops, strict=True)
     ]
     return workers.run(None, [partial(_activity, events, *one) for one in zip(planes, ops, known, strict=True)])
@@ -65,23 +67,18 @@ def _activity(events: HostEvents, plane: Plane, found: OpEvents, known: Instruct
     if not len(found):
         return None
     order, lines = _in_time_order(plane, found)
-    start, duration, marks = found.start_ps[order], found.duration_ps[order], known.mark[found.meta[order]]
+    instruction = known.place(found.meta)
+    start, duration, marks = found.start_ps[order], found.duration_ps[order], known.mark[instruction[order]]
     work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, lines))
     chosen = np.flatnonzero(marks == COMMUNICATES)
-    flights, flight_of_op = _flights(events, plane, found, order[chosen], known)
+    chosen_ops = _ops(events, found, order[chosen], instruction, known)
+    flights, flight_of_op = _flights(events, plane, found, chosen_ops, known)
     stood = others.copy()
     stood["row"] = flight_of_op[np.searchsorted(chosen, others["row"])]
     wait = sums_by(stood["row"], stood["end"] - stood["begin"], len(flights), "times of waiting")
     begin, end = _extent(start, duration)
     span_ps(events.host, plane.name, begin, end)
     return CoreActivity(in_order(work), stood, replace(flights, wait_ps=wait), begin, end)
-
-
-def _met(events: HostEvents, meta: Int32s) -> Int64s:
-    """The rows of metadata that occur."""
-    seen = np.zeros(len(events.names) + 1, np.bool_)
-    seen[meta] = True
-    return np.flatnonzero(seen[:-1])
 
 
 def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
@@ -118,9 +115,9 @@ def _aside(events: HostEvents, plane: Plane) -> tuple[Int64s, Int32s]:
 
 @dataclass(frozen=True, slots=True)
 class _Ops:
-    """Ops that communicate: their events, on the core's clock and on the host's."""
+    """Ops that communicate: their instructions and their events, on the core's clock and on the host's."""
 
-    meta: Int32s
+    instruction: Int64s
     role: npt.NDArray[np.int8]
     begin: Int64s
     end: Int64s
@@ -133,7 +130,7 @@ class _Aloft:
     """The records of the line of asynchronous ops, on the host's clock and on the core's; and the places of the ops
     that start and end them, -1: unknown."""
 
-    meta: Int32s
+    instruction: Int64s
     clock_begin: Int64s
     clock_end: Int64s
     begin: Int64s
@@ -142,28 +139,32 @@ class _Aloft:
     done: Int64s
 
 
-def _flights(
-    events: HostEvents, plane: Plane, found: OpEvents, chosen: Int64s, known: Instructions
-) -> tuple[Flights, Int64s]:
-    """The flights of a core, and the number of that of each of the ``chosen`` op events."""
-    rows, meta, begin = found.rows[chosen], found.meta[chosen], found.start_ps[chosen]
+def _ops(events: HostEvents, found: OpEvents, chosen: Int64s, instruction: Int64s, known: Instructions) -> _Ops:
+    rows, own, begin = found.rows[chosen], instruction[chosen], found.start_ps[chosen]
     clock = events.start_ps[rows]
     clock_end = clock + np.maximum(events.duration_ps[rows], 0)
-    ops = _Ops(meta, known.role[meta], begin, begin + found.duration_ps[chosen], clock, clock_end)
+    return _Ops(own, known.role[own], begin, begin + found.duration_ps[chosen], clock, clock_end)
+
+
+def _flights(
+    events: HostEvents, plane: Plane, found: OpEvents, ops: _Ops, known: Instructions
+) -> tuple[Flights, Int64s]:
+    """The flights of a core, and the number of that of each of its ``ops`` that communicate."""
+    count = len(ops.instruction)
     start = _pairs(ops, known)
     aloft = _aloft(events, plane, found, ops, known)
     # the line of asynchronous ops has pairs that ops do not record: in loops one iteration ends what another starts
     paired = (aloft.start >= 0) & (aloft.done >= 0)
-    taken = np.zeros(len(chosen), np.bool_)
+    taken = np.zeros(count, np.bool_)
     taken[start[start >= 0]] = True
     paired[paired] = (start[aloft.done[paired]] < 0) & ~taken[aloft.start[paired]]
     start[aloft.done[paired]] = aloft.start[paired]
     heads = np.flatnonzero(start < 0)
-    number = np.full(len(chosen), -1, np.int64)
+    number = np.full(count, -1, np.int64)
     number[heads] = np.arange(len(heads))
     number[start >= 0] = number[start[start >= 0]]
     times = [column[heads] for column in (ops.begin, ops.end, ops.clock_begin, ops.clock_end)]
-    alone = _flights_of(known.op[ops.meta[heads]], times, np.zeros(len(heads), np.bool_))
+    alone = _flights_of(known.op[ops.instruction[heads]], times, np.zeros(len(heads), np.bool_))
     ended = np.flatnonzero(start >= 0)
     alone.end_ps[number[ended]], alone.clock_end_ps[number[ended]] = ops.end[ended], ops.clock_end[ended]
     alone.aloft[number[ended]] = True
@@ -179,34 +180,35 @@ def _flights_of(op: Int32s, times: Sequence[Int64s], aloft: Bools) -> Flights:
 
 def _pairs(ops: _Ops, known: Instructions) -> Int64s:
     """For each op the place of the one that starts what it ends; -1: it ends nothing, or its start is unknown."""
-    start = np.full(len(ops.meta), -1, np.int64)
+    start = np.full(len(ops.instruction), -1, np.int64)
     both = np.flatnonzero((ops.role == START) | (ops.role == DONE))
-    before = before_each(known.start_key[ops.meta[both]], ops.begin[both], ops.role[both] == START)
+    before = before_each(known.start_key[ops.instruction[both]], ops.begin[both], ops.role[both] == START)
     start[both[before >= 0]] = both[before[before >= 0]]
     return start
 
 
 def _aloft(events: HostEvents, plane: Plane, found: OpEvents, ops: _Ops, known: Instructions) -> _Aloft:
     rows, meta = _aside(events, plane)
-    communicates = known.mark[meta] == COMMUNICATES
-    rows, meta = rows[communicates], meta[communicates]
+    own = known.place(meta)
+    communicates = known.mark[own] == COMMUNICATES
+    rows, own = rows[communicates], own[communicates]
     begin = events.start_ps[rows]
     end = begin + np.maximum(events.duration_ps[rows], 0)
     starts, dones = np.flatnonzero(ops.role == START), np.flatnonzero(ops.role == DONE)
-    start = places_of((known.key[ops.meta[starts]], ops.clock_begin[starts]), (known.key[meta], begin))
-    done = places_of((known.key[ops.meta[dones]], ops.clock_end[dones]), (_named(events, rows, meta, known), end))
+    start = places_of((known.key[ops.instruction[starts]], ops.clock_begin[starts]), (known.key[own], begin))
+    done = places_of((known.key[ops.instruction[dones]], ops.clock_end[dones]), (_named(events, rows, own, known), end))
     own_begin, own_end = _own_clock(events, found, np.concatenate([begin, end])).reshape(2, -1)
-    return _Aloft(meta, begin, end, own_begin, own_end, np.append(starts, -1)[start], np.append(dones, -1)[done])
+    return _Aloft(own, begin, end, own_begin, own_end, np.append(starts, -1)[start], np.append(dones, -1)[done])
 
 
-def _named(events: HostEvents, rows: Int64s, meta: Int32s, known: Instructions) -> Int64s:
+def _named(events: HostEvents, rows: Int64s, instruction: Int64s, known: Instructions) -> Int64s:
     """The key of the op that ends each, by its stat hlo_op; -1: not recorded."""
     at, numbers = events.texts("hlo_op")
     place = np.minimum(np.searchsorted(at, rows), max(len(at) - 1, 0))
     has = at[place] == rows if len(at) else np.zeros(len(rows), np.bool_)
     key = np.full(len(rows), -1, np.int64)
     if has.any():
-        number, program = numbers[place[has]], known.program[meta[has]]
+        number, program = numbers[place[has]], known.program[instruction[has]]
         texts, text = np.unique(number, return_inverse=True)
         programs, of = np.unique(program, return_inverse=True)
         distinct, inverse = np.unique(text.reshape(-1) * len(programs) + of.reshape(-1), return_inverse=True)
@@ -251,7 +253,7 @@ def _with_aloft(flights: Flights, number: Int64s, aloft: _Aloft, known: Instruct
     flights.aloft[place] = True
     rows = np.flatnonzero((aloft.start < 0) & (aloft.done < 0))
     begin, end, *clock = (column[rows] for column in (aloft.begin, aloft.end, aloft.clock_begin, aloft.clock_end))
-    others = _flights_of(known.op[aloft.meta[rows]], (begin, np.maximum(end, begin), *clock), rows >= 0)
+    others = _flights_of(known.op[aloft.instruction[rows]], (begin, np.maximum(end, begin), *clock), rows >= 0)
     return Flights(*(
         np.concatenate([getattr(flights, name), getattr(others, name)]) for name in Flights.__slots__
     ))  # fmt: skip
@@ -292,46 +294,78 @@ def places_of(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> In
 # ---- instructions
 
 
+class Recorded:
+    """Stats of event metadata, by row of metadata. ``is_op``: as op statistics have it."""
+
+    def __init__(self, events: HostEvents) -> None:
+        self.events = events
+        self.program = self._column("program_id", _INTEGERS, 0)
+        self.is_op = self._column("symbol_id", _INTEGERS, 0) != 0
+        without_program = np.ones(len(self.is_op), np.bool_)
+        without_program[events.meta_stat("program_id").of_kinds(_INTEGERS).rows] = False
+        self.is_op[without_program] = False
+        self.category, self.framework_op = (self._column(stat, _TEXTS, -1) for stat in ("hlo_category", "tf_op"))
+
+    def _column(self, stat: str, kinds: tuple[int, ...], missing: int) -> Int64s:
+        recorded = self.events.meta_stat(stat).of_kinds(kinds)
+        values = np.full(len(self.events.names), missing, np.int64)
+        values[recorded.rows] = recorded.value
+        return values
+
+
 @dataclass(slots=True)
 class Instructions:
-    """What ops are to communication. Arrays by row of metadata; -1: it does not communicate. ``key``: numbers (program,
-    name); ``start_key``: that of the op which starts what this one starts or ends."""
+    """What the instructions of a core are to communication, in the order of ``rows``, their rows of metadata. One more
+    at the end is for events without metadata. -1: it does not communicate. ``key``: numbers (program, name);
+    ``start_key``: that of the op which starts what this one starts or ends."""
 
+    rows: Int64s
+    program: Int64s
     mark: UInt8s
     role: npt.NDArray[np.int8]
     op: Int32s
     key: Int64s
     start_key: Int64s
-    program: Int64s
     _keys: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def key_of(self, program: int, name: str) -> int:
         return self._keys.setdefault((program, name), len(self._keys))
 
+    def place(self, meta: Int32s) -> Int64s:
+        """The place of each of its rows of metadata here."""
+        encoded = pa.array(meta).dictionary_encode()
+        distinct = np.asarray(encoded.dictionary)
+        places = np.where(distinct < 0, len(self.rows), np.searchsorted(self.rows, distinct))
+        return np.asarray(places[np.asarray(encoded.indices)])
 
-def instructions(events: HostEvents, met: Int64s, aside: Int64s, operations: Operations) -> Instructions:
+
+def _distinct(meta: Int32s) -> Int32s:
+    return np.asarray(pa.array(meta).unique())
+
+
+def instructions(recorded: Recorded, met: Int32s, aside: Int32s, operations: Operations) -> Instructions:
     """``met``: rows of metadata on the op lines of a core; ``aside``: those of its asynchronous ops, which count only
-    if they communicate."""
-    count = len(events.names)
+    if they communicate; -1: none."""
+    rows = np.union1d(met[met >= 0], aside[aside >= 0]).astype(np.int64)
+    count = len(rows) + 1
     found = Instructions(
+        rows=rows,
+        program=recorded.program[rows],
         mark=np.zeros(count, np.uint8),
         role=np.full(count, -1, np.int8),
         op=np.full(count, -1, np.int32),
         key=np.full(count, -1, np.int64),
         start_key=np.full(count, -1, np.int64),
-        program=_column(events, "program_id", _INTEGERS, 0),
     )
-    is_op = np.zeros(count, np.bool_)  # as in op statistics
-    is_op[events.meta_stat("program_id").of_kinds(_INTEGERS).rows] = True
-    is_op &= _column(events, "symbol_id", _INTEGERS, 0) != 0
-    found.mark[met[is_op[met]]] = WORKS
-    candidates = np.union1d(met[found.mark[met] == WORKS], aside)
-    categories, framework_ops = (_column(events, stat, _TEXTS, -1)[candidates] for stat in ("hlo_category", "tf_op"))
+    works = recorded.is_op[rows] & np.isin(rows, met)
+    found.mark[:-1][works] = WORKS
+    places = np.flatnonzero(works | np.isin(rows, aside))
+    candidates = rows[places]
+    events, categories = recorded.events, recorded.category[candidates]
     category_of = {number: _text(events, number) for number in np.unique(categories).tolist()}
     may = {number for number, text in category_of.items() if not text or kind_of(text, "", "") is not None}
-    for row, category, framework_op in zip(
-        *(part.tolist() for part in (candidates, categories, framework_ops)), strict=True
-    ):
+    columns = (places, candidates, categories, recorded.framework_op[candidates])
+    for place, row, category, framework_op in zip(*(column.tolist() for column in columns), strict=True):
         if category not in may:
             continue
         name = (events.display_names[row] or events.names[row]).removeprefix("%")
@@ -339,19 +373,11 @@ def instructions(events: HostEvents, met: Int64s, aside: Int64s, operations: Ope
         part, starts = _part(category_of[category], text, name)
         if part is None:
             continue
-        program = int(found.program[row])
+        program = int(found.program[place])
         one = Operation(program, name, part.kind, text, _text(events, framework_op))
-        found.mark[row], found.role[row], found.op[row] = COMMUNICATES, part.role, operations.number(one)
-        found.key[row], found.start_key[row] = found.key_of(program, name), found.key_of(program, starts)
+        found.mark[place], found.role[place], found.op[place] = COMMUNICATES, part.role, operations.number(one)
+        found.key[place], found.start_key[place] = found.key_of(program, name), found.key_of(program, starts)
     return found
-
-
-def _column(events: HostEvents, stat: str, kinds: tuple[int, ...], missing: int) -> Int64s:
-    """A stat by row of metadata."""
-    recorded = events.meta_stat(stat).of_kinds(kinds)
-    values = np.full(len(events.names), missing, np.int64)
-    values[recorded.rows] = recorded.value
-    return values
 
 
 def _text(events: HostEvents, number: int) -> str:
