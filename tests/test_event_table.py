@@ -28,6 +28,7 @@ from trace_builder import (
 
 import fastprof
 from fastprof.decode.request import EVENT_COLUMNS
+from fastprof.tables import table_set
 
 TEXT = pa.dictionary(pa.int8(), pa.string())
 NOWHERE = ref(999)
@@ -235,11 +236,41 @@ def test_a_stat_without_a_name_is_called_by_its_id() -> None:
     assert column_of(capture_of([{}], {77: "m"}), "#77").to_pylist() == ["m"]
 
 
-def test_a_name_that_no_stat_has_is_null_all_over() -> None:
-    data = capture_of([{"s": "text", "r": ref("a text of a ref")}, {}])
-    for name in ("nothing", "", "#12", "text", "a text of a ref", "e", "S"):
-        column = column_of(data, name)
-        assert column.null_count == len(column) == 2, name
+def test_a_stat_that_no_event_has_is_null_all_over() -> None:
+    """Other hosts may have it, or it is declared and not used, or has no name."""
+    data = [capture_of([{"s": "text", "r": ref("a text of a ref")}, {}]), capture_of([{"other": 1}])]
+    profile = fastprof.load(data).select(hosts="unknown")
+    for name in ("other", "#12", "a text of a ref"):
+        assert profile.event_table(["event_id"], [name])[name].to_pylist() == [None, None], name
+        assert [batch[name].to_pylist() for batch in profile.scan([], [name])] == [[None, None]]
+
+
+def test_a_stat_that_no_capture_declares_is_an_error() -> None:
+    profile = fastprof.load([capture_of([{"hlo_op": "text"}]), capture_of([{"other": 1}])])
+    for name, likely in (("hlo_opp", "; did you mean 'hlo_op'?"), ("HLO-op", "; did you mean 'hlo_op'?"), ("zzz", "")):
+        message = f"no capture has a stat {name!r}; the table stat_metadata lists all{likely}"
+        for ask in (
+            lambda name=name: profile.event_table(stats=["other", name]),
+            lambda name=name: profile.scan(stats=[name]),
+            lambda name=name: profile.select(names="no such event").event_table([], [name]),
+            lambda name=name: fastprof.scan(capture_of([{"hlo_op": 1}]), stats=[name]),
+        ):
+            with pytest.raises(fastprof.UsageError) as caught:
+                ask()
+            assert str(caught.value) == message
+    with pytest.raises(fastprof.UsageError, match="no capture has a stat ''"):
+        profile.event_table(stats=[""])
+
+
+def test_a_suggestion_among_many_stats_takes_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all names are compared: a capture may declare a hundred thousand."""
+    compared = []
+    monkeypatch.setattr(table_set, "meant", lambda _, known: compared.append(list(known)) or "")
+    names = [StatMetadata(f"stat {number}" + "x" * (number % 2 * 200)) for number in range(5_000)]
+    profile = fastprof.load(xspace(plane("p", [line("l", [event("e")])], stat_metadata=names)))
+    with pytest.raises(fastprof.UsageError):
+        profile.event_table(stats=["stat"])
+    assert [len(names) for names in compared] == [1_000]
 
 
 # ---- columns ----------------------------------------------------------------------------------------
@@ -257,10 +288,12 @@ def test_columns_come_as_they_are_asked_for() -> None:
 def test_each_column_is_the_same_whatever_else_is_decoded() -> None:
     for seed in range(0, 30, 3):
         profile = fastprof.load([random_space(seed, well_written=True), capture_of([{"bytes": 1}])])
-        whole = profile.event_table(stats=["bytes", "_a", "hlo_op"])
+        declared = profile.stat_metadata["name"].to_pylist()
+        stats = [name for name in ("bytes", "_a", "hlo_op") if name in declared]
+        whole = profile.event_table(stats=stats)
         for name in EVENT_COLUMNS:
             assert profile.event_table([name]).equals(whole.select([name])), (seed, name)
-        for name in ("bytes", "_a", "hlo_op"):
+        for name in stats:
             alone = profile.event_table([], [name])[name]
             assert alone.type == whole[name].type and same(alone.to_pylist(), whole[name].to_pylist()), (seed, name)
 

@@ -16,6 +16,7 @@ from slow_reader import Space, parse
 from small_cuts import cut_small
 from trace_builder import (
     Metadata,
+    StatMetadata,
     Value,
     Wire,
     aggregated,
@@ -60,7 +61,7 @@ def host_of(host: int) -> bytes:
     first = [line("in order", [*events, aggregated("e0", 3, 9)]), line("empty"), line("reversed", events[::-1])]
     return xspace(
         task_environment(10**18 + host),
-        plane("a", first, event_metadata=metadata),
+        plane("a", first, event_metadata=metadata, stat_metadata=[StatMetadata("nothing")]),
         plane("b", [line("in order", [event("lone", 99, 1, {"text": ref("r"), "mixed": f"h{host}"})])]),
         hostnames=[f"vm{host}"],
     )
@@ -184,7 +185,8 @@ def test_a_batch_has_the_type_that_all_events_give(case: str, shared: bool, monk
     names = [f"e{i}" for i in range(len(values))]
     own = [event(name, i, 1, {} if shared else {"s": values[i]}) for i, name in enumerate(names)]
     metadata = [Metadata(name, stats={"s": values[i]} if shared else {}) for i, name in enumerate(names)]
-    profile = fastprof.load(xspace(plane("p", [line("l", own)], event_metadata=metadata)))
+    declared = [StatMetadata("s")]
+    profile = fastprof.load(xspace(plane("p", [line("l", own)], event_metadata=metadata, stat_metadata=declared)))
     batches = list(profile.scan(["name"], ["s"], batch_rows=1))
     assert [batch.num_rows for batch in batches] == [1] * len(values)
     assert {batch.schema.field("s").type for batch in batches} == {kind}
@@ -224,7 +226,7 @@ def test_nothing_found_is_one_empty_batch(batch_rows: int) -> None:
         assert batch.num_rows == 0 and batch.schema.names == some.schema.names
         assert batch.schema.remove_metadata().equals(some.schema.remove_metadata())
         assert batch.schema.metadata == nothing.events.schema.metadata
-    (batch,) = fastprof.load(xspace(plane("p", [line("l")]))).scan(stats=["s"])
+    (batch,) = fastprof.load(xspace(plane("p", [line("l")], stat_metadata=[StatMetadata("s")]))).scan(stats=["s"])
     assert batch.num_rows == 0 and batch.schema.names == [*profile.events.column_names, "s"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
 from fastprof.schema.column_kinds import Count, Kind, Picoseconds
 from fastprof.schema.tables import VERSION, TableSchema
 from fastprof.tables.open_session import OpenSession
+from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
@@ -36,6 +38,7 @@ TABLES: Final = CAPTURE_TABLES | PROGRAM_TABLES | {NESTING.name: NESTING}
 
 
 BATCH_ROWS = 1 << 18
+_LIKENED, _LIKENABLE = 2_000, 100  # names that a suggestion compares, and their letters: likeness costs their square
 
 
 class TableSet(Mapping[str, pa.Table]):
@@ -136,7 +139,9 @@ class TableSet(Mapping[str, pa.Table]):
         return sorted(names - {None})  # a damaged stat that was salvaged has no name
 
     def event_request(self, columns: Sequence[str] | None, stats: Sequence[str]) -> Request:
-        """What event_table decodes; UsageError where a name is unknown or doubled."""
+        """What event_table decodes. UsageError: a name is unknown or doubled, or no capture of the session declares a
+        stat of this name. Whether a host, or an event of the selection, has the stat does not matter: it is null where
+        it is absent."""
         if isinstance(columns, str):
             raise UsageError("columns takes a list of names")
         chosen = EVENT_COLUMNS if columns is None else tuple(columns)
@@ -151,7 +156,18 @@ class TableSet(Mapping[str, pa.Table]):
         clashes = [name for name in stats if name in chosen] + [n for n in stats if list(stats).count(n) > 1]
         if clashes or len(set(chosen)) < len(chosen):
             raise UsageError(f"a column is requested twice: {clashes[0] if clashes else chosen}")
+        for name in stats:
+            self._check_declared(name)
         return Request(chosen, (), tuple(stats))
+
+    def _check_declared(self, stat: str) -> None:
+        """UsageError: no capture of the session declares a stat of this name. Stats that the captures use without a
+        name, ``#12``, are known only once all events are read; they pass."""
+        declared = self.session.index.names.stats
+        if declared.find(stat) >= 0 or re.fullmatch("#-?[0-9]+", stat):
+            return
+        likely = [name for name in declared.array().slice(0, _LIKENED).to_pylist() if len(name) <= _LIKENABLE]
+        raise UsageError(f"no capture has a stat {stat!r}; the table stat_metadata lists all{meant(stat, likely)}")
 
     # ---- the other tables
 

@@ -226,3 +226,13 @@ def test_advice_names_what_helps(tmp_path: Path, capsys: pytest.CaptureFixture[s
             assert (
                 "JSON text; captures are files NAME.xplane.pb, which profilers write beside traces in JSON" in message
             )
+
+
+def test_a_stat_that_no_capture_has_is_an_error(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run_directory / "out.csv"
+    assert main(["events", str(run_directory), "--list", "--stats", "x,xx", "-o", str(out)]) == 2
+    assert (
+        capsys.readouterr().err
+        == "fastprof: no capture has a stat 'xx'; the table stat_metadata lists all; did you mean 'x'?\n"
+    )
+    assert not out.exists()

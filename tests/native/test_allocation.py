@@ -56,7 +56,7 @@ def whole(profile: fastprof.Profile) -> dict[str, pa.Table]:
     tables.update(
         {f"selected {name}": table for name, table in chosen.read("events", "event_stats", "nesting").items()}
     )
-    tables["wide"] = profile.event_table(["event_id"], ["i", "s", "b", "d", "r", "t", "_a"])
+    tables["wide"] = profile.event_table(["event_id"], ["i", "s", "b", "d", "r", "t"])
     return tables
 
 
