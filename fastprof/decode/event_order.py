@@ -35,6 +35,32 @@ def ordered_keys(
         yield from _merge(spill, lengths, max(1024, run_events // len(lengths)))
 
 
+def key_in_order(part: CaptureIndex, segments: Records, place: int) -> Records:
+    """The one key that ``ordered_keys`` has at a place, found in the time of reading the line, without sorting it."""
+    read = _reader(part, None)
+    segments = segments[np.argsort(segments["offset"], kind="stable")]
+    known: dict[str, int] = {}
+
+    def alike() -> Iterator[Records]:
+        """By segment the keys that have what is known of the one."""
+        for i in range(len(segments)):
+            keys = read(segments[i : i + 1])
+            for column, value in known.items():
+                keys = keys[keys[column] == value]
+            yield keys
+
+    for column in ("start", "reversed_duration"):
+        values = [keys[column].copy() for keys in alike()]
+        known[column] = int(np.partition(np.concatenate(values), place)[place])
+        place -= sum(int((one < known[column]).sum()) for one in values)
+        segments = segments[[bool((one == known[column]).any()) for one in values]]
+    for keys in alike():
+        if place < len(keys):
+            return np.ascontiguousarray(keys[np.argsort(keys["offset"], kind="stable")][place : place + 1])
+        place -= len(keys)
+    raise IndexError("no event at this place of the line")
+
+
 def _reader(part: CaptureIndex, wanted: Filter | None) -> Callable[[Records], Records]:
     def read(segment: Records) -> Records:
         keys = np.zeros(int(segment["event_count"][0]), records.EVENT_KEY)

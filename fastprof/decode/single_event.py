@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from fastprof._native import records
 from fastprof.decode.blocks import Block
-from fastprof.decode.event_order import ordered_keys
+from fastprof.decode.event_order import key_in_order
 from fastprof.decode.fill import CaptureLookups, Layout, filled
 from fastprof.decode.index import CaptureIndex, Index, unsorted_lines
 from fastprof.decode.request import STAT_COLUMNS, Decoded, Request
 from fastprof.decode.span_stats import metadata_stats
+from fastprof.decode.stat_values import EventStats, MetadataStats, OwnStats
 from fastprof.errors import CaptureError, ChangedError
 from fastprof.schema.array_types import Records
-from fastprof.schema.capture_tables import KINDS
-
-EVENT, METADATA = "event", "metadata"
-_VALUES = ("int_value", "double_value", "str_value", "bytes_value")
-_MOST_BYTES = 32
-
-
-@dataclass(frozen=True, slots=True)
-class StatValue:
-    """``value``: exact, as text. ``of``: whether the event has it itself, or its metadata. ``payload``: the bytes of a
-    stat that holds bytes."""
-
-    name: str
-    kind: str
-    value: str
-    of: str
-    payload: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +27,7 @@ class EventFacts:
     meta: int
     name: str
     display_name: str
-    stats: tuple[StatValue, ...]
+    stats: EventStats
 
 
 def read_event(index: Index, number: int, line: int, place: int) -> EventFacts:
@@ -66,7 +48,7 @@ def read_event(index: Index, number: int, line: int, place: int) -> EventFacts:
         decoded = _decoded(index, number, key, event_id)
     meta = int(decoded.metas[0])
     name, shown, of_metadata = _metadata(index, number, meta)
-    return EventFacts(event_id, line_id, meta, name, shown, (*_own_values(decoded.stats), *of_metadata))
+    return EventFacts(event_id, line_id, meta, name, shown, EventStats((OwnStats(decoded.stats), *of_metadata)))
 
 
 def _decoded(index: Index, number: int, key: Records, event_id: int) -> Decoded:
@@ -82,7 +64,7 @@ def _decoded(index: Index, number: int, key: Records, event_id: int) -> Decoded:
     return filled(layout, {number: lookups}, [block], index.workers, None)
 
 
-def _metadata(index: Index, number: int, meta: int) -> tuple[str, str, list[StatValue]]:
+def _metadata(index: Index, number: int, meta: int) -> tuple[str, str, list[MetadataStats]]:
     """Name, display name and stats of a row of the capture's event metadata; -1: there is none."""
     if meta < 0:
         return "", "", []
@@ -91,12 +73,7 @@ def _metadata(index: Index, number: int, meta: int) -> tuple[str, str, list[Stat
     (name,) = capture.texts(row, b"XEventMetadata.name", "name_")
     (shown,) = capture.texts(row, b"XEventMetadata.display_name", "display_")
     _, stats = metadata_stats(names.texts[number], meta)
-    texts = names.stats.array()
-    found = []
-    for stat, kind, value in zip(stats.stat.tolist(), stats.kind.tolist(), stats.values(texts), strict=True):
-        named_kind = KINDS[kind] if kind < len(KINDS) else ""
-        found.append(_stat_value(texts[stat].as_py(), named_kind, value, METADATA))
-    return name, shown, found
+    return name, shown, [MetadataStats(stats, names.stats.array())]
 
 
 def _key_at(part: CaptureIndex, line_id: int, place: int) -> Records:
@@ -105,39 +82,13 @@ def _key_at(part: CaptureIndex, line_id: int, place: int) -> Records:
     segments = segments[part.pieces["line_id"][segments["piece"]] == line_id]
     if 0 <= place < int(segments["event_count"].sum()):
         if line_id in unsorted_lines(part.pieces, segments):
-            before = 0
-            for keys in ordered_keys(part, segments, None):
-                if place < before + len(keys):
-                    return np.ascontiguousarray(keys[place - before : place - before + 1])
-                before += len(keys)
-        else:
-            lasts = np.cumsum(segments["event_count"])
-            of = int(np.searchsorted(lasts, place, side="right"))
-            segment = np.ascontiguousarray(segments[of : of + 1])
-            keys = np.zeros(int(segment["event_count"][0]), records.EVENT_KEY)
-            part.capture.source.check_unchanged()
-            part.capture.xspace.event_keys(part.pieces, segment, keys, None)
-            at = place - int(lasts[of] - segment["event_count"][0])
-            return np.ascontiguousarray(keys[at : at + 1])
+            return key_in_order(part, segments, place)
+        lasts = np.cumsum(segments["event_count"])
+        of = int(np.searchsorted(lasts, place, side="right"))
+        segment = np.ascontiguousarray(segments[of : of + 1])
+        keys = np.zeros(int(segment["event_count"][0]), records.EVENT_KEY)
+        part.capture.source.check_unchanged()
+        part.capture.xspace.event_keys(part.pieces, segment, keys, None)
+        at = place - int(lasts[of] - segment["event_count"][0])
+        return np.ascontiguousarray(keys[at : at + 1])
     raise CaptureError(f"line {line_id} has no event {place}", path=part.capture.path)
-
-
-def _own_values(stats: dict[str, pa.Array]) -> list[StatValue]:
-    """The rows of event_stats."""
-    values = []
-    for row in pa.table(stats).to_pylist():
-        value = next((row[name] for name in _VALUES if row[name] is not None), None)
-        value = value % 2**64 if row["kind"] == "uint64" and value is not None else value
-        values.append(_stat_value(row["stat"] or "", row["kind"] or "", value, EVENT))
-    return values
-
-
-def _stat_value(name: str, kind: str, value: Any, of: str) -> StatValue:
-    if isinstance(value, bytes):
-        return StatValue(name, kind, _bytes_text(value), of, value)
-    return StatValue(name, kind, "" if value is None else str(value), of)
-
-
-def _bytes_text(value: bytes) -> str:
-    more = "" if len(value) <= _MOST_BYTES else f" … of {len(value):,} bytes"
-    return value[:_MOST_BYTES].hex(" ") + more

@@ -104,9 +104,12 @@ class SpanStats:
         payloads = self.payloads()
         columns = (self.kind, self.int_value, self.double_value, self.text)
         values: list[Any] = [None] * len(self.kind)
+        strings: dict[int, str] = {}  # a long text may be the value of many stats
         for row, (kind, integer, double, text) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
             if kind in (records.STR, records.REF) and text >= 0:
-                values[row] = texts[text].as_py()
+                if text not in strings:
+                    strings[text] = texts[text].as_py()
+                values[row] = strings[text]
             elif kind in (records.INT64, records.REF):
                 values[row] = integer
             elif kind == records.UINT64:

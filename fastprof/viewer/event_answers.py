@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from starlette.responses import Response
 
-from fastprof.viewer.event_details import details
+from fastprof.viewer.answers import answer, body
+from fastprof.viewer.event_details import details, whole_text
 from fastprof.viewer.link_documents import MOST_FLOWS, MOST_WIDTH, counters_document, flows_document, steps_document
 from fastprof.viewer.name_sums import NameSums
 from fastprof.viewer.query import FIRST_PS, LAST_PS, RequestError
 from fastprof.viewer.server_state import Call
-from fastprof.viewer.snapshot import SeenHost, shortened
+from fastprof.viewer.snapshot import SeenHost
 
 _MOST_ROWS: Final = 1000
 _MOST_PS: Final = 2**63 - 1
@@ -23,7 +25,18 @@ _USUAL_WIDTH: Final = 1000
 def event(call: Call) -> Any:
     run = call.run
     seen = run.snapshot
-    return details(run, seen, seen.host(call.given("host")), call.whole("at", least=0))
+    first_stat = call.whole("first_stat", 0, least=0)
+    return details(run, seen, seen.host(call.given("host")), call.whole("at", least=0), first_stat)
+
+
+def text(call: Call) -> Response:
+    """All of a text that the details have the begin of."""
+    run = call.run
+    what = call.whole("stat", least=0) if call.given("stat") else call.text("name")
+    found = whole_text(run, run.snapshot.host(call.given("host")), call.whole("at", least=0), what)
+    return answer(
+        call.request, body(found.encode("utf-8", "backslashreplace"), "text/plain; charset=utf-8", version=run.version)
+    )
 
 
 def slice_sums(call: Call) -> Any:
@@ -64,7 +77,7 @@ def _sums(parts: list[tuple[SeenHost, NameSums]]) -> dict[str, Any]:
 def _row(host: SeenHost, sums: NameSums, place: int) -> dict[str, Any]:
     total, count = int(sums.total_ps[place]), int(sums.count[place])
     return {
-        "name": shortened(host.store.name(int(sums.name[place]))),
+        "name": host.store.short_name(int(sums.name[place])),
         "count": count,
         "total_ps": str(total),
         "clipped_ps": str(sums.clipped_ps[place]),

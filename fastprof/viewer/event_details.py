@@ -7,20 +7,26 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.decode.single_event import EVENT, METADATA, EventFacts, StatValue, read_event
+from fastprof.decode.single_event import EventFacts, read_event
+from fastprof.decode.stat_values import EVENT, METADATA, EventStats, ListedStats, StatValue
 from fastprof.viewer.event_op import Seen
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.snapshot import SeenHost, Snapshot
-from fastprof.viewer.store import StoredEvent, StoredTrack
+from fastprof.viewer.store import StoredEvent, StoredTrack, shortened
 from fastprof.viewer.viewed_run import ViewedRun
 
+_MOST_LETTERS: Final = 8192
+"""Of a text in the details; ``whole_text`` has all of it."""
+_MOST_STATS = 200
 _MOST_CHILDREN = 100
 _MOST_ENCLOSING = 200
 _MOST_FLOWS = 100
 BREAKDOWN: Final = "memory_access_breakdown"
 
 
-def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str, Any]:
-    """As JSON takes it. Times are of the session; numbers that may pass 2**53 are text."""
+def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int, first_stat: int = 0) -> dict[str, Any]:
+    """As JSON takes it. Times are of the session; numbers that may pass 2**53 are text. A long text is cut: ``letters``
+    beside it says how many it has. Stats from ``first_stat`` on, of ``stats_count``."""
     event = host.event(at)
     track = host.store.tracks[event.track]
     process = host.store.about["processes"][track.about["process"]]
@@ -30,40 +36,76 @@ def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int) -> dict[str
     stats = facts.stats if facts else _derived_stats(host, event)
     group = _group(host, event)
     name = host.store.name(event.name)
-    long_name = facts.name if facts else next((one.value for one in stats if one.name == "long_name"), "")
+    long_name = facts.name if facts else next(stats.values("long_name"), "")
     line, row = track.about["name"].partition(" - from ")[0], None if event.derived else event.row
     op = Seen(host.number, process.get("plane") or "", line, row, name, long_name or name, stats)
+    texts = _names(host, event, facts)
     return {
         **seen.ref(host, at),
-        "name": name,
-        "metadata_name": facts.name if facts else None,
-        "display_name": (facts.display_name or None) if facts else None,
-        "process": process["name"],
-        "plane": process.get("plane"),
-        "track_name": track.about["name"],
+        **{key: cut(text) for key, text in texts.items()},
+        "letters": {key: len(text) for key, text in texts.items() if text and len(text) > _MOST_LETTERS},
+        "process": cut(process["name"]),
+        "plane": cut(process.get("plane")),
+        "track_name": cut(track.about["name"]),
         "derived": event.derived,
         "event_id": str(facts.event_id) if facts else None,
         "self_time_ps": _self_time(host, event, count, children),
-        "stats": [{"name": one.name, "kind": one.kind, "value": one.value, "of": one.of} for one in stats],
+        "stats": [_stat(one) for one in stats.read(first_stat, _MOST_STATS)],
+        "stats_count": len(stats),
         "parent": seen.ref(host, enclosing[0]) if enclosing else None,
         "enclosing": [seen.ref(host, one) for one in enclosing],
         "children": {"count": count, "first": [seen.ref(host, one) for one in children]},
         "flows": _flows(seen, host, event),
-        "step": host.facts.group_names.get(group) if host.facts is not None else None,
-        "step_name": host.facts.step_names.get(event.row) if host.facts is not None and not event.derived else None,
+        "step": cut(host.facts.group_names.get(group)) if host.facts is not None else None,
+        "step_name": cut(host.facts.step_names.get(event.row)) if host.facts and not event.derived else None,
         "group": None if group < 0 else str(group),
-        "op": run.ops.document(op),
+        "op": _op(run, op),
+    }
+
+
+def cut(text: str | None) -> str | None:
+    return text and shortened(text, _MOST_LETTERS)
+
+
+def whole_text(run: ViewedRun, host: SeenHost, at: int, what: str | int) -> str:
+    """All of a text that the details have the begin of: of a stat, by its number, or a name, by its key there."""
+    event = host.event(at)
+    facts = None if event.derived else _facts(run, host, host.store.tracks[event.track], event)
+    if isinstance(what, str):
+        return _names(host, event, facts).get(what) or ""
+    found = (facts.stats if facts else _derived_stats(host, event)).read(what, 1)
+    if not found:
+        raise RequestError(404, f"the event has no stat {what}")
+    return _readable(found[0]).value
+
+
+def _names(host: SeenHost, event: StoredEvent, facts: EventFacts | None) -> dict[str, str | None]:
+    return {
+        "name": host.store.name(event.name),
+        "metadata_name": facts.name if facts else None,
+        "display_name": (facts.display_name or None) if facts else None,
     }
 
 
 def _facts(run: ViewedRun, host: SeenHost, track: StoredTrack, event: StoredEvent) -> EventFacts:
-    """What the capture records of it, read from there now; bytes are decoded if their format is known."""
+    """What the capture records of it, read from there now."""
     place = event.row - host.store.event(track.first_at).row  # the first of a line lies on its first lane
-    facts = read_event(run.tables.session.index, host.number, track.about["line"], place)
-    return replace(facts, stats=tuple(_readable(stat) for stat in facts.stats))
+    return read_event(run.tables.session.index, host.number, track.about["line"], place)
+
+
+def _op(run: ViewedRun, seen: Seen) -> dict[str, Any] | None:
+    op = run.ops.document(seen)
+    return op and {key: cut(value) if isinstance(value, str) else value for key, value in op.items()}
+
+
+def _stat(stat: StatValue) -> dict[str, Any]:
+    value = _readable(stat).value
+    found = {"name": shortened(stat.name), "kind": stat.kind, "value": cut(value), "of": stat.of}
+    return found | ({"letters": len(value)} if len(value) > _MOST_LETTERS else {})
 
 
 def _readable(stat: StatValue) -> StatValue:
+    """Bytes are decoded if their format is known."""
     if stat.name != BREAKDOWN or not stat.payload:
         return stat
     from fastprof.derive.ops.memory_accesses import access_text  # late: few events have it
@@ -78,16 +120,16 @@ def _group(host: SeenHost, event: StoredEvent) -> int:
     return host.facts.derived(event.row)[0] if event.derived else host.facts.group(event.row)
 
 
-def _derived_stats(host: SeenHost, event: StoredEvent) -> tuple[StatValue, ...]:
+def _derived_stats(host: SeenHost, event: StoredEvent) -> EventStats:
     """The values of a derived event, in the form of stats."""
     if host.facts is None:
-        return ()
+        return EventStats()
     _, long_name, values = host.facts.derived(event.row)
-    stats = [StatValue(name, "", value, EVENT) for name, value in values]
-    if long_name >= 0:
-        before = host.store.name_count - len(host.store.name_array[-1])
-        stats.insert(0, StatValue("long_name", "", host.store.name(before + long_name), METADATA))
-    return tuple(stats)
+    before = host.store.name_count - len(host.store.name_array[-1])
+    names = [StatValue("long_name", "", host.store.name(before + long_name), METADATA)] if long_name >= 0 else []
+    return EventStats((
+        ListedStats(METADATA, names), ListedStats(EVENT, [StatValue(name, "", value, EVENT) for name, value in values])
+    ))  # fmt: skip
 
 
 def _flows(seen: Snapshot, host: SeenHost, event: StoredEvent) -> list[dict[str, Any]]:

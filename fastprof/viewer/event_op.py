@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.decode.plane_kinds import device_of
-from fastprof.decode.single_event import METADATA, StatValue
+from fastprof.decode.stat_values import METADATA, EventStats
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import HOST_THREADS, read_host
@@ -46,12 +46,11 @@ class Seen:
     row: int | None
     name: str
     long_name: str
-    stats: tuple[StatValue, ...]
+    stats: EventStats
 
     def stat(self, name: str, of: str | None = None) -> str | None:
         """The value of a stat, of the event before its metadata; None: it has none, or an empty one."""
-        found = [one for one in self.stats if one.name == name and of in (None, one.of) and one.value]
-        return min(found, key=lambda one: one.of == METADATA).value if found else None
+        return next(filter(None, self.stats.values(name, of)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import numpy as np
 
 from fastprof._native import lod
 from fastprof.viewer.link_documents import counters_document, steps_document
-from fastprof.viewer.snapshot import shortened
 from fastprof.viewer.timeline_document import timeline_document
 
 if TYPE_CHECKING:
@@ -110,9 +109,7 @@ def _names(seen: Snapshot, tiles: Any) -> dict[str, dict[str, str]]:
         for number in np.unique(hosts).tolist():
             found.setdefault(number, set()).update(np.unique(names[hosts == number]).tolist())
     by_host = {seen.hosts[number]: sorted(names) for number, names in found.items()}
-    return {
-        host.name: {str(name): shortened(host.store.name(name)) for name in names} for host, names in by_host.items()
-    }
+    return {host.name: {str(name): host.store.short_name(name) for name in names} for host, names in by_host.items()}
 
 
 def _counters(run: ViewedRun, document: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,8 @@ import numpy as np
 from fastprof.schema.array_types import Int64s
 from fastprof.viewer.host_facts import Band, Counter, Flows
 from fastprof.viewer.query import LEAST, MOST, RequestError
-from fastprof.viewer.snapshot import SeenHost, Snapshot, shortened
+from fastprof.viewer.snapshot import SeenHost, Snapshot
+from fastprof.viewer.store import shortened
 from fastprof.viewer.viewed_run import ViewedRun
 
 MOST_FLOWS: Final = 10_000

@@ -34,7 +34,7 @@ _MADE = {
     "/api/counters": event_answers.counters,
 }
 _SEARCH = {"/api/search": search_answers.search, "/api/search/next": search_answers.next_hit}
-_READ = {"/api/event": event_answers.event}
+_READ = {"/api/event": event_answers.event, "/api/event/text": event_answers.text}
 _SLOW = {
     "/api/hlo": lambda call: _programs(call),
     "/api/report/{name}.svg": report_answers.svg,

@@ -10,7 +10,7 @@ from fastprof.schema.array_types import Bools
 from fastprof.viewer.name_search import MODES, SUBSTRING, matching_names
 from fastprof.viewer.query import FIRST_PS, LAST_PS
 from fastprof.viewer.server_state import Call
-from fastprof.viewer.snapshot import SeenHost, shortened
+from fastprof.viewer.snapshot import SeenHost
 
 _MOST_ROWS: Final = 200
 
@@ -56,7 +56,7 @@ def _by_name(host: SeenHost, wanted: Bools) -> tuple[list[dict[str, Any]], int]:
     places = places[np.argsort(-sums.total_ps[places], kind="stable")]
     rows = [
         {
-            "name": shortened(host.store.name(int(sums.name[place]))),
+            "name": host.store.short_name(int(sums.name[place])),
             "count": int(sums.count[place]),
             "total_ps": str(int(sums.total_ps[place])),
             "host": host.name,

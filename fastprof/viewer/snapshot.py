@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +15,6 @@ from fastprof.viewer.store import HostStore, StoredEvent, TilePart
 
 WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"
 """How far a host is: first its events, then what is derived of them."""
-
-NAME_LETTERS: Final = 300
-"""Letters of a name that is shown beside others; the details of an event have all of it."""
-
-
-def shortened(name: str, letters: int = NAME_LETTERS) -> str:
-    return name if len(name) <= letters else name[: letters - 1] + "…"
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +102,7 @@ class Snapshot:
             "at": at,
             "track": self.track_id(host, event.track),
             "lane": event.lane,
-            "name": shortened(host.store.name(event.name)),
+            "name": host.store.short_name(event.name),
             "start_ps": str(host.to_session(event.start_ps)),
             "duration_ps": str(event.duration_ps),
         }

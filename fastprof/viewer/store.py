@@ -47,6 +47,8 @@ Flags = npt.NDArray[np.bool_]
 
 COARSEST: Final = lod.COARSEST
 """The largest level of a tile."""
+NAME_LETTERS: Final = 300
+"""Letters of a name that is shown beside others; the details of an event have all of it."""
 _FEWEST, _LATEST = -(2**63), 2**63 - 1
 _NO_TRACK: Final = 2**32
 """A number past those of all tracks."""
@@ -127,8 +129,8 @@ class Store:
         return np.frombuffer(self._map, dtype, size // dtype.itemsize, offset) if size else np.zeros(0, dtype)
 
     def _names(self, count: int) -> pa.Array:
-        offsets = self._column("name_offsets", np.dtype("i8"))
-        text = self._column("name_text", np.dtype("u1"))
+        offsets = self._name_offsets = self._column("name_offsets", np.dtype("i8"))
+        text = self._name_text = self._column("name_text", np.dtype("u1"))
         if len(offsets) != count + 1 or offsets[-1] != len(text) or (np.diff(offsets) < 0).any():
             raise DamagedError("names are damaged")
         names = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
@@ -137,6 +139,12 @@ class Store:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def short_name(self, number: int) -> str:
+        begin, end = self._name_offsets[number : number + 2].tolist()
+        most = 4 * (NAME_LETTERS + 1)  # bytes of that many letters
+        text = self._name_text[begin : min(end, begin + most)].tobytes().decode("utf-8", "ignore")
+        return shortened(text)
 
     def tracks(self, number: int = 0, at: int = 0, *, derived: bool = False) -> list[StoredTrack]:
         """The tracks, numbered from ``number`` on, and their events from ``at`` on."""
@@ -256,6 +264,11 @@ class HostStore:
     def name(self, number: int) -> str:
         part = self._parts[-1] if number >= self._parts[-1].names else self._parts[0]
         return str(part.store.names[number - part.names].as_py())
+
+    def short_name(self, number: int) -> str:
+        """Its first letters, without looking at the others: many events may share a name of megabytes."""
+        part = self._parts[-1] if number >= self._parts[-1].names else self._parts[0]
+        return part.store.short_name(number - part.names)
 
     # ---- events
 
@@ -417,6 +430,10 @@ def tile(parts: Sequence[TilePart], level: int, index: int) -> bytes:
         begin = part.origin_ps + first
         part.store.draw(drawn, part, level, begin, begin + width - 1)
     return drawn.packed(level, index)
+
+
+def shortened(name: str, letters: int = NAME_LETTERS) -> str:
+    return name if len(name) <= letters else name[: letters - 1] + "…"
 
 
 def ascending(numbers: npt.ArrayLike) -> Int64s:

@@ -10,7 +10,6 @@ from fastprof.viewer import store
 from fastprof.viewer.answers import FOREVER, answer, body
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.server_state import Call
-from fastprof.viewer.snapshot import shortened
 
 _BYTES: Final = "application/octet-stream"
 _MOST_NAMES: Final = 10_000
@@ -47,4 +46,4 @@ def names(call: Call) -> Any:
     if len(ids) > _MOST_NAMES:
         raise RequestError(400, f"a request takes at most {_MOST_NAMES:,} names")
     known = ids[ids < host.store.name_count]
-    return {"names": {str(number): shortened(host.store.name(number)) for number in known.tolist()}}
+    return {"names": {str(number): host.store.short_name(number) for number in known.tolist()}}

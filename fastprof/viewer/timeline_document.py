@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fastprof.viewer.snapshot import NAME_LETTERS, SeenHost, Snapshot
+from fastprof.viewer.snapshot import SeenHost, Snapshot
+from fastprof.viewer.store import NAME_LETTERS
 from fastprof.viewer.viewed_run import ViewedRun
 
 _TRACK = ("id", "name", "tid", "sort", "lanes", "events", "derived", "kind")

@@ -11,6 +11,10 @@ from served import Served, written
 from trace_builder import Event, Metadata, event, line, plane, ref, u64, xspace
 
 import fastprof
+from fastprof.decode import event_order, stat_values
+from fastprof.decode.single_event import read_event
+from fastprof.decode.stat_values import StatValue
+from fastprof.viewer.store import HostStore
 
 
 def threads(*lines: list[Event], **rest: Any) -> bytes:
@@ -206,3 +210,89 @@ def test_ranges_of_random_captures_are_those_of_the_events(count: int) -> None:
                 wanted[name] = [sums[0] + 1, sums[1] + duration, sums[2] + clipped]
         rows = served.get("/api/range", start_ps=first, end_ps=last)["rows"]
         assert {r["name"]: [r["count"], int(r["total_ps"]), int(r["clipped_ps"])] for r in rows} == wanted
+
+
+# ---- size in proportion
+
+
+def long_answer(served: Served, **params: Any) -> tuple[Any, int]:
+    served.timeline()
+    answer = served.client.get("/api/event", {"at": 0, **params})
+    assert answer.status_code == 200
+    return answer.json(), len(answer.content)
+
+
+def whole(served: Served, **params: Any) -> str:
+    answer = served.client.get("/api/event/text", {"at": 0, **params})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    return answer.text
+
+
+def test_many_stats_are_answered_in_pages() -> None:
+    values: dict[Any, Any] = {f"s{number}": number for number in range(450)}
+    metadata = [Metadata("e", stats={f"m{number}": number for number in range(30)})]
+    served = Served(threads([event("e", 0, 10, stats=values)], event_metadata=metadata))
+    first, size = long_answer(served)
+    assert (len(first["stats"]), first["stats_count"]) == (200, 480) and size < 20_000
+    pages = [first, *(long_answer(served, first_stat=number)[0] for number in (200, 400, 480))]
+    names = [stat["name"] for page in pages for stat in page["stats"]]
+    assert names == [*values, *(f"m{number}" for number in range(30))]
+    assert [len(page["stats"]) for page in pages] == [200, 200, 80, 0]
+
+
+def test_a_long_text_is_cut_and_has_an_address_of_its_own() -> None:
+    text = "ä<b>" * 50_000
+    served = Served(threads([event("n" * 30_000, 0, 10, stats={"x": 1, "long": text, "short": "y" * 8192})]))
+    found, size = long_answer(served)
+    assert size < 70_000
+    assert found["stats"][1] == {
+        "name": "long", "kind": "str", "value": text[:8191] + "…", "of": "event", "letters": 200_000,
+    }  # fmt: skip
+    assert found["stats"][2] == {"name": "short", "kind": "str", "value": "y" * 8192, "of": "event"}
+    assert found["letters"] == {"name": 30_000, "metadata_name": 30_000}
+    assert found["metadata_name"] == "n" * 8191 + "…"
+    assert whole(served, stat=1) == text
+    assert whole(served, stat=0) == "1"
+    assert whole(served, name="metadata_name") == "n" * 30_000
+    assert served.refused("/api/event/text", at=0, stat=3) == (404, "the event has no stat 3")
+    assert served.refused("/api/event/text", at=0) == (400, "the argument name is missing")
+
+
+def test_stats_that_share_a_long_text_cost_no_more_than_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    values: dict[Any, Any] = {f"s{number}": ref("x" * 100_000) for number in range(1000)}
+    served = Served(threads([event("e", 0, 10, stats=values)], event_metadata=[Metadata("e", stats=values)]))
+    read: list[StatValue] = []
+    made = stat_values._stat_value
+    monkeypatch.setattr(stat_values, "_stat_value", lambda *of: read.append(made(*of)) or read[-1])  # type: ignore[func-returns-value]
+    found, size = long_answer(served)
+    assert found["stats_count"] == 2000 and size < 1_700_000
+    assert len(read) == 200 and len({id(one.value) for one in read}) == 1
+    found, _ = long_answer(served, first_stat=1500)
+    assert len({id(one.value) for one in read[200:]}) == 1
+    assert found["stats"][0] == {
+        "name": "s500", "kind": "ref", "value": "x" * 8191 + "…", "of": "metadata", "letters": 100_000,
+    }  # fmt: skip
+
+
+def test_names_of_events_around_are_not_read_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = [event("é" * 500_000, start, 4000 - 2 * start) for start in range(400)]
+    served = Served(threads(deep))
+    served.timeline()
+    names: list[int] = []
+    name = HostStore.name
+    monkeypatch.setattr(HostStore, "name", lambda *of: names.append(of[1]) or name(*of))  # type: ignore[func-returns-value]
+    found = served.get("/api/event", at=399)
+    assert len(found["enclosing"]) == 200 and len(names) == 2
+    assert found["enclosing"][0]["name"] == "é" * 299 + "…"
+
+
+def test_an_event_of_a_line_without_order_is_found_without_sorting_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(5)
+    events = [event("e", draw.randrange(300), draw.randrange(3), stats={"n": number}) for number in range(3000)]
+    served = Served(threads(events))
+    served.timeline()
+    monkeypatch.setattr(event_order, "_sorted", None)
+    order = sorted(range(3000), key=lambda number: (events[number].offset_ps, -events[number].duration_ps, number))
+    for place in (0, 1, 700, 2998, 2999):
+        facts = read_event(served.runs.run(None).session.index, 0, 0, place)
+        assert list(facts.stats.values("n")) == [str(order[place])]

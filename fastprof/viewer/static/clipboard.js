@@ -4,18 +4,19 @@ import { h } from "./dom.js";
 
 const ANSWERED_MS = 1500;
 
-/** A button that copies `value` and says whether it could. `kind`: its classes. */
+/** A button that copies `value`, a text or a function that gets it, and says whether it could. `kind`: its classes. */
 export function copyButton(value, { label = "Copy", title = null, kind = "button" } = {}) {
   const button = h("button", { class: kind, title }, label);
   button.addEventListener("click", async () => {
-    button.textContent = (await copied(value)) ? "Copied" : "Not allowed";
+    button.textContent = (await copied(value).catch(() => false)) ? "Copied" : "Not allowed";
     setTimeout(() => (button.textContent = label), ANSWERED_MS);
   });
   return button;
 }
 
 /** Pages of other machines without encryption have no clipboard: there a field is copied from. */
-async function copied(text) {
+async function copied(value) {
+  const text = typeof value === "function" ? await value() : value;
   try {
     await navigator.clipboard.writeText(text);
     return true;

@@ -53,6 +53,11 @@ export class ServerSource {
     return response.arrayBuffer();
   }
 
+  /** All of a text that the details of an event have the begin of: of a `stat` by its number, or of a `name` by its key. */
+  async eventText(options, signal) {
+    return (await this.fetched("event/text", options, signal)).text();
+  }
+
   async names(host, ids, signal) {
     const answer = await this.json("names", { host, ids: ids.join(",") }, signal);
     return answer.names;

@@ -17,6 +17,7 @@ const MEANINGS = {
     "As in the timeline. If the event has the stat device_duration_ps, op stats adds that up: it is by the device's own clock",
   "Self time": "Duration without the time of the events that it holds",
 };
+const NAMES = { Name: "name", "Metadata name": "metadata_name" };
 const CLOCKS = {
   device_duration_ps: "By the device's own clock: op stats adds these up. Duration is what the timeline shows",
   device_offset_ps: "By the device's own clock, where Start is what the timeline shows",
@@ -111,9 +112,9 @@ export class EventPanel {
 
   fill(event, details) {
     const shown = details.display_name || details.name || event.text || "(no name)";
-    const sections = [this.section("Event", this.facts(ownFacts(details, shown, this.clock)))];
+    const sections = [this.section("Event", this.facts(ownFacts(details, shown, this.clock), details))];
     if (details.stats?.length)
-      sections.push(this.section(plural(details.stats.length, "stat"), this.stats(details.stats)));
+      sections.push(this.section(plural(details.stats_count, "stat"), this.stats(details)));
     sections.push(this.section("Related", this.related(details)));
     const columns = this.columns.of(sections);
     clear(this.node).append(
@@ -128,18 +129,52 @@ export class EventPanel {
     return h("section.tl-section", h("h3", title), ...content);
   }
 
-  facts(pairs) {
-    const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-    return h("dl.tl-facts",
-      rows.map(([name, value]) => [h("dt", { title: MEANINGS[name] ?? "" }, name), h("dd", folded(value))]));
+  /** How all of a text is had if it has more `letters` than the details hold. `what`: which text. */
+  restOf({ host, at }, letters, what) {
+    return letters ? { letters, get: () => this.source.eventText({ host, at, ...what }) } : null;
   }
 
-  stats(stats) {
-    return h("dl.tl-facts.tl-stats", stats.map((stat) => [
+  facts(pairs, details = {}) {
+    const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+    const rest = (title) => {
+      const name = title === "Name" && details.display_name ? "display_name" : NAMES[title];
+      return this.restOf(details, details.letters?.[name], { name });
+    };
+    return h("dl.tl-facts",
+      rows.map((
+        [name, value],
+      ) => [h("dt", { title: MEANINGS[name] ?? "" }, name), h("dd", folded(value, "", rest(name)))]));
+  }
+
+  /** The stats of the details, and a button that adds the next if there are more. */
+  stats(details) {
+    const list = h("dl.tl-facts.tl-stats", this.statRows(details, 0));
+    let count = details.stats.length;
+    const more = h("button.tl-fold", { onclick: async () => {
+      try {
+        const next = await this.source.event({ host: details.host, at: details.at, first_stat: count });
+        list.append(...this.statRows(next, count).flat());
+        count += next.stats.length;
+        label();
+      } catch (error) {
+        more.replaceWith(failure(error));
+      }
+    } });
+    const label = () => {
+      more.textContent = `Show more (${counted(details.stats_count - count)} left)`;
+      more.hidden = count >= details.stats_count;
+    };
+    label();
+    return h("div", list, more);
+  }
+
+  statRows(details, first) {
+    return details.stats.map((stat, place) => [
       h("dt", { title: stat.of === "metadata" ? "Of every event of this name" : "Of this event",
         class: stat.of === "metadata" ? "tl-of-metadata" : "" }, visible(stat.name)),
-      h("dd", { title: CLOCKS[stat.name] ?? stat.kind }, folded(stat.value ?? "–", inUnit(stat))),
-    ]));
+      h("dd", { title: CLOCKS[stat.name] ?? stat.kind },
+        folded(stat.value ?? "–", inUnit(stat), this.restOf(details, stat.letters, { stat: first + place }))),
+    ]);
   }
 
   opButtons(details) {

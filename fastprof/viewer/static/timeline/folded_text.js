@@ -8,14 +8,18 @@ const FOLDED = 160; // letters
 const FOLDED_LINES = 3;
 const MOST_SHOWN = 200_000;
 
-/** A value as nodes: its text, folded if it is long, a `note` behind it, and a button that copies all of it. */
-export function folded(value, note = "") {
+/**
+ * A value as nodes: its text, folded if it is long, a `note` behind it, and a button that copies all of it. `rest`: for
+ * the begin of a text, its `letters` and `get()`, a promise of all of it.
+ */
+export function folded(value, note = "", rest = null) {
   const text = String(value);
   const short = shortened(text);
+  const all = { letters: rest?.letters ?? text.length, get: rest?.get ?? (() => text) };
   const shown = h("span.tl-value", visibleLines(short === null ? text : short, MOST_SHOWN));
   const parts = [shown, note && h("span.tl-value-note", ` ${note}`)];
-  if (short !== null) parts.push(toggle(shown, text, short));
-  return [...parts, copyButton(text, { label: "Copy", title: "Copy the value", kind: "tl-copy" })];
+  if (short !== null) parts.push(toggle(shown, all, short));
+  return [...parts, copyButton(all.get, { label: "Copy", title: "Copy the value", kind: "tl-copy" })];
 }
 
 /** The begin of a long text; null: it is short. */
@@ -26,16 +30,24 @@ export function shortened(text) {
   return `${head.slice(0, FOLDED).trimEnd()}…`;
 }
 
-function toggle(shown, text, short) {
-  const rest = Math.max(text.length - MOST_SHOWN, 0);
-  const all = rest ? `${visibleLines(text, MOST_SHOWN - 1)}… (${counted(rest)} more letters: copy it)` : text;
+function toggle(shown, all, short) {
   let open = false;
-  const label = () => (open ? "Show less" : `Show all (${counted(text.length)} letters)`);
-  const button = h("button.tl-fold", { "aria-expanded": "false", onclick: () => {
+  const label = () => (open ? "Show less" : `Show all (${counted(all.letters)} letters)`);
+  const button = h("button.tl-fold", { "aria-expanded": "false", onclick: async () => {
+    try {
+      shown.textContent = visibleLines(open ? short : cut(await all.get()), MOST_SHOWN + 100);
+    } catch (error) {
+      shown.textContent = `${visibleLines(short)} (${error.message})`;
+      return;
+    }
     open = !open;
-    shown.textContent = visibleLines(open ? all : short, MOST_SHOWN + 100);
     button.textContent = label();
     button.setAttribute("aria-expanded", String(open));
   } }, label());
   return button;
+}
+
+function cut(text) {
+  const rest = text.length - MOST_SHOWN;
+  return rest > 0 ? `${text.slice(0, MOST_SHOWN - 1)}… (${counted(rest)} more letters: copy it)` : text;
 }
