@@ -12,11 +12,12 @@ from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture
 
 PLANE = "Task Environment"
+_LATEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvironment:
-    """Unix nanoseconds, None if not recorded; and all stats of the plane, as text."""
+    """Unix nanoseconds, None if not recorded, or not of 64 bits; and all stats of the plane, as text."""
 
     start_unix_ns: int | None
     stop_unix_ns: int | None
@@ -36,13 +37,24 @@ def read_task_environment(capture: Capture) -> TaskEnvironment:
     is_integer = np.isin(stats.kind, (records.INT64, records.UINT64))
     times: dict[str, int] = {}
     for row in np.flatnonzero(is_integer).tolist():
-        times.setdefault(names[row], int(stats.int_value[row]))
+        unsigned = stats.kind[row] == records.UINT64
+        times.setdefault(names[row], int(stats.int_value[row]) % 2**64 if unsigned else int(stats.int_value[row]))
     is_lost = (stats.kind == records.REF) & (stats.text < 0)
     values = [
         None if lost else value for value, lost in zip(stats.values(table.array()), is_lost.tolist(), strict=True)
     ]
     rows = [(name, _as_text(value)) for name, value in zip(names, values, strict=True)]
-    return TaskEnvironment(times.get("profile_start_time"), times.get("profile_stop_time"), rows)
+    start, stop = (_unix_ns(capture, name, times.get(name)) for name in ("profile_start_time", "profile_stop_time"))
+    return TaskEnvironment(start, stop, rows)
+
+
+def _unix_ns(capture: Capture, name: str, value: int | None) -> int | None:
+    """The value if it is a time; else None, with a row in import_log."""
+    if value is None or 0 <= value <= _LATEST:
+        return value
+    text = f"{name} of the host is {value}, which is not a Unix time in nanoseconds of 64 bits: it is unknown"
+    capture.log.add_faults([("time_overflow", text, f"{PLANE}.{name}", 1, 0)], capture.path)
+    return None
 
 
 def _as_text(value: object) -> str:

@@ -17,6 +17,7 @@ from fastprof.derive.timeline.track_order import COUNTER, processes_of, raw_trac
 from fastprof.export.trace_batches import ALL, HostNames, RawBatches, SharedStats, selected_ids
 from fastprof.export.trace_derived import Derived
 from fastprof.export.trace_tracks import host_tracks, texts_of, titled
+from fastprof.tables.host_clocks import host_clocks
 from fastprof.tables.host_events import host_lines
 from fastprof.tables.table_set import TableSet
 
@@ -74,18 +75,10 @@ class TraceFile:
     # ---- hosts
 
     def _aligned(self) -> tuple[dict[int, int], int | None]:
-        """What to add to the times of each host, in ps, so that they are all counted from one start, and that start in
-        Unix ns: of several hosts only where all recorded theirs."""
+        """What to add to the times of each host, in ps, so that they count from one start, and it in Unix ns."""
         index = self.tables.session.index
-        starts = {number: index.captures[number].environment.start_unix_ns for number in self._numbers}
-        known = [start for start in starts.values() if start is not None]
-        first = min(known, default=None)
-        if first is None or len(known) < len(starts):
-            return dict.fromkeys(self._numbers, 0), first if len(starts) == 1 else None
-        shifts = {number: ((start or 0) - first) * _PS_IN_NS for number, start in starts.items()}
-        if max(shifts.values()) > _MOST_APART_PS:
-            return dict.fromkeys(self._numbers, 0), None
-        return shifts, first
+        clock = host_clocks([index.captures[number].environment.start_unix_ns for number in self._numbers])
+        return dict(zip(self._numbers, clock.offsets_ps, strict=True)), clock.start_unix_ns
 
     def _hosts(self) -> list[dict[str, Any]]:
         session = self.tables.session

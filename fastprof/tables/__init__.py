@@ -1,3 +1,12 @@
 """Tables: what are the tables of a session, and the events of one host?"""
 
-__all__ = ["event_summary", "host_events", "needs", "once", "open_session", "program_choice", "table_set"]
+__all__ = [
+    "event_summary",
+    "host_clocks",
+    "host_events",
+    "needs",
+    "once",
+    "open_session",
+    "program_choice",
+    "table_set",
+]

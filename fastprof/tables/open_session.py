@@ -18,6 +18,7 @@ from fastprof.decode.xspace_capture import Capture, name_hosts
 from fastprof.errors import CaptureError, FastprofError, MemoryLimitError
 from fastprof.inputs.resolve import Session
 from fastprof.schema.array_types import Int64s
+from fastprof.tables.host_clocks import host_clocks
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
@@ -35,10 +36,21 @@ class OpenSession:
         self.captures = self._open(session, on_error)
         name_hosts(self.captures, self.log)
         self.index = Index(self.captures, workers, self.log)
+        self._note_clocks()
         self._all_read = False
         self._reading_all = threading.Lock()
         self._programs: dict[int, list[Program]] = {}
         self._listing = [threading.Lock() for _ in self.captures]
+
+    def _note_clocks(self) -> None:
+        """A row of import_log for each host that is not on the clock of the others."""
+        for number in host_clocks([part.environment.start_unix_ns for part in self.index.captures]).apart:
+            capture = self.captures[number]
+            text = (
+                f"the start of {capture.host} is unknown, or is weeks from that of other hosts: its times count from "
+                "its own start, also beside those of others"
+            )
+            self.log.add("notice", "no_common_clock", text, capture.path)
 
     def _open(self, session: Session, on_error: str) -> list[Capture]:
         memory = Memory()

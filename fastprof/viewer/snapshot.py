@@ -139,12 +139,3 @@ class Snapshot:
 def id_bits(hosts: int) -> int:
     """How many bits the tracks of a host take, if the ids of all fit 32."""
     return min(24, 32 - max(hosts - 1, 0).bit_length())
-
-
-def clock_offsets(starts_unix_ns: Sequence[int | None]) -> list[int]:
-    """What is added to each host's times so that all are on one clock; 0 unless all hosts record when they started."""
-    known = [start for start in starts_unix_ns if start is not None]
-    if len(known) < len(starts_unix_ns) or not known:
-        return [0] * len(starts_unix_ns)
-    first = min(known)
-    return [(start - first) * 1000 for start in known]

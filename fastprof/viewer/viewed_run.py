@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from fastprof.decode.workers import Progress
 from fastprof.errors import ChangedError, FastprofError
+from fastprof.tables.host_clocks import host_clocks
 from fastprof.viewer.building import DerivedHost, derived_facts, derived_store, raw_store
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.event_op import EventOps
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.run_version import RunVersion
-from fastprof.viewer.snapshot import BUILDING, READY, SeenHost, Snapshot, clock_offsets, id_bits
+from fastprof.viewer.snapshot import BUILDING, READY, SeenHost, Snapshot, id_bits
 from fastprof.viewer.snapshot import FAILED as FAILED
 from fastprof.viewer.store import HostStore
 from fastprof.viewer.threads import Changes
@@ -67,7 +68,7 @@ class ViewedRun:
         self.hosts = [SeenHost(number, name) for number, name in enumerate(self.session.hosts)]
         environments = [part.environment for part in self.session.index.captures]
         self.starts_unix_ns = [one.start_unix_ns for one in environments]
-        self.offsets_ps = clock_offsets(self.starts_unix_ns)
+        self.offsets_ps = host_clocks(self.starts_unix_ns).offsets_ps
         self._issued: dict[str, Snapshot] = {}
         self.changes = Changes()
         self.snapshot = self._look()

@@ -1,0 +1,39 @@
+"""One clock for the hosts of a session: what is added to the times of each, by when it recorded to have started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_PS_IN_NS: Final = 1000
+_MOST_APART_NS: Final = 2**61 // _PS_IN_NS
+"""About 26 days. Times of hosts that started further from the others are not those of one run, or are damage."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostClocks:
+    """``offsets_ps``: what is added to the times of each host. ``start_unix_ns``: the time of day at 0, None: unknown,
+    or several. ``apart``: numbers of hosts that are not on the clock of the others; their times count from
+    their own start."""
+
+    offsets_ps: list[int]
+    start_unix_ns: int | None
+    apart: list[int]
+
+
+def host_clocks(starts_unix_ns: Sequence[int | None]) -> HostClocks:
+    """The clock of hosts that started then, None: unknown. Hosts with an unknown start, or one that is far from that of
+    the others, are apart."""
+    known = sorted(start for start in starts_unix_ns if start is not None)
+    if not known:
+        return HostClocks([0] * len(starts_unix_ns), None, [])
+    middle = known[(len(known) - 1) // 2]
+    near = [start is not None and abs(start - middle) <= _MOST_APART_NS for start in starts_unix_ns]
+    first = min(start for start, is_near in zip(starts_unix_ns, near, strict=True) if is_near and start is not None)
+    offsets = [
+        (start - first) * _PS_IN_NS if is_near and start is not None else 0
+        for start, is_near in zip(starts_unix_ns, near, strict=True)
+    ]
+    apart = [number for number, is_near in enumerate(near) if not is_near]
+    return HostClocks(offsets, first if sum(near) == len(known) else None, apart)

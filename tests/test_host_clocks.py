@@ -1,0 +1,69 @@
+"""Hosts on one clock, and hosts whose start is not known, or damaged: they alone are apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from trace_builder import event, line, plane, u64, xspace
+
+import fastprof
+from fastprof.profile.trace_out import Trace
+from fastprof.tables.host_clocks import HostClocks, host_clocks
+
+START, WEEKS = 1_700_000_000_000_000_000, 60 * 86_400 * 10**9
+US = 1_000_000
+
+
+def host(name: str, start: object) -> bytes:
+    stats = {} if start is None else {"profile_start_time": start}
+    thread = plane("/host:CPU", [line("t", [event(name, US, US)])])
+    return xspace(thread, plane("Task Environment", stats=stats), hostnames=[name])
+
+
+def session(folder: Path, starts: list[object]) -> fastprof.Profile:
+    for name, start in zip("abc", starts, strict=False):
+        (folder / f"{name}.xplane.pb").write_bytes(host(name, start))
+    return fastprof.load(folder)
+
+
+def test_times_count_from_the_first_start() -> None:
+    assert host_clocks([5, 3, 9]) == HostClocks([2000, 0, 6000], 3, [])
+    assert host_clocks([5]) == HostClocks([0], 5, [])
+
+
+def test_hosts_without_a_start_are_apart_if_others_have_one() -> None:
+    assert host_clocks([5, None, 9]) == HostClocks([0, 0, 4000], 5, [1])
+    assert host_clocks([None, None]) == HostClocks([0, 0], None, [])
+    assert host_clocks([]) == HostClocks([], None, [])
+
+
+@pytest.mark.parametrize("far", [0, 2**63 - 1, START - WEEKS, START + WEEKS])
+def test_a_host_that_started_weeks_from_the_others_is_apart(far: int) -> None:
+    assert host_clocks([START + 1, far, START]) == HostClocks([1000, 0, 0], None, [1])
+
+
+@pytest.mark.parametrize("start", [u64(2**64 - 1), u64(2**63), -1])
+def test_a_start_that_is_not_a_time_is_unknown_and_the_others_keep_theirs(start: object, tmp_path: Path) -> None:
+    p = session(tmp_path, [START + 1000, start, START])
+    assert p.hosts["start_unix_ns"].to_pylist() == [START + 1000, None, START]
+    log = {row["code"]: (row["path"], row["count"]) for row in p.import_log.to_pylist()}
+    path = str(tmp_path / "b.xplane.pb")
+    assert log == {"time_overflow": (path, 1), "no_common_clock": (path, 1)}
+    trace = json.loads(b"".join(Trace(p.table_set, "chrome").chunks()))
+    shown = {one["name"]: one["ts"] for one in trace["traceEvents"] if one["ph"] == "X"}
+    assert shown == {"a": 2, "b": 1, "c": 1}
+
+
+def test_a_stop_that_is_not_a_time_is_unknown(tmp_path: Path) -> None:
+    stats = {"profile_start_time": START, "profile_stop_time": u64(2**64 - 5)}
+    path = tmp_path / "vm.xplane.pb"
+    path.write_bytes(
+        xspace(plane("/host:CPU", [line("t", [event("a", 0, 1)])]), plane("Task Environment", stats=stats))
+    )
+    p = fastprof.load(path)
+    assert p.hosts.select(["start_unix_ns", "stop_unix_ns"]).to_pylist() == [
+        {"start_unix_ns": START, "stop_unix_ns": None}
+    ]
+    assert [row["code"] for row in p.import_log.to_pylist()] == ["time_overflow"]
