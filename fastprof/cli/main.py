@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Container, Sequence
+from pathlib import Path
 from typing import NoReturn, Protocol, cast
 
 from fastprof import errors
@@ -145,6 +146,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
     try:
         words = sys.argv[1:] if argv is None else list(argv)
+        names_no_verb = bool(words) and _is_session(words[0])
+        if names_no_verb:
+            words = ["info", *words]
         args, unknown = parser(words).parse_known_args(words)
         if unknown:
             args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -155,7 +159,17 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
     args.talk = talk
     args.verb_module.run(args)
     talk.progress.clear()
+    if names_no_verb:
+        others = ", ".join(verb for verb in VERBS if verb != "info")
+        talk.note(f"this is 'fastprof info'; other verbs: {others}; 'fastprof --help' says what they show")
     return 0
+
+
+def _is_session(word: str) -> bool:
+    """Whether the first word is a path where a verb should be: one that exists, or that no verb looks like."""
+    if word in VERBS or word.startswith("-"):
+        return False
+    return Path(word).exists() or os.sep in word or word.endswith((".pb", ".gz", ".zst"))
 
 
 def _advice(error: errors.CaptureError, session: Sequence[str]) -> str:

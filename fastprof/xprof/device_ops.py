@@ -83,8 +83,9 @@ def _with_first_children(parts: Sequence[Ops]) -> list[Ops]:
 
 
 def by_framework_op(table: OpTable) -> OpTable:
-    """A row for each framework op, which ran as often as the most frequent of its device ops."""
-    found = framework.by_framework_op(table)
+    """A row for each framework op, which ran as often as the most frequent of its device ops. Without a type, it is
+    Unknown."""
+    found = framework.by_framework_op(table, [framework.UNKNOWN] * len(table))
     place = {name: row for row, name in enumerate(found.name)}
     most = np.zeros(len(found), np.int64)
     np.maximum.at(most, [place[name] for name in _names(table)], table.occurrences)

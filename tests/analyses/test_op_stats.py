@@ -63,7 +63,7 @@ def test_devices_come_before_hosts_each_with_its_idle_time() -> None:
     assert rows(report_of(BOTH), "ops", "rank", "host_or_device", "type", "name", "occurrences", "self_ps") == [
         (1, "Device", "IDLE", "IDLE", 0, 50_000),
         (2, "Device", "dot", "jit(f)/dot", 2, 20_000),
-        (3, "Device", "Unknown", "copy.2", 1, 10_000),
+        (3, "Device", "convolution", "copy.2", 1, 10_000),
         (1, "Host", "MatMul", "model/dense/MatMul", 2, 80_000),
         (2, "Host", "Dataset", "Iterator::Map", 1, 10_000),
         (3, "Host", "IDLE", "IDLE", 0, 0),

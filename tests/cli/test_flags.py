@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import stand_in
 
 from fastprof.cli import arguments
+from fastprof.cli.main import VERBS
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,25 @@ def test_reading_flags_reach_the_engine(command: Callable[..., Any]) -> None:
     ran = command("info", "a", "b", "--run", "r", "--on-error", "skip", "--threads", "3")
     assert ran.code == 0
     assert stand_in.calls == [{"path": ["a", "b"], "run": "r", "on_error": "skip", "threads": 3}]
+
+
+def test_a_session_without_a_verb_is_shown_by_info(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note names the other verbs. What is neither a verb nor a path is a misspelt verb."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "usual").touch()
+    usual = command("info", "usual", "--limit", "1")
+    ran = command("usual", "--limit", "1")
+    assert (ran.code, ran.out) == (0, usual.out)
+    verbs = ", ".join(verb for verb in VERBS if verb != "info")
+    note = f"fastprof: this is 'fastprof info'; other verbs: {verbs}; 'fastprof --help' says what they show\n"
+    assert ran.err == usual.err + note
+    assert command("usual", "-q").err == ""
+    assert command("absent.xplane.pb").code == 3
+    assert "did you mean 'overview'?" in command("overviw").err
+    (tmp_path / "events").touch()
+    assert "the following arguments are required: SESSION" in command("events").err
 
 
 def test_help_and_version(command: Callable[..., Any]) -> None:

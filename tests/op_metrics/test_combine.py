@@ -120,6 +120,20 @@ def instructions() -> OpTable:
     )
 
 
+def test_an_op_that_records_no_type_takes_the_category_of_its_first_instruction() -> None:
+    """Those of TPUs often name only the path of the framework op. XProf calls them Unknown."""
+    table = OpTable.of(
+        ["fusion.1", "copy.2", "all-reduce.3", "fusion.4"],
+        provenance=["jit(f)/layer/dot", "jit(f)/layer/dot", "", "jit(f)/add:"],
+        category=["convolution fusion", "copy-done", "all-reduce", "loop fusion"],
+        occurrences=[1, 1, 1, 1],
+        time_ps=[1, 1, 1, 1],
+        self_ps=[1, 1, 1, 1],
+    )
+    assert by_framework_op(table).category == ["convolution fusion", "all-reduce", "add"]
+    assert device_ops.by_framework_op(table).category == ["Unknown", "Unknown", "add"]
+
+
 def test_instructions_of_one_framework_op_are_one_row() -> None:
     table = by_framework_op(instructions())
     assert list(zip(table.name, table.category, strict=True)) == [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,18 +13,20 @@ from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.tables import OpTable
 
 UNKNOWN = "Unknown"
-"""The type of an op whose framework op is not known."""
+"""The type of an op that records neither a type nor a category."""
 
 CUSTOM_CALL = "custom-call"
 """The category of calls to code that XLA did not compile."""
 
 
-def by_framework_op(table: OpTable) -> OpTable:
+def by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) -> OpTable:
     """A row for each framework op, in the order in which they are met. Times, work and occurrences add up; it is eager
-    if one of its device ops is.
+    if one of its device ops is. A device op without provenance stands for itself.
 
-    A device op without provenance stands for itself, its type is Unknown.
+    ``untyped``: by device op, the type of a framework op that records none, as those of TPUs often do; default: the
+    category of the first of its device ops.
     """
+    instead = table.category if untyped is None else untyped
     found: dict[tuple[int, str], int] = {}
     types: list[str] = []
     row = np.zeros(len(table), np.int64)
@@ -33,7 +35,7 @@ def by_framework_op(table: OpTable) -> OpTable:
         key = (0, name if op is None else op.name)
         row[i] = found.setdefault(key, len(found))
         if row[i] == len(types):
-            types.append((op.type if op else "") or UNKNOWN)
+            types.append((op.type if op else "") or instead[i] or UNKNOWN)
     return replace(merged([table], row, list(found)), category=types)
 
 
