@@ -1,24 +1,32 @@
 // Which page is shown, and what it receives.
 
 import { clear, h } from "./dom.js";
+import { News } from "./news.js";
 import { generic, PAGES } from "./pages.js";
 import { changed, read, written } from "./route.js";
-import { newestOf, Shell } from "./shell.js";
+import { Shell } from "./shell.js";
 import { apply, onTheme } from "./theme.js";
 
 const PATIENCE_MS = 150;
 const LEARNT_MS = 1_000;
+const WAIT_MS = 2_000;
+const LOOK_MS = 5_000;
+const GONE = 410;
 const BEYOND_ANALYSES = ["timeline", "hlo"];
 
-/** Starts the page. `sourceOf(run)`: where the data of a run come from; null is the newest. */
+/** Starts the page. `sourceOf(run)`: where the data of a run come from; null is the one that the server shows. */
 export async function start(sourceOf) {
   apply();
-  const source = sourceOf(null);
+  const { run } = read(window.location.hash, null);
+  const source = sourceOf(run);
+  source.open().catch(() => {}); // the page says what is wrong when it needs the run
   try {
-    const { runs, title, fastprof, note } = await source.runs();
-    const session = { runs, title, fastprof, note, saved: source.saved, analyses: [], pages: Object.keys(PAGES) };
-    const app = new App(sourceOf, session);
+    const { runs, directory, title, fastprof, note } = await source.runs();
+    const session = { runs, directory, title, fastprof, note, saved: source.saved, analyses: [],
+      pages: Object.keys(PAGES) };
+    const app = new App(sourceOf, session, source);
     if (source.saved) await app.learn();
+    else app.watch();
     window.addEventListener("hashchange", () => app.follow());
     app.follow();
     setTimeout(() => app.learn().catch(() => {}), LEARNT_MS); // a page that needs it says what is wrong
@@ -28,15 +36,17 @@ export async function start(sourceOf) {
 }
 
 class App {
-  constructor(sourceOf, session) {
+  /** `source`: of the run of the address, or of the one that the server shows; `opened`: that run, once it is open. */
+  constructor(sourceOf, session, source) {
     Object.assign(this, { sourceOf, session });
-    this.sources = new Map();
     this.route = null;
+    this.opened = null;
     this.shown = null;
-    this.shell = new Shell(session, { href: (page, params) => this.href(page, params), hosts: () => this.hosts(),
-      run: (run) =>
-        this.navigated({ run: run === newestOf(session.runs) ? null : run, host: null, params: new URLSearchParams() }),
+    const run = (name) => this.navigated({ run: name, host: null, params: new URLSearchParams() });
+    this.shell = new Shell(session, { href: (page, params) => this.href(page, params), hosts: () => this.hosts(), run,
       host: (host) => this.navigated({ host }) });
+    this.news = new News(this.shell.news, run);
+    this.take(source);
   }
 
   /** The page that is shown first: what a file has of the timeline is less than a server has. */
@@ -47,7 +57,7 @@ class App {
 
   /** Asks once which analyses there are. The timeline does not wait for that, as the server has to import them. */
   learn() {
-    this.learnt ??= this.sourceOf(null).analyses().then(({ analyses, pages }) => {
+    this.learnt ??= this.source.analyses().then(({ analyses, pages }) => {
       Object.assign(this.session, { analyses,
         pages: pages ?? [...BEYOND_ANALYSES, ...analyses.map((one) => one.name)] });
       if (this.route) this.shell.describe(this.route);
@@ -63,6 +73,7 @@ class App {
     const route = read(window.location.hash, this.first);
     const before = this.route;
     this.route = route;
+    if (before && before.run !== route.run) this.take(this.sourceOf(route.run));
     const same = before && before.page === route.page && before.run === route.run && before.host === route.host;
     if (same && String(before.params) === String(route.params)) return;
     if (same && this.shown?.params) this.guarded(() => this.shown.params(route.params));
@@ -71,16 +82,19 @@ class App {
 
   async show() {
     this.leave();
-    const { route, shell } = this;
+    const { shell } = this;
     const control = new AbortController();
     this.control = control;
-    shell.show(route);
+    shell.show(this.route, this.opened?.run);
     clear(shell.root).setAttribute("aria-busy", "true");
     const waiting = setTimeout(() => {
-      if (!control.signal.aborted) control.waiting = shell.waiting("Reading the capture …");
+      if (!control.signal.aborted) control.waiting ??= shell.waiting("Reading the capture …");
     }, PATIENCE_MS);
     try {
       const page = h("div.page-root");
+      if (!this.opened) await this.enter(control);
+      if (control.signal.aborted) return;
+      const { route } = this;
       if (!BEYOND_ANALYSES.includes(route.page)) await this.learn();
       if (control.signal.aborted) return;
       if (!this.session.pages.includes(route.page)) throw new Error(`There is no page ${JSON.stringify(route.page)}.`);
@@ -99,6 +113,55 @@ class App {
     }
   }
 
+  /** Opens the run of the address, as it is now. An address without a run gets the one that the server shows. */
+  async enter(control) {
+    const { run } = this.route;
+    const { source } = this;
+    let opened;
+    try {
+      opened = await source.open();
+      while (opened.run === null && !control.signal.aborted) {
+        control.waiting?.remove();
+        control.waiting = this.shell.waiting(opened.notice);
+        await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
+        opened = await source.open();
+      }
+      if (!this.session.runs.some(({ name }) => name === opened.run)) this.session.runs = (await source.runs()).runs;
+    } catch (error) {
+      if (!control.signal.aborted) this.take(this.sourceOf(run)); // for the next try
+      throw error;
+    }
+    if (control.signal.aborted) return;
+    this.opened = opened;
+    if (run === null && this.session.directory) {
+      this.route = { ...this.route, run: opened.run };
+      window.history.replaceState(null, "", written(this.route));
+    }
+    this.shell.entered(this.route, opened.run);
+    this.news.entered(opened, run !== null, this.session.runs);
+  }
+
+  /** Looks from time to time, and when the page is seen again, whether the capture was replaced or runs have come. */
+  watch() {
+    setInterval(() => this.look(), LOOK_MS);
+    document.addEventListener("visibilitychange", () => this.look());
+  }
+
+  async look() {
+    const { source } = this;
+    if (document.hidden || !this.opened || source.gone) return;
+    try {
+      const { runs } = await source.runs();
+      if (source !== this.source || !this.opened) return;
+      if (JSON.stringify(runs) === JSON.stringify(this.session.runs)) return;
+      this.session.runs = runs;
+    } catch {
+      return; // a version that is gone is news already; a server that does not answer is not worth a sentence
+    }
+    this.shell.drawPickers(this.route, this.opened.run);
+    this.news.offer(this.session.runs, this.opened.run);
+  }
+
   leave() {
     this.control?.abort();
     const { shown } = this;
@@ -111,7 +174,8 @@ class App {
   }
 
   fail(error) {
-    this.shell.failed(sentenceOf(error), () => this.show());
+    if (error?.status === GONE) this.shell.failed(sentenceOf(error), "Reload", () => window.location.reload());
+    else this.shell.failed(sentenceOf(error), "Try again", () => this.show());
   }
 
   async guarded(act) {
@@ -123,15 +187,13 @@ class App {
   }
 
   hosts() {
-    const { runs } = this.session;
-    const name = this.route?.run ?? newestOf(runs);
-    return (runs.find((run) => run.name === name) ?? runs[0])?.hosts ?? [];
+    return this.opened?.hosts ?? this.session.runs.find(({ name }) => name === this.route?.run)?.hosts ?? [];
   }
 
-  source() {
-    const { run } = this.route;
-    if (!this.sources.has(run)) this.sources.set(run, this.sourceOf(run));
-    return this.sources.get(run);
+  /** All data come from this source from now on. */
+  take(source) {
+    Object.assign(this, { source, opened: null });
+    source.onGone = (sentence) => source === this.source && this.news.gone(sentence);
   }
 
   /** What a page receives. `params`: those of the address, as it is now; `replace` and `push` change them. */
@@ -139,7 +201,7 @@ class App {
     const { route, session, shell } = this;
     const app = this;
     return {
-      source: this.source(),
+      source: this.source,
       host: route.host,
       analyses: session.analyses,
       analysis: session.analyses.find((one) => one.name === route.page) ?? null,
@@ -162,7 +224,8 @@ class App {
     const given = changed(new URLSearchParams(), params);
     const host = given.get("host") ?? this.route.host;
     given.delete("host");
-    const run = this.session.runs.some(({ name }) => name === this.route.run) ? this.route.run : null;
+    const known = this.opened || this.session.runs.some(({ name }) => name === this.route.run);
+    const run = known ? this.route.run : null;
     return written({ page, run, host: this.hosts().includes(host) ? host : null, params: given });
   }
 

@@ -15,6 +15,11 @@ export class FileSource {
     return this.json("session");
   }
 
+  async open() {
+    const { runs: [{ name, hosts }] } = await this.runs();
+    return { run: name, version: null, hosts, notice: null };
+  }
+
   analyses() {
     return this.json("analyses");
   }

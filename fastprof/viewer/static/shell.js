@@ -2,7 +2,7 @@
 
 import { failure } from "./cards.js";
 import { picker } from "./controls.js";
-import { clear, h } from "./dom.js";
+import { clear, h, shortened } from "./dom.js";
 import { toggleTheme } from "./theme.js";
 import { label } from "./units.js";
 import { seen } from "./unseen.js";
@@ -19,6 +19,7 @@ const EXTRA = {
   hlo: { title: "HLO text", summary: "Compiled programs, as XLA prints them." },
 };
 const ALL_HOSTS = "";
+const PROBLEM_LETTERS = 100;
 
 export class Shell {
   constructor(session, go) {
@@ -29,8 +30,9 @@ export class Shell {
     this.summary = h("p.page-summary");
     this.actions = h("div.page-actions");
     this.root = h("div.page", { id: "page", tabindex: "-1" });
+    this.news = h("div.news");
     this.head = h("header.page-head", h("div", this.title, this.summary), h("span.spring"), this.actions);
-    this.main = h("main.main", { "aria-labelledby": "page-title" }, this.head, this.root);
+    this.main = h("main.main", { "aria-labelledby": "page-title" }, this.news, this.head, this.root);
     document.body.replaceChildren(
       h("a.skip", { href: "#page", onclick: (event) => this.skip(event) }, "Skip to the page"),
       this.side(),
@@ -60,15 +62,20 @@ export class Shell {
     window.dispatchEvent(new Event("resize"));
   }
 
-  /** Shows which page this is, and its links for run and host. */
-  show(route) {
+  /** Shows which page this is, and its links for run and host. `run`: the one that is open, if any is yet. */
+  show(route, run) {
     clear(this.actions);
     this.root.className = route.page === "timeline" ? "page fills" : "page";
     this.main.classList.toggle("main-fills", route.page === "timeline");
     this.root.scrollTop = 0;
     this.main.scrollTop = 0;
+    this.entered(route, run);
+  }
+
+  /** The run of the page is open. */
+  entered(route, run) {
     this.describe(route);
-    this.drawPickers(route);
+    this.drawPickers(route, run);
   }
 
   /** Heads the page and lists all pages, as far as they are known. */
@@ -103,13 +110,15 @@ export class Shell {
     return h("li", h("a", { href, "aria-current": current ? "page" : null }, this.about(page).title));
   }
 
-  drawPickers(route) {
+  /** Names the run that is shown, even one that the server does not list, and offers the others. */
+  drawPickers(route, shown = route.run) {
     clear(this.pickers);
     const { runs } = this.session;
-    if (runs.length > 1) {
-      const options = runs.map(({ name }) => name);
-      const value = route.run ?? newestOf(runs);
-      const label = value === newestOf(runs) ? "Run, the newest" : "Run";
+    const value = shown ?? runs.find((run) => run.open)?.name ?? "";
+    const options = runs.map((run) => [run.name, optionOf(run)]);
+    if (value && !runs.some(({ name }) => name === value)) options.unshift([value, `${value} (not listed)`]);
+    if (options.length > 1) {
+      const label = value === runs.find((run) => run.newest)?.name ? "Run, the newest" : "Run";
       this.pickers.append(picker({ label, options, value, title: value, onchange: (run) => this.go.run(run) }));
     }
     const hosts = this.go.hosts();
@@ -128,12 +137,13 @@ export class Shell {
     return box;
   }
 
-  /** Says what went wrong, and offers another try. */
-  failed(message, again) {
-    this.root.replaceChildren(failure(message, "Try again", again));
+  /** Says what went wrong, and offers a way out. */
+  failed(message, words, onclick) {
+    this.root.replaceChildren(failure(message, words, onclick));
   }
 }
 
-export function newestOf(runs) {
-  return (runs.find((run) => run.newest) ?? runs[0])?.name ?? null;
+/** A run in the list, with what is wrong with it. */
+function optionOf({ name, problem }) {
+  return problem ? `${name} – broken: ${shortened(problem, PROBLEM_LETTERS)}` : name;
 }

@@ -3,6 +3,8 @@
 import { readJson, Report } from "./report.js";
 
 const KEPT_REPORTS = 24;
+/** The status of a request for a version of a run that is gone. */
+const GONE = 410;
 /** Requests that answer with JSON, by the method that asks for them: `source.event(options, signal)`. */
 const REQUESTS = {
   timeline: "timeline",
@@ -26,16 +28,31 @@ export class SourceError extends Error {
   }
 }
 
+/**
+ * The data of one version of a run: the one that the server opens first. Once the files of the run have changed, `gone`
+ * says so, nothing is requested any more, and `onGone(sentence)` is called.
+ */
 export class ServerSource {
   constructor(run = null) {
-    this.run = run;
+    Object.assign(this, { run, version: null, gone: null, onGone: () => {} });
     this.saved = false;
+    this.opening = null;
     this.reports = new Map();
     this.listed = null;
   }
 
   runs(signal) {
     return this.json("runs", {}, signal);
+  }
+
+  /** Opens the run, or the one that the server shows: {run, version, hosts, notice}; run is null while there is none. */
+  open() {
+    this.opening ??= this.json("open").then((opened) => {
+      if (opened.run === null) this.opening = null;
+      else Object.assign(this, { run: opened.run, version: opened.version });
+      return opened;
+    });
+    return this.opening;
   }
 
   /** The analyses, with titles, parameters and sections; requested once. */
@@ -89,7 +106,7 @@ export class ServerSource {
 
   address(path, options = {}) {
     const query = new URLSearchParams();
-    const all = this.run === null ? options : { run: this.run, ...options };
+    const all = { run: this.run, version: this.version, ...options };
     for (const [name, value] of Object.entries(all)) {
       for (const one of Array.isArray(value) ? value : [value]) {
         if (one !== null && one !== undefined) query.append(name, one);
@@ -105,6 +122,7 @@ export class ServerSource {
   }
 
   async fetched(path, options, signal) {
+    if (this.gone) throw new SourceError(this.gone, GONE);
     let response;
     try {
       response = await fetch(this.address(path, options), { signal, credentials: "same-origin" });
@@ -113,7 +131,12 @@ export class ServerSource {
       throw new SourceError("The server does not answer. Is fastprof serve still running?");
     }
     if (response.ok) return response;
-    throw new SourceError(await sentenceOf(response), response.status);
+    const sentence = await sentenceOf(response);
+    if (response.status === GONE) {
+      this.gone = sentence;
+      this.onGone(sentence);
+    }
+    throw new SourceError(sentence, response.status);
   }
 }
 

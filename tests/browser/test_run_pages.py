@@ -1,0 +1,189 @@
+"""The page of a log directory that changes: captures that are replaced, runs that appear, runs that are broken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import serve
+from tests.browser.test_analysis_pages import settle
+from tests.trace_builder import event, line, plane, xspace
+
+OLD, MIDDLE, NEW = "2026_01_01_00_00_00", "2026_01_02_00_00_00", "2026_01_03_00_00_00"
+LOOK = "() => document.dispatchEvent(new Event('visibilitychange'))"
+
+
+def capture(name: str) -> bytes:
+    return xspace(plane("/host:CPU", [line("main", [event(name, 0, 1000), event("other", 2000, 500)])]))
+
+
+def write(logs: Path, run: str, data: bytes) -> Path:
+    folder = logs / "plugins" / "profile" / run
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "vm.xplane.pb"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """``served(*words)`` is the address of a server of this test's log directory, ``logs``."""
+    running = []
+
+    def start(*words: str) -> str:
+        running.append(serve(tmp_path / "cache", str(tmp_path / "logs"), *words))
+        return running[-1].url
+
+    (tmp_path / "logs").mkdir()
+    yield start
+    for one in running:
+        one.process.terminate()
+        one.process.wait(10)
+        one.process.stderr.close()
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    return tmp_path / "logs"
+
+
+def drawn(page: Any) -> None:
+    page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
+
+
+def names(page: Any) -> set[str]:
+    """The names of the events that the timeline shows."""
+    drawn(page)
+    tracks = page.evaluate("() => window.fastprofTimeline.tracks()")
+    return {one["name"] for track in tracks for one in page.evaluate(
+        "id => window.fastprofTimeline.slices(id)", track["id"])}  # fmt: skip
+
+
+def run_picked(page: Any) -> str:
+    return str(page.locator(".pickers select").first.input_value())
+
+
+def without(faults: list[str], status: int) -> None:
+    """The browser reports such answers by itself."""
+    faults[:] = [fault for fault in faults if f"status of {status}" not in fault]
+
+
+def test_a_page_of_a_capture_that_was_replaced_offers_to_be_loaded_again(
+    served: Callable[..., str], logs: Path, page: Any, faults: list[str]
+) -> None:
+    path = write(logs, OLD, capture("before"))
+    page.goto(served())
+    assert names(page) == {"before", "other"}
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    path.with_name("new").write_bytes(capture("after"))
+    path.with_name("new").replace(path)
+    page.evaluate(LOOK)
+    banner = page.locator(".banner")
+    banner.wait_for()
+    assert re.fullmatch(
+        r"The capture .*/vm\.xplane\.pb changed after this page was loaded; reload the page\.\s*Reload",
+        banner.inner_text().replace("\n", " "),
+    )
+    page.keyboard.press("/")
+    page.keyboard.type("after")
+    page.keyboard.press("Enter")
+    page.evaluate(LOOK)
+    page.wait_for_timeout(300)
+    assert (banner.count(), len([one for one in requests if "/api/" in one])) == (1, 1), "nothing more is requested"
+    assert names(page) == {"before", "other"}, "the picture is of the version that it was of"
+    without(faults, 410)
+    banner.get_by_role("button", name="Reload").click()
+    page.wait_for_function("() => !document.querySelector('.banner')")
+    assert names(page) == {"after", "other"}
+
+
+def test_an_analysis_of_a_capture_that_was_replaced_says_so(
+    served: Callable[..., str], logs: Path, page: Any, faults: list[str]
+) -> None:
+    path = write(logs, OLD, capture("before"))
+    page.goto(f"{served()}#/overview")
+    settle(page)
+    path.write_bytes(capture("after, and longer"))
+    page.locator("nav a", has_text="Steps").first.click()
+    page.locator(".failed").wait_for()
+    assert "changed after this page was loaded" in page.inner_text(".failed")
+    assert page.locator(".banner").count() == 1
+    without(faults, 410)
+    page.locator(".failed").get_by_role("button", name="Reload").click()
+    page.wait_for_function("() => !document.querySelector('.banner, .failed')")
+    settle(page)
+    assert "#/steps" in page.url
+
+
+@pytest.mark.parametrize("flags", [[], ["--run", OLD]])
+def test_the_picker_names_the_run_that_is_shown_and_a_newer_one_is_offered(
+    served: Callable[..., str], logs: Path, page: Any, flags: list[str]
+) -> None:
+    write(logs, OLD, capture("old"))
+    if flags:
+        write(logs, MIDDLE, capture("middle"))
+    page.goto(served(*flags))
+    assert names(page) == {"old", "other"}
+    assert f"run={OLD}" in page.url
+    if flags:
+        assert run_picked(page) == OLD
+        assert f"There is a newer run: {MIDDLE}." in page.inner_text(".banner")
+    write(logs, NEW, capture("new"))
+    page.evaluate(LOOK)
+    page.wait_for_function("name => document.querySelector('.banner')?.textContent.includes(name)", arg=NEW)
+    assert page.locator(".banner").count() == 1
+    assert (run_picked(page), names(page)) == (OLD, {"old", "other"}), "it does not change by itself"
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.get_by_role("button", name="Open it").click()
+    page.wait_for_function("name => location.hash.includes(name)", arg=NEW)
+    page.wait_for_function("() => !document.querySelector('.banner')")
+    assert (run_picked(page), names(page)) == (NEW, {"new", "other"})
+    asked = [one for one in requests if "/api/" in one and "/api/analyses" not in one]
+    assert [one for one in asked if f"run={NEW}" not in one] == []
+    assert page.evaluate("() => [...document.querySelectorAll('nav a')].every(one => one.hash.includes('run='))")
+    page.locator(".pickers select").first.select_option(OLD)
+    page.wait_for_function("name => location.hash.includes(name)", arg=OLD)
+    assert (run_picked(page), names(page)) == (OLD, {"old", "other"})
+    page.reload()
+    assert (run_picked(page), names(page)) == (OLD, {"old", "other"})
+    assert page.locator(".banner").count() == 0, "the user chose it"
+
+
+def test_a_directory_without_runs_shows_the_first_that_appears(
+    served: Callable[..., str], logs: Path, page: Any
+) -> None:
+    page.goto(served())
+    page.wait_for_function("() => document.querySelector('.waiting')?.textContent.includes('No run is in logs yet')")
+    write(logs, OLD, capture("first"))
+    page.wait_for_function("name => location.hash.includes(name)", arg=OLD)
+    assert names(page) == {"first", "other"}
+    assert page.locator(".banner").count() == 0
+
+
+def test_a_broken_newest_run_is_listed_with_the_reason(
+    served: Callable[..., str], logs: Path, page: Any, faults: list[str]
+) -> None:
+    write(logs, OLD, capture("old"))
+    path = write(logs, NEW, b"")
+    page.goto(served())
+    assert (run_picked(page), names(page)) == (OLD, {"old", "other"})
+    banner = page.inner_text(".banner")
+    assert f"The run {NEW} cannot be opened" in banner and "the file is empty" in banner
+    assert page.locator(".banner button", has_text="Open").count() == 0
+    options = page.locator(".pickers option").all_inner_texts()
+    assert options[0].startswith(f"{NEW} – broken: ") and options[1] == OLD
+    page.locator(".pickers select").first.select_option(NEW)
+    page.locator(".failed").wait_for()
+    assert "the file is empty" in page.inner_text(".failed")
+    assert run_picked(page) == NEW
+    without(faults, 422)
+    path.write_bytes(capture("mended"))
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_function("() => !document.querySelector('.failed')")
+    assert names(page) == {"mended", "other"}
