@@ -7,7 +7,9 @@ import io
 import os
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from log_directories import MIDDLE, NEW, OLD, codes, hosts, paths, profile, put
@@ -274,3 +276,22 @@ def test_a_link_to_a_pipe_is_not_a_capture(tmp_path: Path) -> None:
     (tmp_path / "b.xplane.pb").symlink_to("pipe")
     (tmp_path / "c.xplane.pb").symlink_to("nothing")
     assert [file.host for file in resolve(tmp_path).files] == ["a", "c"]
+
+
+def test_listing_runs_looks_at_each_directory_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(300):
+        folder = tmp_path / "plugins" / "profile" / f"2026_01_01_{number // 60:02}_{number % 60:02}_00"
+        folder.mkdir(parents=True)
+        (folder / "vm.xplane.pb").write_bytes(b"")
+    calls: Counter[str] = Counter()
+    for name in ("scandir", "stat", "lstat", "readlink"):
+        made = getattr(os, name)
+
+        def counted(*args: Any, name: str = name, made: Any = made, **rest: Any) -> Any:
+            calls[name] += 1
+            return made(*args, **rest)
+
+        monkeypatch.setattr(os, name, counted)
+    assert len(runs(tmp_path)) == 300
+    assert calls["scandir"] == 303
+    assert calls["stat"] + calls["lstat"] + calls["readlink"] < 10

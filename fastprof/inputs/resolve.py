@@ -21,6 +21,7 @@ from fastprof.inputs.log_directory import (
     RIEGELI,
     Place,
     Search,
+    below,
     find_runs,
     is_program,
     is_transient,
@@ -231,21 +232,22 @@ def _read_run(place: Place) -> Session:
     """The files of a directory, one for each host."""
     best: dict[str, tuple[int, str]] = {}
     hosts = {name: split_name(name) or ("", 0) for name in place.captures}
-    programs = tuple(absolute(str(Path(place.directory, name))) for name in place.programs)
+    folder = absolute(place.directory)
+    programs = tuple(below(folder, name) for name in place.programs)
     for name, (host, rank) in hosts.items():
         best[host] = min(best.get(host, (rank, name)), (rank, name))
     files: list[CaptureFile] = []
     remarks: list[Remark] = []
     for name, (host, _) in hosts.items():
-        full = str(Path(place.directory, name))
+        full = below(place.directory, name)
         first = best[host][1]
         if name == first:
             known_host, run = shown(host) or None, place.name or None
-            files.append(CaptureFile(known_host, shown(full), absolute(full), run, programs))
+            files.append(CaptureFile(known_host, shown(full), below(folder, name), run, programs))
         else:
             text = f"not read, because it is a compressed copy of {shown(first)}"
             remarks.append(Remark("notice", "compressed_copy", text, shown(full)))
-    remarks += [_unsupported(shown(str(Path(place.directory, name)))) for name in place.riegeli]
+    remarks += [_unsupported(shown(below(place.directory, name))) for name in place.riegeli]
     return Session(place.name or None, tuple(files), tuple(remarks), () if files else programs)
 
 

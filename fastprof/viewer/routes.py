@@ -23,7 +23,8 @@ _PAGE = {
     "/static/{path:path}": lambda call: page_file(call.request, call.request.path_params["path"]),
     "/api/analyses": report_answers.analyses,
 }
-_RUNS = {"/api/runs": run_answers.runs, "/api/open": run_answers.opened}
+_LISTING = {"/api/runs": run_answers.runs}
+_OPENING = {"/api/open": run_answers.opened}
 _MADE = {
     "/api/tiles/{key}/{level}/{index}": timeline_answers.tile,
     "/api/names": timeline_answers.names,
@@ -46,15 +47,24 @@ _SLOW = {
 
 def routes(state: ServerState) -> list[Route]:
     async def timeline(request: Request) -> Response:
-        call = Call(state, request)
-        run = await state.quick.run(lambda: call.run)
-        after = call.given("after")
+        def call() -> Call:
+            return Call(state, request)
+
+        run = await state.on_open_run(state.quick, call, lambda call: call.run)
+        after = call().given("after")
         await run.changes.until(lambda: run.snapshot.key != after or run.is_over, _LONG_POLL_S)
-        return await state.quick.run(lambda: call.answered(lambda call: timeline_document(call.run)))
+        return await state.on_open_run(
+            state.quick, call, lambda call: call.answered(lambda call: timeline_document(call.run))
+        )
 
     groups = (
-        *((state.quick, 0.0, _PAGE), (state.opening, 0.0, _RUNS), (state.quick, 0.0, _READ), (state.slow, 0.0, _SLOW)),
-        *((state.quick, _FRESH_S, _MADE), (state.search, _FRESH_S, _SEARCH)),
+        (state.quick, 0.0, _PAGE),
+        (state.quick, _FRESH_S, _MADE),
+        (state.quick, 0.0, _READ),
+        (state.search, _FRESH_S, _SEARCH),
+        (state.slow, 0.0, _SLOW),
+        (state.listing, 0.0, _LISTING),
+        (state.opening, 0.0, _OPENING),
     )
     found = [
         Route(path, endpoint(state, answer, pool, fresh_s))

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fastprof._version import __version__
 from fastprof.viewer.server_state import Call
 
+_USUAL_RUNS: Final = 200
+_MOST_RUNS: Final = 10_000
+
 
 def runs(call: Call) -> Any:
-    """All runs, as they are now. A request that names a version is refused once that is gone, as any other."""
+    """The newest runs, or those whose names contain ``q``, as they are now, and how many there are. A request that
+    names a version is refused once that is gone, as any other."""
     shown = call.state.runs
     if call.given("version") is not None:
         assert call.run
+    first, most = call.whole("first", 0, least=0), call.whole("limit", _USUAL_RUNS, least=0, most=_MOST_RUNS)
+    listed = shown.listed(call.given("q") or "", first, most, call.given("run"))
     return {
-        "runs": shown.listed(),
+        "runs": listed.rows,
+        "count": listed.count,
         "directory": shown.directory is not None,
         "title": shown.title,
         "fastprof": __version__,

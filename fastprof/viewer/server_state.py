@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +17,7 @@ from fastprof.viewer.computed_once import ComputedOnce
 from fastprof.viewer.query import Query, RequestError
 from fastprof.viewer.threads import Pool
 from fastprof.viewer.viewed_run import ViewedRun
-from fastprof.viewer.viewed_runs import ViewedRuns
+from fastprof.viewer.viewed_runs import NotOpenError, ViewedRuns
 
 if TYPE_CHECKING:
     from fastprof.profile.report import Report
@@ -26,6 +26,8 @@ _TILE_BYTES = 128 << 20
 _DOCUMENT_BYTES = 256 << 20
 _REPORTS, _SEARCHES = 24, 32
 _QUICK, _SLOW = 8, 2
+_TRIES = 3
+T = TypeVar("T")
 VERSION: Final = "fastprof-version"
 """The header that says which version of a run an answer is of."""
 
@@ -60,7 +62,8 @@ class KeptBodies:
 
 class ServerState:
     """``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for searches through all names;
-    ``slow``: for analyses; ``opening``: for opening runs. ``matches``: the names that matched recent searches."""
+    ``slow``: for analyses; ``opening``: for opening runs; ``listing``: for listing them. ``matches``: the names that
+    matched recent searches."""
 
     def __init__(self, runs: ViewedRuns) -> None:
         self.runs = runs
@@ -72,10 +75,22 @@ class ServerState:
         self.search = Pool("fastprof-search", _SLOW)
         self.slow = Pool("fastprof-slow", _SLOW)
         self.opening = Pool("fastprof-opening", _SLOW)
+        self.listing = Pool("fastprof-listing", 1)
+
+    async def on_open_run(self, pool: Pool, call: Callable[[], Call], work: Callable[[Call], T]) -> T:
+        """What ``work`` makes of a call in a thread of the pool. If its run is not open, it is opened in a thread for
+        that, so that no other answer of the pool waits for it."""
+        for _ in range(_TRIES):
+            try:
+                return await pool.run(lambda: work(call()))
+            except NotOpenError as missing:
+                name = str(missing)
+                await self.opening.run(lambda name=name: self.runs.run(name))  # type: ignore[misc]
+        raise RequestError(503, "more runs are looked at than the server keeps open; try again later")
 
 
 class Call(Query):
-    """A request: its arguments, and ``run``, the version of a run that all of its answer is of."""
+    """A request: its arguments, and ``run``, the version of a run that all of its answer is of, if it is open."""
 
     def __init__(self, state: ServerState, request: Request, fresh_s: float = 0.0) -> None:
         super().__init__(request)
@@ -87,7 +102,7 @@ class Call(Query):
     def run(self) -> ViewedRun:
         key = self.request.path_params.get("key")
         version = self.given("version") if key is None else key.partition("-")[0]
-        return self.state.runs.run(self.given("run"), version, self._fresh_s)
+        return self.state.runs.run(self.given("run"), version, self._fresh_s, may_open=False)
 
     @property
     def version(self) -> str | None:
@@ -121,6 +136,6 @@ def endpoint(
     long the files of a run need not be looked at again, 0: not at all, because the answer reads them."""
 
     async def answered(request: Request) -> Response:
-        return await pool.run(lambda: Call(state, request, fresh_s).answered(answer))
+        return await state.on_open_run(pool, lambda: Call(state, request, fresh_s), lambda call: call.answered(answer))
 
     return answered

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.errors import CaptureError, ChangedError, FastprofError, NotFoundError, UnreadableError
+from fastprof.errors import CaptureError, ChangedError, NotFoundError, UnreadableError
 from fastprof.inputs.source import Watched
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.query import RequestError
+from fastprof.viewer.run_list import RunList
 from fastprof.viewer.run_version import file_now
 from fastprof.viewer.viewed_run import ViewedRun
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_OPEN = 4
 _PATIENCE_S = 0.5
+_NAMED = 8
 _TRIES = 3
 """Of opening a run whose files change meanwhile."""
 BROKEN: Final = (CaptureError, UnreadableError)
@@ -31,6 +33,10 @@ BROKEN: Final = (CaptureError, UnreadableError)
 
 Load = Callable[[str | None], "Profile"]
 """Opens the session, or the run of that name of it."""
+
+
+class NotOpenError(Exception):
+    """The run is not open, or not as it is now, and the caller may not wait for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,15 @@ class Opened:
     version: str | None
     hosts: list[str]
     notice: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunsListed:
+    """``rows``: of each run its name, hosts, and whether it is the newest; ``open``: it is shown if a request names
+    none; ``problem``: why it cannot be opened, as far as that is known. ``count``: how many runs were asked for."""
+
+    rows: list[dict[str, Any]]
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +73,7 @@ class ViewedRuns:
 
     def __init__(self, source: Any, first: Profile | None, load: Load, cache: CacheFolder | None = None) -> None:
         self.directory = source if isinstance(source, (str, os.PathLike)) and Path(source).is_dir() else None
+        self._runs = RunList(self.directory)
         self._load = load
         self._cache = cache
         self._lock = threading.Lock()
@@ -76,31 +92,28 @@ class ViewedRuns:
 
     # ---- which there are
 
-    def listed(self) -> list[dict[str, Any]]:
-        """Every run, newest first, as it is now: runs may be written while the server is up. ``open``: the one that is
-        shown if a request names none; ``problem``: why a run cannot be opened, as far as that is known."""
-        found = self._there()
-        newest = next(iter(found), None)
-        rows = [self._row(run.name, run.hosts, run is newest, self._problem(run, run is newest)) for run in found]
-        if self.usual is not None and self.usual not in [run.name for run in found]:
-            rows.append(self._row(self.usual, [], not rows, None))
-        return rows
+    def listed(self, q: str = "", first: int = 0, most: int | None = None, also: str | None = None) -> RunsListed:
+        """The runs whose names contain ``q``, newest first, ``most`` of them from number ``first`` on: runs may be
+        written while the server is up. ``also``: a run that is listed in any case, as the usual one is."""
+        runs = self._runs.now()
+        newest = next(iter(runs), None)
+        found = [run for run in runs if q.lower() in run.name.lower()] if q else runs
+        shown = found[first:] if most is None else found[first : first + most]
+        rows = [self._row(run.name, run.hosts, self._problem(run, run is newest), run is newest) for run in shown]
+        names = {run.name for run in shown}
+        for name in dict.fromkeys((also, self.usual)):
+            if name is not None and name not in names and not (q or first):
+                run = next((one for one in runs if one.name == name), None)
+                if run is not None:
+                    rows.append(self._row(name, run.hosts, self._problem(run, False)))
+                elif name == self.usual:
+                    rows.append(self._row(name, [], None, newest is None))
+        return RunsListed(rows, len(found))
 
-    def _row(self, name: str, hosts: list[str], newest: bool, problem: str | None) -> dict[str, Any]:
+    def _row(self, name: str, hosts: list[str], problem: str | None, newest: bool = False) -> dict[str, Any]:
         run = self._open.get(name)
         known = hosts if run is None else [host.name for host in run.hosts]
         return {"name": name, "hosts": known, "newest": newest, "open": name == self.usual, "problem": problem}
-
-    def _there(self) -> list[Run]:
-        """The runs of the log directory, newest first; without a directory, or a run in it, none."""
-        if self.directory is None:
-            return []
-        from fastprof.inputs.resolve import runs
-
-        try:
-            return runs(self.directory)
-        except FastprofError:
-            return []
 
     def _problem(self, run: Run, newest: bool) -> str | None:
         fault = self._faults.get(run.name)
@@ -135,7 +148,7 @@ class ViewedRuns:
                     return self.run(self.usual), self._notice()
                 except (*BROKEN, NotFoundError) as error:
                     passed = self.usual, str(error)
-            for one in self._there():
+            for one in self._runs.now():
                 if one.name == self.usual:
                     continue
                 try:
@@ -156,10 +169,13 @@ class ViewedRuns:
         name, problem = self._passed
         return f"The run {name} cannot be opened: {problem}. The newest one that can is shown: {self.usual}."
 
-    def run(self, name: str | None = None, version: str | None = None, fresh_s: float = 0.0) -> ViewedRun:
+    def run(
+        self, name: str | None = None, version: str | None = None, fresh_s: float = 0.0, *, may_open: bool = True
+    ) -> ViewedRun:
         """The run of that name, being made ready, as it is now, or that version of it. ``fresh_s``: if its files are
         many, they are not looked at again for so long. NotFoundError: there is none; RequestError 410: that version is
-        gone; CaptureError, UnreadableError: it cannot be opened."""
+        gone; CaptureError, UnreadableError: it cannot be opened; NotOpenError: it has to be opened first, and that is
+        not ``may_open``."""
         wanted = name or self.usual
         if wanted is None:
             raise NotFoundError(f"no run is in {self.title} yet; /api/open opens the first one that appears")
@@ -167,6 +183,8 @@ class ViewedRuns:
         if run is not None and version is not None:
             _check_version(run, version, fresh_s)
         if run is None or run.replaced(fresh_s) is not None:
+            if not may_open:
+                raise NotOpenError(wanted)
             run = self._reopened(wanted)
             if version is not None:
                 _check_version(run, version, fresh_s)
@@ -188,10 +206,9 @@ class ViewedRuns:
 
     def _reopened(self, wanted: str) -> ViewedRun:
         """The run as it is now, opened once, whoever asks; requests for other runs go on."""
-        if wanted != self.usual:
-            names = [run["name"] for run in self.listed()]
-            if wanted not in names:
-                raise NotFoundError(f"no run {wanted!r}; there are: {', '.join(names[:8])}")
+        if wanted != self.usual and self._runs.find(wanted) is None:
+            names = [run["name"] for run in self.listed(most=_NAMED).rows]
+            raise NotFoundError(f"no run {wanted!r}; there are: {', '.join(names)}")
         with self._lock:
             opening = self._opening[wanted]
         with opening:
@@ -210,7 +227,7 @@ class ViewedRuns:
                 if not left:
                     raise
             except BROKEN as error:
-                found = next((one for one in self._there() if one.name == name), None)
+                found = self._runs.find(name)
                 self._faults[name] = _Fault(str(error), () if found is None else _files(found))
                 raise
             else:

@@ -129,7 +129,7 @@ def test_an_internal_error_is_a_sentence_and_is_reported_to_who_runs_the_server(
     from fastprof.viewer.server import application
 
     here = served()
-    here.runs.listed = lambda: 1 / 0  # type: ignore[assignment, return-value]
+    here.runs.listed = lambda *_: 1 / 0  # type: ignore[assignment, return-value]
     answer = Client(application(here.runs, None, errors.append)).get("/api/runs")
     assert answer.status_code == 500
     assert answer.json() == {"error": "internal error: ZeroDivisionError: division by zero"}
