@@ -96,6 +96,13 @@ class Query:
         return ascending(np.concatenate(spans))
 
 
+def spelled(numbers: npt.NDArray[np.int64]) -> str:
+    """Ascending numbers as the argument of ``Query.numbers``: ``1-2,5-9``."""
+    cuts = np.flatnonzero(np.diff(numbers) != 1) + 1
+    spans = [(int(one[0]), int(one[-1])) for one in np.split(numbers, cuts) if len(one)]
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
 def _bounds(least: int, most: int) -> str:
     return f"from {least} to {most}" if most < MOST else f"from {least} on" if least > LEAST else "of 64 bits"
 

@@ -28,6 +28,7 @@ _OPENING = {"/api/open": run_answers.opened}
 _MADE = {
     "/api/tiles/{key}/{level}/{index}": timeline_answers.tile,
     "/api/names": timeline_answers.names,
+    "/api/lanes": timeline_answers.lanes,
     "/api/slice": event_answers.slice_sums,
     "/api/range": event_answers.range_sums,
     "/api/flows": event_answers.flows,

@@ -167,6 +167,22 @@ class Store:
         before = np.repeat(np.cumsum(counts) - counts, counts)
         return (np.repeat(firsts, counts) + (np.arange(len(before)) - before)).astype(np.uint32)
 
+    def lanes_seen(self, first_ps: int, last_ps: int) -> npt.NDArray[np.bool_]:
+        """Which lanes have an event that overlaps the times from ``first_ps`` to ``last_ps``: the last one that starts
+        by then is the one to end last. All lanes are bisected at once."""
+        begin = self.lanes["first"].astype(np.int64)
+        low, high = begin.copy(), begin + self.lanes["count"]
+        while (open_ := low < high).any():
+            middle = (low[open_] + high[open_]) // 2
+            before = self.start[middle] <= last_ps
+            low[open_] = np.where(before, middle + 1, low[open_])
+            high[open_] = np.where(before, high[open_], middle)
+        found = low > begin
+        start, duration = self.start[low[found] - 1], np.maximum(self.duration[low[found] - 1], 0)
+        since = np.full(len(start), first_ps, np.int64).view(np.uint64) - start.view(np.uint64)  # may pass 2**63
+        found[found] = (start >= first_ps) | (duration.view(np.uint64) > since)
+        return found
+
     def place(self, row: int) -> int | None:
         """The number of the event of a row; None: there is none."""
         records = self.track_records
@@ -324,6 +340,16 @@ class HostStore:
         count = part.store.lod.children(local, children, _EFFORT)
         first = children if count < 0 else children[:count]
         return None if count < 0 else count, (first[first > 0].astype(np.int64) + part.events).tolist()
+
+    def lanes_within(self, from_ps: int, to_ps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The tracks and numbers of the lanes with events that overlap [from_ps, to_ps), by track, then lane."""
+        first, last = max(from_ps, _FEWEST), min(to_ps - 1, _LATEST)
+        tracks, lanes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for part in self._parts if first <= last else ():
+            chosen = part.store.lanes[part.store.lanes_seen(first, last)]
+            tracks.append(chosen["track"].astype(np.int64) + part.tracks)
+            lanes.append(chosen["lane"].astype(np.int64))
+        return np.concatenate(tracks), np.concatenate(lanes)
 
     # ---- sums and search
 

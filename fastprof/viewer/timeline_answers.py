@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 from starlette.responses import Response
 
 from fastprof.viewer import store
 from fastprof.viewer.answers import FOREVER, answer, body
-from fastprof.viewer.query import RequestError
+from fastprof.viewer.query import RequestError, spelled
 from fastprof.viewer.server_state import Call
 
 _BYTES: Final = "application/octet-stream"
@@ -30,6 +31,23 @@ def tile(call: Call) -> Response:
     response = answer(call.request, found, FOREVER)
     call.state.tiles.keep(key, found)
     return response
+
+
+def lanes(call: Call) -> Any:
+    """Which lanes have events in a window: ``all``, the tracks all of whose lanes do; ``some``: the lanes of others."""
+    start, end = call.time("start_ps"), call.time("end_ps")
+    seen = call.run.snapshot
+    full: list[int] = []
+    some: dict[str, str] = {}
+    for host in seen.ready:
+        track, lane = host.store.lanes_within(host.to_host(start), host.to_host(end))
+        counts = np.bincount(track, minlength=len(host.store.tracks))
+        entire = counts == np.array([one.lanes for one in host.store.tracks], np.int64)
+        full += [seen.track_id(host, one) for one in np.flatnonzero(entire & (counts > 0)).tolist()]
+        ends = np.cumsum(counts)
+        for one in np.flatnonzero(~entire & (counts > 0)).tolist():
+            some[str(seen.track_id(host, one))] = spelled(lane[ends[one] - counts[one] : ends[one]])
+    return {"all": spelled(np.array(full, np.int64)), "some": some}
 
 
 def _path_number(name: str, text: str, most: int) -> int:

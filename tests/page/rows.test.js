@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { numbers, spelled } from "../../fastprof/viewer/static/number_ranges.js";
 import { boxOf, rowUnder, sliceUnder } from "../../fastprof/viewer/static/timeline/hit_test.js";
 import { HEADER, LANE, RowLayout } from "../../fastprof/viewer/static/timeline/row_layout.js";
-import { spelled } from "../../fastprof/viewer/static/timeline/session_model.js";
 import { decode } from "../../fastprof/viewer/static/timeline/tile.js";
 import { View } from "../../fastprof/viewer/static/timeline/view.js";
 import { sessionOf, tileBytes } from "./build.js";
@@ -88,4 +88,6 @@ test("the slice under a place is that of its lane and time, or a near one", () =
 test("numbers of tracks are written as ranges", () => {
   assert.equal(spelled([9, 1, 2, 5, 6, 7]), "1-2,5-7,9");
   assert.equal(spelled([]), "");
+  assert.deepEqual([...numbers("1-2,5-7,9")], [1, 2, 5, 6, 7, 9]);
+  assert.deepEqual([numbers(""), [...numbers("0-99999999999", 3)]], [null, [0, 1, 2]]);
 });

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changed, read as readRoute, written as writeRoute } from "../../fastprof/viewer/static/route.js";
+import { Arrangement } from "../../fastprof/viewer/static/timeline/arrangement.js";
 import { Clock } from "../../fastprof/viewer/static/timeline/clock.js";
 import { View } from "../../fastprof/viewer/static/timeline/view.js";
 import { read, written } from "../../fastprof/viewer/static/timeline/view_address.js";
@@ -67,7 +68,8 @@ test("what is written into the address is what is read from it", () => {
   const view = viewOf();
   view.set(100, 1000);
   const clock = new Clock(5000n);
-  const timeline = { view, stepsWanted: null, layout: { closed: new Set([4]), filter: "mat", scroll: 12 },
+  const timeline = { view, stepsWanted: null,
+    layout: { closed: new Set([4]), filter: "mat", scroll: 12, arrangement: new Arrangement() },
     selection: { event: { at: 3, host: "h", count: 1 }, range: { start: 7, end: 9, ids: [1, 2] },
       marks: [{ start: 5, end: 5 }] }, model: { clock, processes: [{ id: 4 }, { id: 6 }] } };
   const params = changed(new URLSearchParams(), written(timeline, { q: "a", mode: "substring", case: 1 }, null));

@@ -1,7 +1,8 @@
 // Where the page gets its data in a saved report: from the file itself. It has no single events, search, sums or flows.
 
+import { numbers } from "./number_ranges.js";
 import { readJson, Report } from "./report.js";
-import { cut } from "./tile_cut.js";
+import { cut, within } from "./tile_cut.js";
 import { columnsOf } from "./timeline/tile.js";
 
 export class FileSource {
@@ -35,6 +36,18 @@ export class FileSource {
     const all = await this.once(`tiles-${finer.length ? Math.max(...finer) : Math.min(...levels)}`,
       async (name) => columnsOf(await bytes(name)));
     return cut(all, level, index, numbers(tracks));
+  }
+
+  /** Which lanes have events between two times, as far as the file's finest level says. */
+  async lanes({ start_ps, end_ps }) {
+    const { levels } = await this.json("levels");
+    const all = await this.once(`tiles-${Math.min(...levels)}`, async (name) => columnsOf(await bytes(name)));
+    const some = {};
+    for (let row = 0; row < all.rows; row += 1) {
+      const [first, last] = within(all, row, start_ps, end_ps);
+      if (last > first) (some[all.track[row]] ??= []).push(all.lane[row]);
+    }
+    return { all: "", some: Object.fromEntries(Object.entries(some).map(([id, lanes]) => [id, lanes.join(",")])) };
   }
 
   async names(host, ids) {
@@ -85,17 +98,6 @@ function part(report, { tables, first = 0, rows = Infinity }) {
     some.tables[name] = table.taken(Array.from({ length: Math.max(0, last - first) }, (_, at) => Number(first) + at));
   }
   return some;
-}
-
-/** "1,2,5-9" as a set; null where nothing is given. */
-function numbers(ranges) {
-  if (ranges === null || ranges === undefined || ranges === "") return null;
-  const found = new Set();
-  for (const range of String(ranges).split(",")) {
-    const [first, last = first] = range.split("-").map(Number);
-    for (let number = first; number <= last; number += 1) found.add(number);
-  }
-  return found;
 }
 
 // Data in the page itself: elements of JSON, or of bytes compressed with gzip and written as base64.

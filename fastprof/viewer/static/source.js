@@ -16,6 +16,7 @@ const REQUESTS = {
   search: "search",
   next: "search/next",
   flows: "flows",
+  lanes: "lanes",
   hlo: "hlo",
 };
 

@@ -17,7 +17,7 @@ export function cut(session, level, index, tracks) {
 }
 
 /** The slices of a row, [first, last), that lie between two times at least in part. */
-function within(session, row, from, to) {
+export function within(session, row, from, to) {
   const [begin, end] = [row ? session.end[row - 1] : 0, session.end[row]];
   const ends = (at) => session.start[at] + Math.max(session.duration[at], 1) > from;
   return [firstThat(ends, begin, end), firstThat((at) => session.start[at] >= to, begin, end)];

@@ -9,14 +9,13 @@ const SHARED = 4; // lanes lower than this many pixels are looked through togeth
 
 /** The row, track, lane and place in its row under a place of the canvas; null below the last row. */
 export function rowUnder({ layout }, y) {
-  const place = y + layout.scroll;
-  if (!layout.count || place >= layout.total) return null;
   const sticky = layout.sticky();
-  if (sticky && y < sticky.y + HEADER)
+  if (sticky && y >= layout.pinHeight && y < sticky.y + HEADER)
     return { row: sticky.row, track: -1, process: layout.process[sticky.row], lane: -1 };
-  const row = layout.rowAt(place);
+  const row = layout.rowAt(y);
+  if (row < 0) return null;
   const track = layout.track[row];
-  const within = place - layout.top[row];
+  const within = y - layout.y(row);
   return { row, track, process: layout.process[row], lane: track < 0 ? -1 : layout.laneAt(track, within) };
 }
 
@@ -62,18 +61,20 @@ export function described(tile, slice) {
     name: tile.name[slice], at: tile.at[slice] };
 }
 
-/** Where a stretch of a lane is drawn, in pixels of the canvas; null where its track is filtered away. */
+/** Where a stretch of a lane is drawn, in pixels of the canvas, and the `zone` in which it is seen; null where its track is
+ * not shown. */
 export function boxOf({ model, layout, view }, track, lane, start, duration) {
   let row = layout.rowOfTrack[track];
   const x = view.x(start);
   const width = duration * view.scale;
   if (row >= 0) {
     const box = layout.laneBox(track, lane);
-    return { x, y: layout.top[row] - layout.scroll + box.y, width, height: box.height };
+    return { x, y: layout.y(row) + box.y, width, height: box.height, zone: layout.zone(row) };
   }
   row = layout.rowOfProcess[model.process[track]];
   if (row < 0) return null;
-  return { x, y: layout.top[row] - layout.scroll + 4, width, height: layout.top[row + 1] - layout.top[row] - 8 };
+  const height = layout.top[row + 1] - layout.top[row] - 8;
+  return { x, y: layout.y(row) + 4, width, height, zone: layout.zone(row) };
 }
 
 /** The slices of a track in the window as drawn now, in order of lane and time. */

@@ -1,21 +1,36 @@
 /** Names of processes and tracks beside the canvas: only the rows that are seen are elements. */
 
 import { h } from "../dom.js";
+import { LabelDrag } from "./label_drag.js";
 import { HEADER } from "./row_layout.js";
 import { KINDS } from "./session_model.js";
 import { counted, plural } from "./text.js";
+import { hideIcon, menuIcon, pinIcon } from "./track_icons.js";
+import { TrackMenu } from "./track_menu.js";
+
+const MOVES = {
+  ArrowUp: -1,
+  ArrowDown: 1,
+  Home: -Infinity,
+  End: Infinity,
+};
 
 export class LabelColumn {
-  /** `toggle(row)` opens or closes what a row of the layout stands for. */
-  constructor(toggle) {
-    this.toggle = toggle;
+  /** `actions`: TrackActions. */
+  constructor(actions) {
+    this.actions = actions;
+    this.menu = new TrackMenu(actions);
     this.rows = h("div.tl-label-rows");
+    this.pins = h("div.tl-label-rows.tl-label-pins");
     this.sticky = this.makeRow();
     this.sticky.node.classList.add("tl-label-sticky");
-    this.root = h("div.tl-labels", { role: "list", "aria-label": "Processes and tracks" }, this.rows, this.sticky.node);
+    this.root = h("div.tl-labels", { role: "list", "aria-label": "Processes and tracks" }, this.rows, this.sticky.node,
+      this.pins);
+    this.drag = new LabelDrag(this.root, actions);
     this.used = new Map();
     this.free = [];
     this.hits = null;
+    this.keyed = false; // whether the keyboard asked for the change that is to be drawn
     this.stamp = "";
     this.version = 0;
   }
@@ -31,33 +46,88 @@ export class LabelColumn {
     const host = h("span.tl-label-host");
     const name = h("span.tl-label-name");
     const note = h("span.tl-label-note");
-    const node = h("button.tl-label", { role: "listitem" }, chevron, host, name, note);
-    const row = { node, chevron, host, name, note, row: -1 };
-    node.addEventListener("click", () => this.toggle(row.row));
+    const act = (icon, run) => h("button.tl-label-act", { onclick: run }, icon);
+    const target = () => this.actions.of(row.row);
+    const pin = act(pinIcon(), () => this.actions.togglePin(target()));
+    const hide = act(hideIcon(), () => this.actions.hide(target()));
+    const more = act(menuIcon(), () => this.menu.open(target(), more));
+    const main = h("button.tl-label-main", { onclick: () => this.drag.moved || this.actions.toggle(row.row),
+      onpointerdown: (event) => this.drag.press(event, target()), onkeydown: (event) => this.key(event, target()) },
+      chevron, host, name, note);
+    const acts = h("span.tl-label-acts", pin, hide, more);
+    const node = h("div.tl-label", { role: "listitem", oncontextmenu: (event) => {
+      event.preventDefault();
+      this.menu.open(target(), more, event);
+    } }, main, acts);
+    const row = { node, main, acts, pin, hide, more, chevron, host, name, note, row: -1 };
     return row;
+  }
+
+  /** Alt and an arrow move a track, or a section. */
+  key(event, target) {
+    const by = event.altKey && !event.ctrlKey && !event.metaKey ? MOVES[event.key] : undefined;
+    if (!by || !target) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.keyed = true;
+    this.actions.move(target, by);
+  }
+
+  /** The row whose label the pointer is over, -1: none. */
+  get hovered() {
+    return [...this.used.values()].find((one) => !one.node.hidden && one.node.matches(":hover"))?.row ?? -1;
+  }
+
+  /** The row whose label the keyboard is at, -1: none. */
+  get focused() {
+    const held = [...this.used.values(), this.sticky].find((one) => one.node.querySelector(":focus-visible"));
+    return held?.row ?? -1;
   }
 
   /** Follows the layout. Nothing of the page is touched where neither it nor the scroll has changed. */
   draw(model, layout) {
-    const stamp = `${model.key} ${layout.version} ${layout.scroll} ${layout.height} ${this.version}`;
+    const { version, scroll, pinScroll, height } = layout;
+    const stamp = `${model.key} ${version} ${scroll} ${pinScroll} ${height} ${this.version}`;
     if (stamp === this.stamp) return;
-    const moved = `${model.key} ${layout.version} ${this.version}`;
+    const moved = `${model.key} ${version} ${this.version}`;
+    const focus = moved === this.filled ? null : this.focusHeld();
     if (moved !== this.filled) { for (const row of this.used.keys()) this.drop(row); }
     this.filled = moved;
     this.stamp = stamp;
-    const [first, last] = layout.seen();
-    for (const row of this.used.keys()) if (row < first || row >= last) this.drop(row);
-    for (let row = first; row < last; row++) {
-      const held = this.used.get(row) ?? this.take(model, layout, row);
-      held.node.style.transform = `translateY(${layout.top[row] - layout.scroll}px)`;
-      held.node.style.paddingTop = this.pushed(layout, row);
-    }
+    this.pins.style.height = `${layout.pinHeight}px`;
+    const zones = layout.zones();
+    for (const row of this.used.keys())
+      if (!zones.some(({ first, last }) => row >= first && row < last)) this.drop(row);
+    for (const { first, last } of zones)
+      for (let row = first; row < last; row++) {
+        const held = this.used.get(row) ?? this.take(model, layout, row);
+        held.node.style.transform = `translateY(${layout.y(row)}px)`;
+        held.main.style.paddingTop = held.acts.style.paddingTop = this.pushed(layout, row);
+      }
     this.drawSticky(model, layout);
+    if (focus) this.focusAgain(model, layout, focus);
+  }
+
+  /** What has the focus, by the track or section and the part of its label. */
+  focusHeld() {
+    const held = [...this.used.values()].find((one) => one.node.contains(document.activeElement));
+    const isKept = this.keyed || held?.node.querySelector(":focus-visible"); // a click of the mouse is over
+    this.keyed = false;
+    if (!held || !isKept) return null;
+    const part = ["main", "pin", "hide", "more"].find((name) => held[name] === document.activeElement);
+    return { key: held.key, part };
+  }
+
+  /** After rows were listed again the label of the same track has the focus. */
+  focusAgain(model, layout, { key, part }) {
+    const held = [...this.used.values()].find((one) => one.key === key);
+    (held?.[part] ?? held?.main)?.focus({ preventScroll: true });
   }
 
   /** The name of a track higher than the screen stays in sight: below the header that stays, within its row. */
   pushed(layout, row) {
-    const hidden = layout.scroll + HEADER - layout.top[row];
+    const isPin = row < layout.pinned;
+    const hidden = (isPin ? 0 : layout.pinHeight + HEADER) - layout.y(row);
     if (layout.track[row] < 0 || hidden <= 0) return "";
     const height = layout.top[row + 1] - layout.top[row];
     return `${Math.max(4, Math.min(hidden + 4, height - 22))}px`;
@@ -80,7 +150,10 @@ export class LabelColumn {
 
   take(model, layout, row) {
     const held = this.free.pop() ?? this.makeRow();
-    if (!held.node.parentNode) this.rows.append(held.node);
+    const parent = row < layout.pinned ? this.pins : this.rows;
+    const next = [...this.used.keys()].reduce((least, one) => (one > row && one < least ? one : least), Infinity);
+    const before = this.used.get(next)?.node;
+    parent.insertBefore(held.node, before?.parentNode === parent ? before : null); // in their order for the Tab key
     held.node.hidden = false;
     this.fill(held, model, layout, row);
     this.used.set(row, held);
@@ -98,7 +171,11 @@ export class LabelColumn {
   fillProcess(held, model, layout, number) {
     const process = model.processes[number];
     const closed = layout.closed.has(process.id);
-    const tracks = plural(process.last - process.first, "track");
+    const shown = layout.shownOf[number].length;
+    const all = process.last - process.first;
+    const tracks = shown < all ? `${counted(shown)} of ${plural(all, "track")}` : plural(all, "track");
+    held.key = `s${process.id}`;
+    dress(held, process.name, null);
     // If there is no room for all of it, the name of the host is cut first: many processes share it.
     show(held, {
       kind: `tl-label-process${held === this.sticky ? " tl-label-sticky" : ""}`,
@@ -124,14 +201,19 @@ export class LabelColumn {
   fillTrack(held, model, layout, track) {
     const counter = model.kind[track] === KINDS.counter;
     const lanes = model.lanes[track];
+    const isPin = held.row < layout.pinned;
+    held.key = String(model.id[track]);
+    dress(held, model.name[track], isPin);
     const folded = layout.isFolded(track);
     const foldable = !counter && lanes > 1;
     const seen = layout.lanesSeen(track);
-    const cut = folded && seen < lanes ? `, ${counted(seen)} of them shown` : "";
+    const taken = layout.lanesShown(track);
+    const empty = !folded && taken < lanes ? `, ${counted(lanes - taken)} of them empty here` : "";
+    const cut = folded && seen < lanes ? `, ${counted(seen)} of them shown` : empty;
     const size = plural(model.events[track], counter ? "point" : "event");
     show(held, {
       kind: `${model.derived[track] ? "tl-label-derived" : ""}${foldable ? "" : " tl-label-plain"}`,
-      host: "",
+      host: isPin ? model.processes[model.process[track]].title.name : "",
       name: model.name[track],
       hits: this.hits?.[model.id[track]],
       note: "",
@@ -153,7 +235,17 @@ function show(held, { kind, host, name, hits, note, isOpen, title }) {
   held.note.textContent = hits ? plural(hits, "hit") : note;
   held.note.classList.toggle("tl-label-hits", Boolean(hits));
   held.chevron.textContent = isOpen === null ? "" : isOpen ? "▾" : "▸";
-  if (isOpen === null) held.node.removeAttribute("aria-expanded");
-  else held.node.setAttribute("aria-expanded", isOpen);
-  held.node.title = title.filter(Boolean).join("\n");
+  if (isOpen === null) held.main.removeAttribute("aria-expanded");
+  else held.main.setAttribute("aria-expanded", isOpen);
+  held.main.title = title.filter(Boolean).join("\n");
+}
+
+/** Names the buttons of a label; `isPin`: null if it cannot be pinned. */
+function dress({ pin, hide, more }, name, isPin) {
+  pin.hidden = isPin === null;
+  pin.setAttribute("aria-pressed", String(Boolean(isPin)));
+  for (const [button, text] of [[pin, isPin ? "Unpin (P)" : "Pin on top (P)"], [hide, "Hide (H)"], [more, "More"]]) {
+    button.title = text;
+    button.setAttribute("aria-label", `${text.replace(/ \(.*/, "")}: ${name}`);
+  }
 }

@@ -33,25 +33,31 @@ export class Overlay {
   drawRange(context, view, layout, range, colours) {
     const { surface } = this;
     const [x0, x1] = [view.x(range.start), view.x(range.end)];
-    const [top, bottom] = range.rows ? rowsBox(layout, range.rows) : [0, surface.height];
     const left = Math.max(x0, 0);
     const width = Math.min(x1, surface.width) - left;
-    surface.fill(colours.select, left, top, width, bottom - top);
-    for (const x of [x0, x1]) surface.fill(colours.accent, Math.round(x) - 0.5, top, 1, bottom - top);
-    if (!range.rows) return;
-    context.globalAlpha = 0.5;
-    for (const y of [top, bottom - 1]) surface.fill(colours.accent, left, y, width, 1);
-    context.globalAlpha = 1;
+    for (const [top, bottom] of range.spans ? boxesOf(layout, range.spans) : [[0, surface.height]]) {
+      surface.fill(colours.select, left, top, width, bottom - top);
+      for (const x of [x0, x1]) surface.fill(colours.accent, Math.round(x) - 0.5, top, 1, bottom - top);
+      if (!range.spans) return;
+      context.globalAlpha = 0.5;
+      for (const y of [top, bottom - 1]) surface.fill(colours.accent, left, y, width, 1);
+      context.globalAlpha = 1;
+    }
   }
 
   outline(context, box, colour, thick) {
     const left = Math.max(box.x, -4);
     const width = Math.max(Math.min(box.x + box.width, this.surface.width + 4) - left, 3);
+    const inset = thick / 2;
+    context.save();
+    context.beginPath();
+    context.rect(0, box.zone[0], this.surface.width, box.zone[1] - box.zone[0]);
+    context.clip();
     context.strokeStyle = colour;
     context.lineWidth = thick;
-    const inset = thick / 2;
     context.strokeRect(Math.round(left) - inset, Math.round(box.y) - inset, Math.round(width) + thick,
       Math.round(box.height) + thick);
+    context.restore();
   }
 
   drawArrow(context, { x0, y0, x1, y1, strong, faint, headless }, colours) {
@@ -77,7 +83,12 @@ export class Overlay {
   }
 }
 
-function rowsBox(layout, [first, last]) {
-  const held = Math.min(last, layout.count - 1);
-  return [layout.top[Math.min(first, held)] - layout.scroll, layout.top[held + 1] - layout.scroll];
+/** Where rows are on the screen, [top, bottom] of each [first, last] that is seen. */
+export function boxesOf(layout, spans) {
+  return spans.flatMap(([first, last]) => {
+    const [low, high] = layout.zone(first);
+    const top = Math.max(layout.y(first), low - 2);
+    const bottom = Math.min(layout.y(last) + layout.top[last + 1] - layout.top[last], high + 2);
+    return bottom > top ? [[top, bottom]] : [];
+  });
 }

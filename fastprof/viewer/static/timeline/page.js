@@ -16,6 +16,7 @@ import { StatusLine } from "./status_line.js";
 import { StepPicker } from "./step_picker.js";
 import { Timeline } from "./timeline.js";
 import { Tooltip } from "./tooltip.js";
+import { TracksButton } from "./tracks_button.js";
 import { read, written } from "./view_address.js";
 
 const NARROWEST_NAMES = 90;
@@ -57,6 +58,8 @@ class TimelinePage {
     this.scrollbar = new Scrollbar(timeline);
     this.build();
     this.pointer = new Pointer(timeline, (event, hit) => this.tip.show(event, hit));
+    timeline.holds.add(() => this.pointer.drag !== null);
+    timeline.actions.changed.add(() => this.writeAddress());
     this.keyboard = new Keyboard(timeline, this.actions(), { usable: (event) => this.takesKeys(event),
       pressed: () => (this.pointer.quiet = true), signal: context.signal });
     selection.listeners.add((kind) => this.selected(kind));
@@ -71,11 +74,12 @@ class TimelinePage {
       oninput: () => this.setFilter(this.filter.value) });
     this.flowButton = h("button.tl-button", { title: "Show the flows in the window (g)", "aria-pressed": "false",
       onclick: () => timeline.selection.toggleFlows() }, "Flows");
+    this.tracks = new TracksButton(timeline.actions);
     const button = (text, label, act) =>
       h("button.tl-button", { title: label, "aria-label": label, onclick: act }, text);
     const tools = h("div.tl-tools", { role: "toolbar", "aria-label": "Timeline" }, this.search.root,
-      h("span.tl-spring"), this.status.root, this.flowButton, button("−", "Zoom out (s)", () => timeline.zoom(1.6)),
-      button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
+      h("span.tl-spring"), this.status.root, this.tracks.root, this.flowButton,
+      button("−", "Zoom out (s)", () => timeline.zoom(1.6)), button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
       button("Fit", "The entire session (0)", () => timeline.fit()),
       button("?", "Keys and gestures (?)", () => this.help.toggle()));
     this.steps = new StepPicker((key) => this.pickSteps(key));
@@ -84,12 +88,14 @@ class TimelinePage {
     this.area = h("div.tl-area", timeline.tracks.canvas, timeline.over.canvas, this.scrollbar.root);
     this.divider = h("div.tl-divider", { role: "separator", "aria-orientation": "vertical",
       "aria-label": "Width of the names" });
-    this.box = h("div.tl-main", this.corner, this.axes, timeline.labels.root, this.area, this.divider, this.tip.root);
+    this.box = h("div.tl-main", this.corner, this.axes, timeline.labels.root, this.area, this.divider,
+      timeline.labels.menu.root, this.tip.root);
     this.shell = h("div.tl", tools, this.box, this.drawer.root, this.help.root);
     this.makeSizable();
     timeline.labels.root.addEventListener("wheel", (event) => {
       event.preventDefault();
-      timeline.scrollBy(event.deltaY * (event.deltaMode === 1 ? 18 : 1));
+      const y = event.clientY - timeline.labels.root.getBoundingClientRect().y;
+      timeline.scrollAt(y, event.deltaY * (event.deltaMode === 1 ? 18 : 1));
     });
   }
 
@@ -127,7 +133,11 @@ class TimelinePage {
     this.status.show(answer);
     if (!model) return;
     const first = this.timeline.model === null;
-    if (first) this.timeline.layout.closed = closedOf(model, read(this.context.params, model.clock));
+    if (first) {
+      this.timeline.layout.closed = closedOf(model, read(this.context.params, model.clock));
+      this.timeline.layout.arrangement.read(this.context.params);
+      this.tracks.show();
+    }
     this.timeline.show(model);
     if (!this.addressed && model.tracks) {
       this.addressed = true;
@@ -151,8 +161,11 @@ class TimelinePage {
     this.readWindow(wanted.window, glide);
     this.filter.value = layout.filter = wanted.filter;
     layout.closed = closedOf(model, wanted);
+    layout.arrangement.read(this.context.params);
+    this.tracks.show();
     layout.make();
     layout.scrollTo(wanted.scroll ?? 0);
+    timeline.scrollWanted = wanted.scroll;
     selection.marks = wanted.marks;
     timeline.stepsWanted = wanted.steps;
     timeline.chooseBands();
@@ -268,7 +281,7 @@ class TimelinePage {
     timeline.selection.followFlows();
     this.status.busy(timeline.cache);
     const { view, layout } = timeline;
-    const stamp = `${view.start} ${view.span} ${layout.scroll} ${layout.version}`;
+    const stamp = `${view.start} ${view.span} ${layout.scroll} ${layout.pinScroll} ${layout.version}`;
     if (stamp !== this.stamp) {
       this.writeAddress();
       this.pointer.refresh();
@@ -313,6 +326,23 @@ class TimelinePage {
     }
   }
 
+  /** The track or section of the focused label, else under the pointer, else the track of the selected event. */
+  pointedAt() {
+    const { layout, labels, actions, selection, hoverY } = this.timeline;
+    const rows = [
+      labels.focused,
+      labels.hovered,
+      hoverY === null ? -1 : layout.rowAt(hoverY),
+      selection.event ? layout.rowOfTrack[selection.event.track] : -1,
+    ];
+    return actions.of(rows.find((row) => row >= 0) ?? -1);
+  }
+
+  withTarget(act) {
+    const target = this.pointedAt();
+    if (target) act(target);
+  }
+
   letGo() {
     const { selection } = this.timeline;
     if (selection.event) selection.select(null);
@@ -331,8 +361,10 @@ class TimelinePage {
       c: () => timeline.selection.selectRef(this.events.details?.children?.first?.[0]), e: () => {
         timeline.layout.closeAll(timeline.layout.closed.size === 0);
         timeline.invalidate();
-      }, PageDown: () => timeline.scrollBy(timeline.layout.height * 0.9),
-      PageUp: () => timeline.scrollBy(-timeline.layout.height * 0.9), Escape: () => this.letGo(),
+      }, P: () => this.withTarget((target) => timeline.actions.togglePin(target)),
+      H: () => this.withTarget((target) => timeline.actions.hide(target)), E: () => timeline.actions.toggleEmpty(),
+      PageDown: () => timeline.scrollBy(timeline.layout.room * 0.9),
+      PageUp: () => timeline.scrollBy(-timeline.layout.room * 0.9), Escape: () => this.letGo(),
       "?": () => this.help.toggle() };
   }
 

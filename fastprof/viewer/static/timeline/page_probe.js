@@ -59,9 +59,10 @@ function tracksOf({ model, layout, over }) {
     const track = layout.track[row];
     if (track < 0) continue;
     tracks.push({ id: model.id[track], name: model.name[track], process: model.processes[model.process[track]].id,
-      host: model.hostOf(track), top: top + layout.top[row] - layout.scroll,
-      height: layout.top[row + 1] - layout.top[row], collapsed: layout.isFolded(track), lanes: model.lanes[track],
-      derived: model.derived[track], events: model.events[track] });
+      host: model.hostOf(track), top: top + layout.y(row), pinned: row < layout.pinned,
+      lanesShown: layout.lanesShown(track), height: layout.top[row + 1] - layout.top[row],
+      collapsed: layout.isFolded(track), lanes: model.lanes[track], derived: model.derived[track],
+      events: model.events[track] });
   }
   return tracks;
 }

@@ -29,17 +29,28 @@ export class Painter {
   /** Draws a frame: the seen rows of a layout in a window of time. `pieces(group)` gives a group's tiles. */
   draw(model, layout, view, pieces, ticks) {
     const context = this.surface.fresh(this.colours.background);
+    for (const zone of layout.zones()) {
+      context.save();
+      context.beginPath();
+      context.rect(0, zone.top, this.surface.width, zone.bottom - zone.top);
+      context.clip();
+      this.drawZone(context, model, layout, view, pieces, ticks, zone);
+      context.restore();
+    }
+    if (layout.pinned) this.surface.fill(this.colours.faint, 0, layout.pinHeight - 1, this.surface.width, 1);
+  }
+
+  drawZone(context, model, layout, view, pieces, ticks, { first, last, top, bottom }) {
     const ratio = this.surface.ratio;
-    const rows = layout.seen();
     this.lanes.length = 0;
     this.labels.length = 0;
-    this.drawBackgrounds(layout, rows, ticks);
-    for (let row = rows[0]; row < rows[1]; row++) this.collect(model, layout, row);
+    this.drawBackgrounds(layout, [first, last], ticks, [top, bottom]);
+    for (let row = first; row < last; row++) this.collect(model, layout, row);
     this.writeLanes(model, view, pieces, ratio);
     this.strip.place(this.surface, this.lanes);
     this.drawLabels(context, ratio);
-    for (let row = rows[0]; row < rows[1]; row++) this.drawCounter(context, model, layout, view, row);
-    this.drawSticky(layout);
+    for (let row = first; row < last; row++) this.drawCounter(context, model, layout, view, row);
+    if (first >= layout.pinned) this.drawSticky(layout);
   }
 
   /** The band of the header that stays, as beside it among the names. */
@@ -50,22 +61,22 @@ export class Painter {
     this.surface.fill(this.colours.line, 0, sticky.y + HEADER - 1, this.surface.width, 1);
   }
 
-  drawBackgrounds(layout, [first, last], ticks) {
+  drawBackgrounds(layout, [first, last], ticks, [from, to]) {
     const { surface, colours: { band, stripe, grid, line } } = this;
-    const { width, height, ratio } = surface;
+    const { width, ratio } = surface;
     for (let row = first; row < last; row++) {
-      const top = layout.top[row] - layout.scroll;
+      const top = layout.y(row);
       const tall = layout.top[row + 1] - layout.top[row];
       const isHeader = layout.track[row] < 0;
       if (isHeader || row % 2) surface.fill(isHeader ? band : stripe, 0, top, width, tall);
       surface.fill(line, 0, top + tall - 1, width, 1 / ratio);
     }
-    for (const x of ticks) surface.fill(grid, Math.round(x), 0, 1 / ratio, height);
+    for (const x of ticks) surface.fill(grid, Math.round(x), from, 1 / ratio, to - from);
   }
 
   /** Notes which lanes of a row are seen, and where. */
   collect(model, layout, row) {
-    const top = layout.top[row] - layout.scroll;
+    const top = layout.y(row);
     const track = layout.track[row];
     if (track < 0) {
       this.collectSummary(model, layout.tracksOf(row, SUMMARY_TRACKS), top);
@@ -77,8 +88,10 @@ export class Painter {
       this.collectFolded(layout, track, lanes, top);
       return;
     }
-    const first = layout.isFolded(track) ? 0 : layout.laneAt(track, -top);
-    for (let lane = first; lane < lanes; lane++) {
+    const folded = layout.isFolded(track);
+    const shown = folded ? lanes : layout.lanesShown(track);
+    for (let place = folded ? 0 : layout.placeOfLane(track, layout.laneAt(track, -top)); place < shown; place++) {
+      const lane = folded ? place : layout.laneOf(track, place);
       const box = layout.laneBox(track, lane);
       if (top + box.y > layout.height) break;
       this.lanes.push({ track, first: lane, last: lane + 1, y: top + box.y, height: box.height });
@@ -152,7 +165,7 @@ export class Painter {
   drawCounter(context, model, layout, view, row) {
     const track = layout.track[row];
     if (track < 0 || model.kind[track] !== KINDS.counter) return;
-    const top = layout.top[row] - layout.scroll;
+    const top = layout.y(row);
     this.counters.draw(context, model, track, view, top, layout.top[row + 1] - layout.top[row], this.colours);
   }
 }

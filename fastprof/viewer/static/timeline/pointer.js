@@ -2,6 +2,7 @@
 
 import { on } from "../dom.js";
 import { rowUnder, sliceUnder } from "./hit_test.js";
+import { boxesOf } from "./overlay.js";
 
 const CLICK_REACH = 4;
 const EDGE_REACH = 5;
@@ -71,7 +72,7 @@ export class Pointer {
     else if (event.shiftKey) timeline.pan(down || across);
     else {
       if (across) timeline.pan(across);
-      if (down) timeline.scrollBy(down);
+      if (down) timeline.scrollAt(event.offsetY, down);
     }
     this.hover(event);
   }
@@ -115,7 +116,7 @@ export class Pointer {
   panTo(event) {
     const { timeline, drag } = this;
     timeline.pan(drag.lastX - event.offsetX);
-    if (!drag.axis) timeline.scrollBy(drag.lastY - event.offsetY);
+    if (!drag.axis) timeline.scrollAt(drag.y, drag.lastY - event.offsetY);
   }
 
   /** Two fingers: the times under them stay under them. */
@@ -197,10 +198,8 @@ export class Pointer {
     const { selection, view, layout } = this.timeline;
     const range = selection.rangeDrawn();
     if (!range) return null;
-    if (!axis && range.rows) {
-      const place = y + layout.scroll;
-      if (place < layout.top[range.rows[0]] || place > layout.top[range.rows[1] + 1]) return null;
-    }
+    if (!axis && range.spans && !boxesOf(layout, range.spans).some(([top, bottom]) => y >= top && y <= bottom))
+      return null;
     if (Math.abs(view.x(range.end) - x) <= EDGE_REACH) return "end";
     return Math.abs(view.x(range.start) - x) <= EDGE_REACH ? "start" : null;
   }
@@ -224,6 +223,7 @@ export class Pointer {
     this.last = { target, offsetX, offsetY, clientX, clientY };
     const axis = event.target === timeline.axis.canvas;
     timeline.hoverTime = timeline.view.time(event.offsetX);
+    timeline.hoverY = axis ? null : offsetY;
     const hit = axis || !timeline.model ? null : sliceUnder(timeline, event.offsetX, event.offsetY);
     timeline.hovered = hit;
     const edge = timeline.model && this.edgeAt(event.offsetX, event.offsetY, axis);
@@ -236,6 +236,7 @@ export class Pointer {
     if (this.drag) return;
     this.last = null;
     this.timeline.hoverTime = null;
+    this.timeline.hoverY = null;
     this.unhover();
   }
 }

@@ -13,30 +13,32 @@ export class Scrollbar {
   }
 
   draw() {
-    const { total, height, scroll } = this.timeline.layout;
-    const stamp = `${total} ${height} ${scroll}`;
+    const { total, room: height, furthest, scroll, pinHeight } = this.timeline.layout;
+    const stamp = `${total} ${height} ${scroll} ${pinHeight}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     this.root.hidden = total <= height;
     if (this.root.hidden) return;
     this.size = Math.max(LEAST, (height * height) / total);
     this.thumb.style.height = `${this.size}px`;
-    this.thumb.style.transform = `translateY(${(scroll / (total - height)) * (height - this.size)}px)`;
+    this.root.style.top = `${pinHeight}px`;
+    const share = Math.min(scroll / furthest, 1);
+    this.thumb.style.transform = `translateY(${share * (height - this.size)}px)`;
   }
 
   press(event) {
     const { layout } = this.timeline;
     if (event.target === this.root) {
-      const share = (event.offsetY - this.size / 2) / (layout.height - this.size);
-      this.timeline.scrollBy(share * (layout.total - layout.height) - layout.scroll);
+      const share = (event.offsetY - this.size / 2) / (layout.room - this.size);
+      this.timeline.scrollBy(share * layout.furthest - layout.scroll);
     }
     return { y: event.clientY, scroll: layout.scroll };
   }
 
   move(event, begun) {
     const { layout } = this.timeline;
-    const share = (event.clientY - begun.y) / Math.max(layout.height - this.size, 1);
-    layout.scrollTo(begun.scroll + share * (layout.total - layout.height));
+    const share = (event.clientY - begun.y) / Math.max(layout.room - this.size, 1);
+    layout.scrollTo(begun.scroll + share * layout.furthest);
     this.timeline.invalidate();
   }
 }

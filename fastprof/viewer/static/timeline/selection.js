@@ -1,8 +1,9 @@
 /** What the user has chosen: an event, a range of time on some tracks, marks; and the flows that are drawn. */
 
 import { paused } from "../dom.js";
+import { spelled } from "../number_ranges.js";
 import { boxOf } from "./hit_test.js";
-import { KINDS, spelled } from "./session_model.js";
+import { KINDS } from "./session_model.js";
 
 const FLOWS_AT_ONCE = 500;
 const FLOWS_WAIT_MS = 120;
@@ -15,6 +16,7 @@ export class Selection {
     this.range = null; // {start, end, ids | null, first, last} first and last id of a track
     this.marks = [];
     this.eventFlows = [];
+    this.spans = [];
     this.allFlows = null; // a list of ends while they are shown
     this.listeners = new Set();
     this.fetchFlowsSoon = paused(() => this.fetchFlows(), FLOWS_WAIT_MS);
@@ -68,18 +70,17 @@ export class Selection {
       last: ids?.[ids.length - 1] };
   }
 
-  /** The range as the overlay draws it: with the rows of its tracks. */
+  /** The range as the overlay draws it: with the `spans` of rows that its tracks have, [first, last]. */
   rangeDrawn() {
     const range = this.range;
     if (!range?.ids) return range;
     const { model, layout } = this.timeline;
-    const row = (id) => {
-      const track = model.placeOf.get(id);
-      if (track === undefined) return -1;
-      return layout.rowOfTrack[track] >= 0 ? layout.rowOfTrack[track] : layout.rowOfProcess[model.process[track]];
-    };
-    const rows = [row(range.first), row(range.last)];
-    return { ...range, rows: rows[0] < 0 || rows[1] < 0 ? null : rows };
+    if (this.spansOf !== range.ids || this.spansAt !== layout.version) {
+      const rows = range.ids.map((id) => layout.rowShowing(model.placeOf.get(id))).filter((row) => row >= 0);
+      this.spans = spansOf(rows, layout.pinned);
+      [this.spansOf, this.spansAt] = [range.ids, layout.version];
+    }
+    return { ...range, spans: this.spans };
   }
 
   /** The tracks of the range as the server takes them; undefined for all. */
@@ -156,7 +157,7 @@ export class Selection {
     const [x0, x1] = [one.x + one.width, other.x];
     const { width, height } = this.timeline.over;
     if (Math.max(x0, x1) < -50 || Math.min(x0, x1) > width + 50) return;
-    const [y0, y1] = [one.y + one.height / 2, other.y + other.height / 2];
+    const [y0, y1] = [middle(one), middle(other)];
     if (Math.max(y0, y1) < 0 || Math.min(y0, y1) > height) return;
     arrows.push({ x0, y0, x1, y1, strong });
   }
@@ -203,4 +204,21 @@ export class Selection {
     }
     return ends;
   }
+}
+
+/** Rows as spans [first, last]; those of pinned tracks keep apart from the others. */
+function spansOf(rows, pinned) {
+  const spans = [];
+  for (const row of [...new Set(rows)].sort((one, other) => one - other)) {
+    const last = spans.at(-1);
+    if (last && last[1] === row - 1 && row !== pinned) last[1] = row;
+    else spans.push([row, row]);
+  }
+  return spans;
+}
+
+/** Where an arrow meets a box: in its middle, or at the pinned tracks if it lies below them. */
+function middle(box) {
+  const y = box.y + box.height / 2;
+  return box.zone[0] ? Math.max(y, box.zone[0]) : y;
 }

@@ -1,5 +1,6 @@
 /** What the session holds: hosts, processes and tracks in the order they are shown, and the groups in which tiles are requested. */
 
+import { spelled } from "../number_ranges.js";
 import { Clock } from "./clock.js";
 import { visible } from "./text.js";
 
@@ -101,17 +102,4 @@ function inOrder(processes, hosts) {
   const keyed = processes.map((process, number) => [place.get(process.host) ?? 0, process.sort ?? 0, number, process]);
   keyed.sort((one, other) => one[0] - other[0] || one[1] - other[1] || one[2] - other[2]);
   return keyed.map((key) => key[3]);
-}
-
-/** Numbers as the server takes them, "1,2,5-9", ascending. */
-export function spelled(numbers) {
-  const sorted = [...numbers].sort((one, other) => one - other);
-  const parts = [];
-  for (let first = 0; first < sorted.length;) {
-    let last = first;
-    while (last + 1 < sorted.length && sorted[last + 1] === sorted[last] + 1) last++;
-    parts.push(first === last ? `${sorted[first]}` : `${sorted[first]}-${sorted[last]}`);
-    first = last + 1;
-  }
-  return parts.join(",");
 }

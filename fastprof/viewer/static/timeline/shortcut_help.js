@@ -22,13 +22,20 @@ const GROUPS = [
     ["p  c", "what encloses the event; the first it encloses"],
     ["Esc", "let go of the event, the range, the search"],
   ]],
+  ["Tracks", [
+    ["P", "pin the track under the pointer, or of the event, on top; unpin it"],
+    ["H", "hide it, or the section"],
+    ["E", "hide tracks that are empty in the window, or show them"],
+    ["Drag a name", "move a track, a section; onto pinned tracks: pin it"],
+    ["Alt + ↑ ↓", "move the track whose name has the focus"],
+    ["e", "close or open all sections"],
+  ]],
   ["Find and mark", [
     ["/", "find events by name"],
     ["n  N", "next and previous hit"],
     ["m", "mark the selected event, or the time under the pointer"],
     ["M", "take all marks away"],
     ["g", "show the flows in the window, or hide them"],
-    ["e", "close or open all sections"],
     ["?", "this help"],
   ]],
 ];

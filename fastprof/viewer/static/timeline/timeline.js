@@ -16,7 +16,9 @@ import { Surface } from "./surface.js";
 import { Fitter } from "./text.js";
 import { TileCache } from "./tile_cache.js";
 import { ticksOf } from "./time_axis.js";
+import { TrackActions } from "./track_actions.js";
 import { View } from "./view.js";
+import { WindowWatch } from "./window_watch.js";
 
 const AHEAD = 1; // tiles fetched at each side of the window
 
@@ -40,12 +42,16 @@ export class Timeline {
     this.overlay = new Overlay(this.over);
     this.ruler = new Ruler(this.axis);
     this.minimap = new Minimap(this.map, this.names);
-    this.labels = new LabelColumn((row) => this.toggleRow(row));
-    this.selection = new Selection(this);
-    this.hovered = null;
-    this.hoverTime = null;
     this.frames = new Set(); // called before each frame; a truthy answer asks for another frame
     this.drawn = new Set(); // called after each frame
+    this.selection = new Selection(this);
+    this.actions = new TrackActions(this);
+    this.labels = new LabelColumn(this.actions);
+    this.holds = new Set([() => this.labels.drag.isHeld]); // whether rows have to stay where they are, for a drag
+    this.watch = new WindowWatch(this, () => [...this.holds].some((isHeld) => isHeld()));
+    this.hovered = null;
+    this.hoverTime = null;
+    this.hoverY = null; // where the pointer is over the tracks
     this.scheduled = 0;
     this.fitted = false;
     this.stepsWanted = null; // the key of the steps that were picked
@@ -106,6 +112,7 @@ export class Timeline {
     this.closed = true;
     cancelAnimationFrame(this.scheduled);
     this.cache.close();
+    this.watch.close();
   }
 
   frame(now) {
@@ -114,6 +121,7 @@ export class Timeline {
     for (const step of this.frames) more = step(now) || more;
     this.wishes.clear();
     this.wish();
+    this.watch.grow();
     const ticks = ticksOf(this.view, this.model.origin, TICK_ROOM);
     this.painter.draw(this.model, this.layout, this.view, (group) => this.piecesOf(group),
       ticks.times.map((time) => this.view.x(time)));
@@ -124,6 +132,7 @@ export class Timeline {
     this.overlay.draw(this.view, this.layout, this.colours, { ...shown, range: this.selection.rangeDrawn(),
       outlined: { selected: this.selection.box(), hovered: this.hovered ? this.selection.boxOf(this.hovered) : null },
       arrows: this.selection.arrows() });
+    this.watch.follow();
     for (const listener of this.drawn) listener();
     if (more) this.invalidate();
   }
@@ -140,7 +149,6 @@ export class Timeline {
   /** The groups of the rows that are seen, from the top. */
   groupsSeen() {
     const seen = new Set();
-    const [first, last] = this.layout.seen();
     const add = (track) => {
       const number = this.model.groupOf[track];
       if (number < 0) return;
@@ -149,7 +157,8 @@ export class Timeline {
       if (group.depth && this.layout.rowOfTrack[track] >= 0)
         group.depth = DEPTHS.find((depth) => depth >= this.layout.lanesSeen(track)) ?? DEPTHS.at(-1);
     };
-    for (let row = first; row < last; row++) this.layout.tracksOf(row, SUMMARY_TRACKS).forEach(add);
+    for (const { first, last } of this.layout.zones())
+      for (let row = first; row < last; row++) this.layout.tracksOf(row, SUMMARY_TRACKS).forEach(add);
     return [...seen].map((number) => this.model.groups[number]);
   }
 
@@ -173,9 +182,27 @@ export class Timeline {
     cache.pump();
   }
 
-  /** True once the session is complete and every visible tile of the wanted level is drawn. */
+  /** True once the session is complete and every visible tile of the wanted level is drawn, on the lanes that stay. */
   get idle() {
-    return Boolean(this.model?.ready && this.settled && !this.view.glide && !this.scheduled && !this.counters.loading);
+    const { model, settled, view, scheduled, counters, watch } = this;
+    return Boolean(model?.ready && settled && !view.glide && !scheduled && !counters.loading && watch.settled);
+  }
+
+  /** Makes a change of the rows, and keeps in place what is under the pointer, else what is selected. */
+  rearrange(change) {
+    const box = this.selection.box();
+    const y = this.hoverY ?? (box && box.y >= 0 && box.y < this.layout.height ? box.y : null);
+    this.layout.hold(y, () => {
+      change();
+      this.layout.make();
+    });
+    this.invalidate();
+  }
+
+  /** Called when the lanes of a window were taken; `first`: of the first one. */
+  lanesTaken(first) {
+    if (first && this.scrollWanted) this.layout.scrollTo(this.scrollWanted);
+    this.invalidate();
   }
 
   /** Takes the steps of the session, [{name, start_ps, duration_ps, host, process}]: of hosts or of cores. */
@@ -196,12 +223,23 @@ export class Timeline {
 
   toggleRow(row) {
     const track = this.layout.track[row];
+    if (row < 0 || row >= this.layout.count) return;
     if (track < 0) this.layout.toggleProcess(this.layout.process[row]);
     else if (this.model.lanes[track] > 1 && this.model.kind[track] === 0) this.layout.toggleTrack(track);
     this.invalidate();
   }
 
+  /** Scrolls what is at a place of the screen: the pinned tracks, if there are more than fit, or the others. */
+  scrollAt(y, pixels) {
+    const { layout } = this;
+    if (y < layout.pinHeight && layout.top[layout.pinned] > layout.pinHeight) {
+      layout.scrollPins(pixels);
+      this.invalidate();
+    } else this.scrollBy(pixels);
+  }
+
   scrollBy(pixels) {
+    this.scrollWanted = null;
     this.layout.scrollTo(this.layout.scroll + pixels);
     this.invalidate();
   }

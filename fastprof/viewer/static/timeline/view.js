@@ -107,6 +107,11 @@ export class View {
     return this.glide !== null;
   }
 
+  /** Whether all of a stretch of time is in the window. */
+  holds(start, end) {
+    return this.start <= start && this.end >= end;
+  }
+
   /** Where the window will be once no glide is left. */
   get target() {
     return this.glide ? { start: this.glide.to[0], span: this.glide.to[1] } : { start: this.start, span: this.span };

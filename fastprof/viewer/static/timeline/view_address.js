@@ -55,5 +55,6 @@ export function written(timeline, search, awaited) {
     closed: closed.length && closed.length <= MOST_CLOSED ? closed.join(",") : null,
     steps: timeline.stepsWanted,
     y: layout.scroll || null,
+    ...layout.arrangement.written(),
   };
 }
