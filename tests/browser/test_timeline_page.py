@@ -237,6 +237,23 @@ def test_a_link_in_the_open_tab_shows_all_that_it_says(timeline: Timeline, page:
     timeline.until("t.selection().details?.name === 'inner' && t.selection().range && t.selection().search")
 
 
+def test_a_link_that_is_pasted_while_the_view_is_written_into_the_address_wins(
+    page: Any, server: Callable[..., str], small_capture: Path
+) -> None:
+    """The view is written after a pause; here that ends between the change of the address and its event."""
+    page.add_init_script("""
+        window.late = [];
+        const real = window.setTimeout;
+        window.setTimeout = (act, ms, ...rest) => ms === 250 ? window.late.push(act) && 0 : real(act, ms, ...rest);
+    """)
+    timeline = Timeline(page, server(small_capture))
+    timeline.ask("show", 2 * US, 4 * US)
+    timeline.settle()
+    page.evaluate("() => { location.hash = '#/timeline?t=6000000~8000000'; window.late.forEach((act) => act()); }")
+    timeline.until("t.view().start_ps === 6000000")
+    assert timeline.ask("view") == {"start_ps": 6 * US, "end_ps": 8 * US}
+
+
 LATE_PS = 38_359_167_250_078
 HOST = "host-of-a-name-that-leaves-no-room"
 

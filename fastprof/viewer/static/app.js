@@ -229,7 +229,10 @@ class App {
     return written({ page, run, host: this.hosts().includes(host) ? host : null, params: given });
   }
 
+  /** Writes changes into the address, unless it has just been changed from outside: then `follow` is about to come. */
   replaced(changes) {
+    const there = read(window.location.hash, this.first);
+    if (there.page !== this.route.page || String(there.params) !== String(this.route.params)) return;
     this.route = { ...this.route, params: changed(this.route.params, changes) };
     window.history.replaceState(null, "", written(this.route));
   }

@@ -17,7 +17,7 @@ export class TrackActions {
     for (const listener of this.changed) listener();
   }
 
-  /** What a row stands for: {row, track, number} with track -1 for a section; null: there is no such row. */
+  /** What a row stands for: {row, track, number} with track -1 for a section; null: the row does not exist. */
   of(row) {
     const { layout } = this.timeline;
     return row >= 0 && row < layout.count ? { row, track: layout.track[row], number: layout.process[row] } : null;

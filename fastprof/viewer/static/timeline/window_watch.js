@@ -1,6 +1,6 @@
 /**
- * Follows which lanes have events in the window, once it stands still: lanes without any take no room then. A lane of which
- * an event comes into the window appears at once; none disappears while the window moves.
+ * Follows which lanes have events in the window, once it stands still: lanes without any take no room then. A lane appears
+ * as soon as one of its events comes into the window; none disappears while the window moves.
  */
 
 import { firstEndingAfter, slicesOf } from "./tile.js";
