@@ -39,6 +39,12 @@ def add_session(parser: argparse.ArgumentParser) -> None:
         "or keep what can be decoded (salvage)",
     )
     group.add_argument("--threads", metavar="N", type=positive, help="decoding threads (default: one per processor)")
+    group.add_argument(
+        "--max-unpacked",
+        metavar="SIZE",
+        type=size,
+        help="largest size that a compressed capture may unpack to, for example 40GiB (default: 16GiB)",
+    )
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:

@@ -42,11 +42,16 @@ def open_session(args: argparse.Namespace) -> Profile:
 
     source = sources[0] if len(sources) == 1 else sources
     progress = args.talk.progress if args.talk.progress.wanted else None
-    profile: Profile = load(source, run=args.run, on_error=args.on_error, threads=args.threads, progress=progress)
+    profile: Profile = load(source, progress=progress, **reading(args))
     output = getattr(args, "output", None)
     if output not in (None, "-") and any(_is_same(output, source) for source in profile.sources):
         raise OutputError("is one of the captures; a capture is never overwritten", path=output)
     return profile
+
+
+def reading(args: argparse.Namespace) -> dict[str, Any]:
+    """The flags for reading, as parameters of ``load``."""
+    return {name: getattr(args, name) for name in ("run", "on_error", "threads", "max_unpacked")}
 
 
 def _is_same(output: str, source: str) -> bool:

@@ -147,7 +147,7 @@ def _loaded(args: argparse.Namespace, name: str | None) -> Profile:
     """The session once more, or another run of it."""
     import fastprof
 
-    return fastprof.load(_source(args), run=name or args.run, on_error=args.on_error, threads=args.threads)
+    return fastprof.load(_source(args), **opening.reading(args) | {"run": name or args.run})
 
 
 def _open_browser(where: str) -> None:

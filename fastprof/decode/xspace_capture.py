@@ -17,6 +17,7 @@ from fastprof.decode.merged_planes import renumbered
 from fastprof.decode.other_files import explained, refuse_other, refuse_program
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
+from fastprof.inputs import unpacking
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.inputs.source import open_source
 from fastprof.schema.array_types import Int32s, Int64s, Records
@@ -41,7 +42,14 @@ class Capture:
     ``metas``    event metadata, ``stats`` stat metadata of all parts
     """
 
-    def __init__(self, file: CaptureFile, memory: Memory, log: ImportLog, salvage: bool = False) -> None:
+    def __init__(
+        self,
+        file: CaptureFile,
+        memory: Memory,
+        log: ImportLog,
+        salvage: bool = False,
+        max_unpacked: int = unpacking.MOST,
+    ) -> None:
         self.path = file.path
         self.run = file.run
         self.only_programs = file.source is ONLY_PROGRAMS
@@ -53,7 +61,7 @@ class Capture:
         self._declaring = threading.Lock()
         self._scanner = Scanner(memory, file.path, salvage)
         try:
-            self.source = open_source(file.source, file.path, self._push, salvage)
+            self.source = open_source(file.source, file.path, self._push, salvage, max_unpacked)
             refuse_program(self._head, self.path)
             self._scanner.finish()
             xspace = XSpace(self._scanner, self.source.data, salvage)

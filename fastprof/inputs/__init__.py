@@ -1,3 +1,3 @@
 """Inputs: which files are meant, and what are their bytes?"""
 
-__all__ = ["log_directory", "paths", "resolve", "source"]
+__all__ = ["log_directory", "paths", "resolve", "source", "unpacking"]

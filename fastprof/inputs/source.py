@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, BinaryIO
 
 from fastprof.errors import CaptureError, ChangedError, UnreadableError
+from fastprof.inputs import unpacking
 
 CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -86,10 +87,13 @@ class Source:
 Push = Callable[[Any], None]
 
 
-def open_source(what: object, path: str, push: Push, salvage: bool = False) -> Source:
+def open_source(
+    what: object, path: str, push: Push, salvage: bool = False, max_unpacked: int = unpacking.MOST
+) -> Source:
     """Open a capture and push its bytes, in order, to ``push`` on the way: to salvage, all in one push.
 
-    ``what`` is a path, bytes, or a binary file object. Raises UnreadableError, or CaptureError where the bytes are
+    ``what`` is a path, bytes, or a binary file object. ``max_unpacked``: bytes that a compressed one may unpack to.
+    Raises UnreadableError, or CaptureError where the bytes are
     empty or the compression is damaged (to salvage, what came before the damage is kept); whatever ``push``
     raises ends the reading.
     """
@@ -97,11 +101,11 @@ def open_source(what: object, path: str, push: Push, salvage: bool = False) -> S
         view = memoryview(what)
         view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
         if _codec(bytes(view[:_HEAD])):
-            return _spool(io.BytesIO(view), path, push, salvage)
+            return _spool(io.BytesIO(view), path, push, salvage, max_unpacked)
         return _pushed(Source(view, path, None), push)
     if isinstance(what, (str, os.PathLike)):
-        return _open_file(os.fspath(what), path, push, salvage)
-    return _spool(what, path, push, salvage)  # type: ignore[arg-type]
+        return _open_file(os.fspath(what), path, push, salvage, max_unpacked)
+    return _spool(what, path, push, salvage, max_unpacked)  # type: ignore[arg-type]
 
 
 def _pushed(source: Source, push: Push) -> Source:
@@ -116,17 +120,17 @@ def _pushed(source: Source, push: Push) -> Source:
     return source
 
 
-def _open_file(name: str | bytes, path: str, push: Push, salvage: bool) -> Source:
+def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
     try:
         with open(name, "rb", buffering=0) as file:  # noqa: PTH123 - names may be bytes
             status = os.fstat(file.fileno())
             if stat.S_ISDIR(status.st_mode):
                 raise UnreadableError("is a directory; a file was expected", path=path)
             if not stat.S_ISREG(status.st_mode):
-                return _spool(file, path, push, salvage)
+                return _spool(file, path, push, salvage, max_unpacked)
             watched = (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns), name
             if _codec(os.pread(file.fileno(), _HEAD, 0)):
-                source = _spool(file, path, push, salvage)
+                source = _spool(file, path, push, salvage, max_unpacked)
                 source.file = watched
                 return source
             data: mmap.mmap | bytes = b""
@@ -202,7 +206,7 @@ class _Packed(io.RawIOBase):
         return taken
 
 
-def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None) -> Iterator[bytes]:
+def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: int) -> Iterator[bytes]:
     """The stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of a compressed one as they are."""
     head = b""
     while len(head) < _HEAD and (more := _read(stream, _HEAD - len(head), path)):
@@ -216,11 +220,15 @@ def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None) -> Iterator[byt
         return
     import pyarrow as pa
 
-    packed = _Packed(head, stream, path, copy)
+    packed, unpacked = _Packed(head, stream, path, copy), 0
     try:
         with pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), codec) as plain:
             while chunk := plain.read(CHUNK):
+                unpacked += len(chunk)
+                unpacking.check_size(unpacked, max_unpacked, path)
                 yield chunk
+    except UnreadableError:
+        raise
     except OSError as error:
         if packed.failure is not None:
             raise packed.failure from None
@@ -246,16 +254,18 @@ def _last_bytes(packed: IO[bytes], known: int) -> bytes:
     return bytes(rest)
 
 
-def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool) -> Source:
+def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
     """Copy a stream to a temporary file and map that. ``push`` sees the bytes as they come, unless salvaging."""
-    damage = None
+    damage, copied = None, 0
     try:
         with tempfile.TemporaryFile() as spool, tempfile.TemporaryFile() as packed:
             try:
-                for chunk in _chunks(stream, path, packed if salvage else None):
+                for chunk in _chunks(stream, path, packed if salvage else None, max_unpacked):
                     if not salvage:
                         push(chunk)
                     spool.write(chunk)
+                    copied += len(chunk)
+                    unpacking.check_space(copied - len(chunk), copied, path)
             except CaptureError as error:
                 if not salvage:
                     raise

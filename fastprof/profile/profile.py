@@ -18,6 +18,7 @@ from fastprof.decode.selection import Interval, Patterns, Selection, Steps, narr
 from fastprof.decode.workers import Progress, Workers, cpu_count
 from fastprof.errors import FastprofError, UsageError
 from fastprof.inputs import resolve as sessions
+from fastprof.inputs import unpacking
 from fastprof.inputs.resolve import Input, Run
 from fastprof.profile.analysis_methods import AnalysisMethods
 from fastprof.profile.report import Report
@@ -39,6 +40,7 @@ def load(
     run: str | Run | None = None,
     on_error: str = "raise",
     threads: int | None = None,
+    max_unpacked: int | None = None,
     progress: Progress | None = None,
 ) -> Profile:
     """Open captures.
@@ -50,6 +52,7 @@ def load(
     ``on_error``: "raise" stops at the first damaged or missing host; "skip" loads the other hosts; "salvage" keeps
     what can be decoded before and after a fault. The table ``import_log`` lists what was left out.
     ``threads``: the number of decoding threads; default: one per processor.
+    ``max_unpacked``: the number of bytes that a compressed capture may unpack to; default: 16 GiB.
     ``progress``: called with a stage, the amount done, and the total.
 
     Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading maps
@@ -59,6 +62,7 @@ def load(
         raise UsageError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise UsageError("threads must be a whole number of at least 1")
+    most = unpacking.checked(max_unpacked)
     if isinstance(path, Run):
         path = path.path
     run = run.name if isinstance(run, Run) else run
@@ -67,8 +71,8 @@ def load(
     session = sessions.resolve(path, run, missing_ok=on_error != "raise")
     for remark in session.remarks:
         _log.info("%s", printable(remark.message))
-    opened = OpenSession(session, on_error, Workers(threads or cpu_count(), progress))
-    how = {"run": run, "on_error": on_error, "threads": threads}
+    opened = OpenSession(session, on_error, Workers(threads or cpu_count(), progress), most)
+    how = {"run": run, "on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
     return Profile(TableSet(opened, Selection()), path, how)
 
 
@@ -91,9 +95,10 @@ def scan(
     run: str | Run | None = None,
     on_error: str = "raise",
     threads: int | None = None,
+    max_unpacked: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Events as record batches in bounded memory; arguments as of ``load``, ``Profile.select`` and ``Profile.scan``."""
-    profile = load(path, run=run, on_error=on_error, threads=threads)
+    profile = load(path, run=run, on_error=on_error, threads=threads, max_unpacked=max_unpacked)
     chosen = profile.select(hosts=hosts, planes=planes, lines=lines, names=names, time_ps=time_ps)
     return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)
 

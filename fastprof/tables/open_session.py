@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class OpenSession:
     """The captures of a session, opened; what all selections of it share."""
 
-    def __init__(self, session: Session, on_error: str, workers: Workers) -> None:
+    def __init__(self, session: Session, on_error: str, workers: Workers, max_unpacked: int) -> None:
         self.workers = workers
         self.log = ImportLog()
         self.run = session.run
         for remark in session.remarks:
             self.log.add(remark.severity, remark.code, remark.message, remark.path)
-        self.captures = self._open(session, on_error)
+        self.captures = self._open(session, on_error, max_unpacked)
         name_hosts(self.captures, self.log)
         self.index = Index(self.captures, workers, self.log)
         self._note_clocks()
@@ -52,13 +52,13 @@ class OpenSession:
             )
             self.log.add("notice", "no_common_clock", text, capture.path)
 
-    def _open(self, session: Session, on_error: str) -> list[Capture]:
+    def _open(self, session: Session, on_error: str, max_unpacked: int) -> list[Capture]:
         memory = Memory()
         captures: list[Capture] = []
         failure: FastprofError | None = None
         for file in session.files:
             try:
-                capture = Capture(file, memory, self.log, on_error == "salvage")
+                capture = Capture(file, memory, self.log, on_error == "salvage", max_unpacked)
                 if capture.only_programs:
                     from fastprof.hlo.programs import checked_sizes
 

@@ -227,10 +227,11 @@ def load(
     run: str | None = None,
     on_error: str = "raise",
     threads: int | None = None,
+    max_unpacked: int | None = None,
     progress: Any = None,
 ) -> StandIn:
     assert progress is None or callable(progress)
-    calls.append({"path": path, "run": run, "on_error": on_error, "threads": threads})
+    calls.append({"path": path, "run": run, "on_error": on_error, "threads": threads, "max_unpacked": max_unpacked})
     kind = "usual" if isinstance(path, list) or hasattr(path, "read") else str(path)
     if kind.startswith("absent"):
         raise errors.NotFoundError("no such file or directory", path=kind)

@@ -102,9 +102,10 @@ def test_what_is_missing_is_a_usage_error(command: Callable[..., Any], argv: lis
 
 
 def test_reading_flags_reach_the_engine(command: Callable[..., Any]) -> None:
-    ran = command("info", "a", "b", "--run", "r", "--on-error", "skip", "--threads", "3")
-    assert ran.code == 0
-    assert stand_in.calls == [{"path": ["a", "b"], "run": "r", "on_error": "skip", "threads": 3}]
+    flags = ["--run", "r", "--on-error", "skip", "--threads", "3", "--max-unpacked", "2KiB"]
+    assert command("info", "a", "b", *flags).code == 0
+    given = {"run": "r", "on_error": "skip", "threads": 3, "max_unpacked": 2048}
+    assert stand_in.calls == [{"path": ["a", "b"], **given}]
 
 
 def test_a_session_without_a_verb_is_shown_by_info(
