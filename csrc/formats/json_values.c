@@ -64,6 +64,17 @@ void fp_json_escaped(fp_bytes *out, const uint8_t *text, size_t length) {
   }
 }
 
+bool fp_json_cut_text(fp_bytes *out, const uint8_t *text, size_t length, size_t most) {
+  bool is_cut = length > most;
+  if (is_cut)
+    for (length = most; length && (text[length] & 0xC0) == 0x80;) length--;
+  fp_bytes_byte(out, '"');
+  fp_json_escaped(out, text, length);
+  if (is_cut) fp_bytes_text(out, "...<truncated>");
+  fp_bytes_byte(out, '"');
+  return is_cut;
+}
+
 void fp_json_text(fp_bytes *out, const uint8_t *text, size_t length) {
   fp_bytes_byte(out, '"');
   fp_json_escaped(out, text, length);

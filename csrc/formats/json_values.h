@@ -6,7 +6,9 @@
 
 /* A string in quotes. The bytes must be UTF-8. */
 void fp_json_text(fp_bytes *out, const uint8_t *text, size_t length);
-/* The same without the quotes. */
+/* The same of the first `most` bytes, cut between characters; a mark follows what was cut. Returns whether it was. */
+bool fp_json_cut_text(fp_bytes *out, const uint8_t *text, size_t length, size_t most);
+/* A string without the quotes. */
 void fp_json_escaped(fp_bytes *out, const uint8_t *text, size_t length);
 /* A number as digits. */
 void fp_json_digits(fp_bytes *out, uint64_t value);

@@ -13,15 +13,10 @@
 
 enum { MOST_OF_SHARED_TEXT = 10000, FIXED_ROOM = 512 }; /* bytes: of a text that events repeat; of an event's rest */
 static const int64_t TIDS = INT64_C(1) << 32, PS_IN_US = 1000000, PS_IN_NS = 1000;
-static const char TRUNCATED[] = "...<truncated>";
 
 /* A text that many events may repeat: a long one is cut. */
 static void put_shared_text(fp_bytes *out, fp_text text) {
-  fp_text kept = fp_text_cut(text, MOST_OF_SHARED_TEXT);
-  fp_bytes_byte(out, '"');
-  fp_json_escaped(out, kept.bytes, kept.length);
-  if (kept.length < text.length) fp_bytes_text(out, TRUNCATED);
-  fp_bytes_byte(out, '"');
+  fp_json_cut_text(out, text.bytes, text.length, MOST_OF_SHARED_TEXT);
 }
 
 /* {"ph":"X","pid":1,"tid":2 */

@@ -9,7 +9,7 @@
 #include "formats/json_values.h"
 #include "formats/xspace.h"
 
-enum { FLOW_IN = 1, FLOW_OUT = 2, NUMBER_BITS = 56, FEW = 24, NUMBER_SIZE = 400 };
+enum { FLOW_IN = 1, FLOW_OUT = 2, NUMBER_BITS = 56, FEW = 24, NUMBER_SIZE = 400, TEXTS_OF_AN_EVENT = 8 };
 static const uint64_t LONGEST = INT64_MAX, NUMBER_MASK = (UINT64_C(1) << NUMBER_BITS) - 1;
 static const double PS_IN_US = 1e6;
 
@@ -20,13 +20,16 @@ static const char *const CONTEXTS[] = {
     "sparsecore_offload",
 };
 
-/* A text of a pool in quotes; a negative number is the empty text. */
+/* A text of a pool in quotes, cut if it is longer than its limit; a negative number is the empty text. */
 static void write_text(fp_bytes *out, const fp_texts *texts, int64_t number) {
   if (number < 0) {
     fp_bytes_text(out, "\"\"");
     return;
   }
-  fp_json_text(out, texts->bytes + texts->offsets[number], (size_t)(texts->offsets[number + 1] - texts->offsets[number]));
+  const uint8_t *text = texts->bytes + texts->offsets[number];
+  size_t length = (size_t)(texts->offsets[number + 1] - texts->offsets[number]);
+  if (!texts->limit || !texts->limit->most) fp_json_text(out, text, length);
+  else texts->limit->cut += fp_json_cut_text(out, text, length, texts->limit->most);
 }
 
 /* A double in a form of printf, with a point whatever the locale. */
@@ -160,11 +163,13 @@ static double double_of(const fp_named_values *values, int64_t at) {
 }
 
 /* A value as XProf shows it where all values are texts: doubles with six digits, bytes not at all. */
-static void write_as_text(fp_bytes *out, const fp_named_values *values, int64_t at) {
+static void write_as_text(fp_bytes *out, const fp_named_values *values, int64_t at, bool is_own) {
+  fp_texts texts = values->texts;
+  if (is_own && values->kind[at] == FP_STR) texts.limit = NULL;
   switch (values->kind[at]) {
     case FP_STR:
     case FP_REF:
-      write_text(out, &values->texts, values->text[at]);
+      write_text(out, &texts, values->text[at]);
       return;
     case FP_BYTES:
       fp_bytes_text(out, "\"<opaque bytes>\"");
@@ -247,18 +252,28 @@ static void sort_list(fp_list *list) {
   }
 }
 
+/* Whether the values of an event take so much that one of its metadata, which each such event repeats, is left out. */
+static bool is_full(const fp_event_values *given, const fp_listed *item, size_t written) {
+  fp_text_limit *limit = given->of_meta.texts.limit;
+  if (item->values != &given->of_meta || !limit || !limit->most || written / TEXTS_OF_AN_EVENT < limit->most) return false;
+  limit->cut++;
+  return true;
+}
+
 /* Writes the last value of each key. */
 static void write_list(fp_bytes *out, const fp_event_values *given, fp_list *list) {
   bool more = false;
   fp_bytes_text(out, "\"args\":{");
+  size_t from = out->size;
   for (size_t i = 0; i < list->count; i++) {
     const fp_listed *item = &list->items[i];
     if (i + 1 < list->count && list->items[i + 1].key == item->key) continue;
+    if (is_full(given, item, out->size - from)) continue;
     if (more) fp_bytes_byte(out, ',');
     more = true;
     write_text(out, &given->keys, item->key);
     fp_bytes_byte(out, ':');
-    write_as_text(out, item->values, item->at);
+    write_as_text(out, item->values, item->at, item->values == &given->own);
   }
   fp_bytes_text(out, "},");
 }

@@ -6,10 +6,17 @@
 
 #include "formats/growing_bytes.h"
 
+/* How long a text may be that many events repeat, 0: any length, and how often one was cut. */
+typedef struct fp_text_limit {
+  size_t most;
+  uint64_t cut;
+} fp_text_limit;
+
 /* Texts as Arrow stores them: text i is bytes[offsets[i]] .. bytes[offsets[i + 1]]. */
 typedef struct fp_texts {
   const int64_t *offsets;
   const uint8_t *bytes;
+  fp_text_limit *limit; /* NULL: none */
 } fp_texts;
 
 /* Events by track; everything is the caller's and only read. */
@@ -56,7 +63,9 @@ typedef struct fp_named_values {
   fp_texts texts;
 } fp_named_values;
 
-/* The values of events: those of their metadata, their own, and derived ones. Of several values with the same key the
+/* The values of events: those of their metadata, their own, and derived ones. Strings that are an event's own (FP_STR
+ * in `own`) are complete, because a capture has each of them once. Values of metadata beyond eight times the limit of
+ * texts are left out, and count as cut. Of several values with the same key the
  * last is shown. Keys are numbered in the order in which they are shown. */
 typedef struct fp_event_values {
   fp_texts keys;

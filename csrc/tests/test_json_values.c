@@ -29,6 +29,18 @@ static void times_are_exact(void) {
   fp_json_micros(&out, INT64_MIN), is("-9223372036854.775808");
 }
 
+static void long_texts_are_cut_between_characters(void) {
+  const uint8_t *text = (const uint8_t *)"a\"\xC3\xA4z";
+  CHECK(!fp_json_cut_text(&out, text, 5, 5));
+  is("\"a\\\"\xC3\xA4z\"");
+  CHECK(fp_json_cut_text(&out, text, 5, 4));
+  is("\"a\\\"\xC3\xA4...<truncated>\"");
+  CHECK(fp_json_cut_text(&out, text, 5, 3));
+  is("\"a\\\"...<truncated>\"");
+  CHECK(fp_json_cut_text(&out, text, 5, 0));
+  is("\"...<truncated>\"");
+}
+
 static void large_integers_are_texts(void) {
   fp_json_exact_int(&out, INT64_C(9007199254740992)), is("9007199254740992");
   fp_json_exact_int(&out, INT64_C(9007199254740993)), is("\"9007199254740993\"");
@@ -78,6 +90,7 @@ int main(void) {
   fp_memory_init(&memory);
   out.memory = &memory;
   RUN(times_are_exact);
+  RUN(long_texts_are_cut_between_characters);
   RUN(large_integers_are_texts);
   RUN(doubles_are_as_short_as_they_can_be);
   RUN(no_locale_changes_the_point);

@@ -12,7 +12,7 @@ static const uint32_t PIDS[] = {1003, 1701}, TIDS[] = {2, 7}, SERIALS[] = {0, 0,
 
 /* The events that the tests write, on two tracks. */
 static fp_drawn slices(void) {
-  fp_texts names = {NAME_AT, (const uint8_t *)"fa\"b"};
+  fp_texts names = {NAME_AT, (const uint8_t *)"fa\"b", NULL};
   return (fp_drawn){STARTS, DURATIONS, NAMES, names, TRACKS, PIDS, TIDS, 2};
 }
 
@@ -89,7 +89,7 @@ static fp_event_values listed_values(void) {
   static const uint8_t meta_kind[] = {FP_BYTES, FP_DOUBLE};
   static const double real[] = {0, 1e6};
   fp_named_values none = {0};
-  fp_texts keys = {KEY_AT, (const uint8_t *)"ab"};
+  fp_texts keys = {KEY_AT, (const uint8_t *)"ab", NULL};
   for (int i = 0; i < MANY + 2; i++) key[i] = i % 2, kind[i] = FP_INT64, value[i] = -i;
   key[1] = -1;
   kind[MANY + 1] = FP_UINT64;
@@ -141,7 +141,7 @@ static void points_are_lists_of_time_and_values(void) {
   const uint8_t kinds[] = {FP_UINT64, FP_DOUBLE, FP_INT64};
   const int64_t values[] = {-1, 0, -5};
   const double real[] = {0, 12.345, 0};
-  fp_named_values named = {first, keys, kinds, values, real, texts, {KEY_AT, (const uint8_t *)"ab"}};
+  fp_named_values named = {first, keys, kinds, values, real, texts, {KEY_AT, (const uint8_t *)"ab", NULL}};
   fp_memory memory;
   fp_memory_init(&memory);
   fp_bytes out = {.memory = &memory};

@@ -32,6 +32,9 @@ class NamedValues:
 
 @final
 class Writer:
+    def __init__(self, most_text: int = ...) -> None: ...
+    @property
+    def cut(self) -> int: ...
     def drawn(
         self, events: Drawn, marks: Marks, place: tuple[int, int], most: int
     ) -> tuple[bytes, tuple[int, int]]: ...

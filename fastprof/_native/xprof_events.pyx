@@ -25,9 +25,13 @@ cdef extern from "formats/xspace.h" nogil:
 
 
 cdef extern from "formats/xprof_events.h" nogil:
+    ctypedef struct fp_text_limit:
+        size_t most
+        uint64_t cut
     ctypedef struct fp_texts:
         void *offsets
         void *bytes
+        fp_text_limit *limit
     ctypedef struct fp_drawn:
         void *start
         void *duration
@@ -76,7 +80,7 @@ cdef class Texts:
     def __cinit__(self, pair):
         self.offsets, self.data = given(pair[0], I64), given(pair[1], U8)
         bounds(self.offsets, self.data.count)
-        self.texts = fp_texts(self.offsets.at, self.data.at)
+        self.texts = fp_texts(self.offsets.at, self.data.at, NULL)
 
     cdef int have(self, Array numbers) except -1:
         """Raises IndexError where a number, unless negative, is not that of a text."""
@@ -162,10 +166,18 @@ cdef class Writer:
 
     cdef fp_memory memory
     cdef fp_bytes out
+    cdef fp_text_limit limit
 
-    def __cinit__(self):
+    def __cinit__(self, size_t most_text=0):
+        """``most_text``: bytes of a text that many events repeat, beyond which it is cut; 0: no limit."""
         fp_memory_init(&self.memory)
         self.out.memory = &self.memory
+        self.limit.most = most_text
+
+    @property
+    def cut(self):
+        """How often a text was cut."""
+        return self.limit.cut
 
     def __dealloc__(self):
         fp_bytes_free(&self.out)
@@ -180,11 +192,13 @@ cdef class Writer:
         """(the visible rows from ``place``, a track and a row, on, as about ``most`` bytes; where to go on); no bytes:
         none is left."""
         cdef fp_drawn_place at
+        cdef fp_drawn limited = events.drawn
         at.track, at.row = place
+        limited.names.limit = &self.limit
         if marks.count != events.count:
             raise ValueError("there is not one mark for each row")
         with nogil:
-            fp_write_drawn(&self.out, &events.drawn, &marks.marks, most, &at)
+            fp_write_drawn(&self.out, &limited, &marks.marks, most, &at)
         return self.take(), (at.track, at.row)
 
     def flights(self, Drawn events not None, Marks marks not None, size_t track):
@@ -192,8 +206,10 @@ cdef class Writer:
             raise ValueError("there is not one mark for each row")
         if track >= events.drawn.track_count:
             raise IndexError("there is no such track")
+        cdef fp_drawn limited = events.drawn
+        limited.names.limit = &self.limit
         with nogil:
-            fp_write_flights(&self.out, &events.drawn, &marks.marks, track)
+            fp_write_flights(&self.out, &limited, &marks.marks, track)
         return self.take()
 
     def complete(self, Drawn events not None, kept, keys, meta, NamedValues of_meta not None, NamedValues own not None,
@@ -204,6 +220,7 @@ cdef class Writer:
         cdef NamedValues values
         cdef fp_event_values of_rows
         cdef fp_drawn_place at
+        cdef fp_drawn limited = events.drawn
         at.track, at.row = place
         for values in (of_meta, own, found):
             names.have(values.key)
@@ -212,15 +229,19 @@ cdef class Writer:
         found.has_lists(events.count)
         of_rows.keys, of_rows.meta = names.texts, kinds.at
         of_rows.of_meta, of_rows.own, of_rows.derived = of_meta.values, own.values, found.values
+        limited.names.limit = of_rows.keys.limit = of_rows.of_meta.texts.limit = &self.limit
+        of_rows.own.texts.limit = of_rows.derived.texts.limit = &self.limit
         with nogil:
-            fp_write_events(&self.out, &events.drawn, wanted.at, &of_rows, most, &at)
+            fp_write_events(&self.out, &limited, wanted.at, &of_rows, most, &at)
         return self.take(), (at.track, at.row)
 
     def points(self, start, NamedValues values not None, int64_t count):
         cdef Array starts = given(start, U64, count)
+        cdef fp_named_values limited = values.values
         values.has_lists(count)
+        limited.texts.limit = &self.limit
         with nogil:
-            fp_write_points(&self.out, starts.at, &values.values, count)
+            fp_write_points(&self.out, starts.at, &limited, count)
         return self.take()
 
     def text(self, bytes text not None):

@@ -44,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for xprof-streaming: events that fit in a row of the window, or all (default: 8000); a host "
         "with fewer than 500,000 events is shown in full",
     )
+    group.add_argument(
+        "--max-text",
+        metavar="BYTES",
+        type=arguments.limit,
+        help="for xprof and xprof-streaming: cut longer texts that events repeat, such as names, or all: no limit "
+        "(default: 10000)",
+    )
     out = parser.add_argument_group("output")
     out.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of standard output; .gz: compressed")
     out.add_argument("--force", action="store_true", help="overwrite an existing FILE")
@@ -55,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
     from fastprof.export.trace_batches import ALL
     from fastprof.profile import trace_out
     from fastprof.wording.quantities import counted
-    from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION
+    from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION, MOST_TEXT
 
     form = args.format or trace_out.form_of(args.output or "")
     if form is None:
@@ -65,8 +72,14 @@ def run(args: argparse.Namespace) -> None:
     session = opening.open_session(args)
     profile = opening.selected(session, args)
     resolution = DEFAULT_RESOLUTION if args.resolution is None else max(args.resolution, 0)
-    stats = args.stats or ALL
-    trace = trace_out.Trace(profile.table_set, form, derived=not args.raw, stats=stats, resolution=resolution)
+    trace = trace_out.Trace(
+        profile.table_set,
+        form,
+        derived=not args.raw,
+        stats=args.stats or ALL,
+        resolution=resolution,
+        max_text=MOST_TEXT if args.max_text is None else max(args.max_text, 0),
+    )
     with output.opened(args, form) as sink:
         sink.send(trace.chunks((args.output or "").endswith(trace_out.GZIP)))
     opening.note_log(profile, args.talk)
@@ -83,6 +96,10 @@ def _check(args: argparse.Namespace, form: str) -> None:
         for given, flag in ((args.raw, "--raw"), (args.stats, "--stats")):
             if given:
                 raise UsageError(f"{flag} applies only to --format chrome and perfetto")
+    elif args.max_text is not None:
+        raise UsageError(
+            "--max-text applies only to --format xprof and xprof-streaming; see docs/trace.md for the others"
+        )
     if args.resolution is not None and form != "xprof-streaming":
         raise UsageError("--resolution applies only to --format xprof-streaming; the other formats have all events")
     to_terminal = args.output in (None, "-") and sys.stdout is not None and sys.stdout.isatty()

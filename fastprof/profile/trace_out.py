@@ -17,7 +17,7 @@ from fastprof.export.trace_batches import ALL, STATS
 from fastprof.export.trace_files import CHROME, PERFETTO, TraceFile
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
-from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION
+from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION, MOST_TEXT
 from fastprof.xprof.trace.chunks import chunks as xprof_chunks
 
 XPROF, STREAMING = "xprof", "xprof-streaming"
@@ -42,7 +42,8 @@ class Trace:
     """The selected events of a session in one of ``FORMS``. UsageError: no such format, stats or resolution.
 
     ``derived``, ``stats``: as in TraceFile, for chrome and perfetto. ``resolution``, for xprof-streaming: the number of
-    events that fit in a row; 0: all.
+    events that fit in a row; 0: all. ``max_text``, for xprof and xprof-streaming: bytes of a text that several
+    events may repeat; 0: no limit.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Trace:
         derived: bool = True,
         stats: str = ALL,
         resolution: float = DEFAULT_RESOLUTION,
+        max_text: int = MOST_TEXT,
     ) -> None:
         if form not in FORMS:
             raise UsageError(f"there is no trace format {form!r}; there are: {', '.join(FORMS)}{meant(form, FORMS)}")
@@ -61,7 +63,9 @@ class Trace:
         if not math.isfinite(resolution) or resolution < 0:
             raise UsageError("resolution must be a number of events, or 0 for all")
         self.file = TraceFile(tables, form, derived, stats) if form in (CHROME, PERFETTO) else None
-        self._tables, self._form, self._resolution = tables, form, resolution
+        if not isinstance(max_text, int) or max_text < 0:
+            raise UsageError("max_text must be a number of bytes, or 0 for no limit")
+        self._tables, self._form, self._resolution, self._max_text = tables, form, resolution, max_text
 
     def chunks(self, gzip: bool = False) -> Iterator[bytes]:
         """The bytes of the file; ``gzip``: compressed."""
@@ -79,11 +83,19 @@ class Trace:
         if self.file is not None:
             return made_ahead(self.file.chunks())
         if self._form == XPROF:
-            return made_ahead(xprof_chunks(self._tables, XPROF))
+            return made_ahead(xprof_chunks(self._tables, XPROF, max_text=self._max_text))
         selection = self._tables.selection
         start, end = _window_ms(self._tables)
         all_times = TableSet(self._tables.session, replace(selection, time_ps=None, host_times=None))
-        return made_ahead(xprof_chunks(all_times, STREAMING, resolution=self._resolution, start_ms=start, end_ms=end))
+        pieces = xprof_chunks(
+            all_times,
+            STREAMING,
+            resolution=self._resolution,
+            start_ms=start,
+            end_ms=end,
+            max_text=self._max_text,
+        )
+        return made_ahead(pieces)
 
 
 def made_ahead(chunks: Iterator[bytes]) -> Generator[bytes, None, None]:

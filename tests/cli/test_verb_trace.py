@@ -86,6 +86,7 @@ def test_a_selection_without_events_says_so(command: Command) -> None:
         (["--format", "xprof", "--raw"], "--raw applies only to"),
         (["--format", "xprof", "--stats", "none"], "--stats applies only to"),
         (["--format", "chrome", "--resolution", "9"], "--resolution applies only to"),
+        (["--format", "chrome", "--max-text", "9"], "--max-text applies only to"),
         (["--format", "pdf"], "invalid choice"),
     ],
 )

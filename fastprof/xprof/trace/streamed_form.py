@@ -24,7 +24,14 @@ from fastprof.xprof.trace.streamed_tracks import (
     StreamedTracks,
     streamed_tracks,
 )
-from fastprof.xprof.trace.trace_host import Texts, TraceHost, arrow_texts, chosen_hosts, process_names
+from fastprof.xprof.trace.trace_host import (
+    Texts,
+    TraceHost,
+    arrow_texts,
+    chosen_hosts,
+    note_cut,
+    process_names,
+)
 
 _FEW_EVENTS: Final = 500_000
 """Hosts with fewer are shown whole."""
@@ -77,12 +84,12 @@ class _Session:
     frames: StackFrames = field(default_factory=StackFrames)
 
 
-def chunks(tables: TableSet, view: View) -> Iterator[bytes]:
+def chunks(tables: TableSet, view: View, max_text: int) -> Iterator[bytes]:
     session = _Session()
     yield _HEAD
     held = b""
     for number in chosen_hosts(tables):
-        for piece in _Host(TraceHost(tables, number), view, session).pieces():
+        for piece in _Host(TraceHost(tables, number), view, session, max_text).pieces():
             yield held
             held = piece
     yield held.removesuffix(b",\n") + b"\n"
@@ -103,11 +110,12 @@ def _tail(session: _Session, view: View) -> Iterator[bytes]:
 
 
 class _Host:
-    def __init__(self, trace: TraceHost, view: View, session: _Session) -> None:
+    def __init__(self, trace: TraceHost, view: View, session: _Session, max_text: int) -> None:
         self.trace = trace
         self.view = view
         self.session = session
-        self.writer = Writer()
+        self.writer = Writer(max_text)
+        self.max_text = max_text
         self.counters: CounterPoints | None = None
         self.tracks: StreamedTracks = streamed_tracks(trace)
         rows = self.tracks.rows
@@ -137,6 +145,7 @@ class _Host:
         group = np.ascontiguousarray(self.trace.group[rows])
         yield from self._points(visible, group)
         yield from self._slices(Marks(slices, group, self.serial, self.flow))
+        note_cut(self.trace, self.writer.cut, self.max_text)
 
     # ---- processes and tracks
 

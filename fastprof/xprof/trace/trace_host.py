@@ -77,6 +77,16 @@ def process_names(
     return b"".join(written)
 
 
+def note_cut(trace: TraceHost, count: int, max_text: int) -> None:
+    """A row of import_log, if texts were cut."""
+    if count:
+        text = (
+            f"texts of more than {max_text:,} bytes, which events repeat, are cut in the trace, and metadata with more "
+            "stats than that is shortened: --max-text 0 (max_text=0) writes them in full"
+        )
+        trace.raw.note("notice", "cut_texts", text, count)
+
+
 def title(line: Line) -> str:
     return line.display_name or line.name
 

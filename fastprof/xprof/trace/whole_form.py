@@ -25,6 +25,7 @@ from fastprof.xprof.trace.trace_host import (
     chosen_hosts,
     kept_lines,
     line_tids,
+    note_cut,
     process_names,
     title,
 )
@@ -39,22 +40,23 @@ _DEVICES, _THREADS = 1, 701
 _MOST_NAMES: Final = 8
 
 
-def chunks(tables: TableSet, max_events: int) -> Iterator[bytes]:
+def chunks(tables: TableSet, max_events: int, max_text: int) -> Iterator[bytes]:
     """UsageError: several hosts are selected, or none."""
     known, hosts = tables.session.hosts, chosen_hosts(tables)
     if len(hosts) != 1:
         problem = f"the form of XProf's trace_viewer takes one host, not {len(hosts)}"
         more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
         raise UsageError(f"{problem}: choose one with --host (hosts=): {', '.join(known[:_MOST_NAMES])}{more}")
-    return _Writing(tables, hosts[0], max_events).pieces()
+    return _Writing(tables, hosts[0], max_events, max_text).pieces()
 
 
 class _Writing:
-    def __init__(self, tables: TableSet, number: int, max_events: int) -> None:
+    def __init__(self, tables: TableSet, number: int, max_events: int, max_text: int) -> None:
         self.tables = tables
         self.number = number
         self.max_events = max_events
-        self.writer = Writer()
+        self.writer = Writer(max_text)
+        self.max_text = max_text
 
     def pieces(self) -> Iterator[bytes]:
         self.trace = TraceHost(self.tables, self.number)
@@ -74,6 +76,7 @@ class _Writing:
         self.of_meta = metadata.values(self.trace.long_names(), self.keys)
         yield from self._raw_events(decoder, self.keys.numbers(own_names), AddedColumns(added, self.keys))
         yield from self._found_events()
+        note_cut(self.trace, self.writer.cut, self.max_text)
         yield _TAIL
 
     # ---- processes and tracks
