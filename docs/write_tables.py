@@ -28,6 +28,10 @@ converted to the same start, with a row in `import_log`. Aggregated events have 
 longer events come first, then the order of the file decides; aggregated events come last. Ids are the same in every
 selection.
 
+**Runs.** If several runs are loaded, every table has the column `run` (text, dictionary) in front, and the rows of one
+run after those of the other; ids are unique over all runs. The table `hosts` always has `run`, in its place. With a
+single run no other table has it. [sessions.md](sessions.md#several-runs) says what is a run.
+
 **Counts** in `planes` and `lines` are those of the capture, whichever events are selected.
 
 **A stat of an event by name** (`event_table(stats=[…])`) is the event's own, else that of its event metadata. If there

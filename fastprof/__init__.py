@@ -22,7 +22,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from fastprof.inputs.resolve import Run
-    from fastprof.profile.profile import Profile, load, runs, scan
+    from fastprof.profile.loading import load, runs, scan
+    from fastprof.profile.profile import Profile
     from fastprof.profile.report import Report
 
 __all__ = [
@@ -45,9 +46,9 @@ __all__ = [
 
 _HOMES = {
     "Profile": "profile.profile",
-    "load": "profile.profile",
-    "runs": "profile.profile",
-    "scan": "profile.profile",
+    "load": "profile.loading",
+    "runs": "profile.loading",
+    "scan": "profile.loading",
     "Report": "profile.report",
     "Run": "inputs.resolve",
 }

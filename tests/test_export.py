@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow.dataset as ds
 import pytest
-from exported import capture, check_export, expected, files, log_rows, put_run, read_back
+from exported import check_export, files, log_rows, plain, put_run, read_back
 from random_spaces import random_space
 from small_cuts import cut_small
 from trace_builder import Line, Wire, event, len_field, line, plane, stat, xspace
@@ -175,25 +175,56 @@ def test_numbered_hosts_have_folders_of_their_own(tmp_path: Path) -> None:
 
 
 def test_several_runs_have_a_folder_each(tmp_path: Path) -> None:
-    """A capture that is of no run has the key that hive writes for null."""
-    one, two = (put_run(tmp_path / "plugins" / "profile" / run, [f"vm{run[-1]}"]) for run in ("first run/1", "2"))
-    (tmp_path / "alone.pb").write_bytes(capture(0))
-    profile = fastprof.load([one, two, tmp_path / "alone.pb"])
-    out = folders.write(profile, tmp_path / "out")
+    """Ids are those of the session, so that tables join over all runs."""
+    places = [put_run(tmp_path / "plugins" / "profile" / run, hosts) for run, hosts in RUNS.items()]
+    profile = fastprof.load(places)
+    out = folders.write(profile, tmp_path / "out", tables=EVERY)
     assert [name for name in files(out) if name.startswith("lines")] == [
-        "lines/run=1/host=vm1/part-0.parquet",
-        "lines/run=2/host=vm2/part-0.parquet",
-        "lines/run=__HIVE_DEFAULT_PARTITION__/host=alone/part-0.parquet",
+        "lines/run=2/host=vm/part-0.parquet",
+        "lines/run=first%20run/host=vm/part-0.parquet",
+        "lines/run=first%20run/host=vm2/part-0.parquet",
     ]
-    tables = read_back(out, "events", ("run", "host"))
-    keys = [("1", "vm1"), ("2", "vm2"), (None, "alone")]
-    assert list(dict.fromkeys(zip(*(tables[k].to_pylist() for k in ("run", "host")), strict=True))) == keys
-    assert tables.drop_columns(["run"]).equals(expected(profile, "events"))
-    hosts = read_back(out, "hosts", ("run", "host")).select(TABLES["hosts"].names())
-    assert hosts.to_pylist() == profile.hosts.to_pylist()
+    for table in EVERY:
+        names = [name for name in TABLES[table].names() if name not in ("run", "host")]
+        of_host = table in ("hosts", "planes", "events")
+        keys = ["run", "host"] if of_host else ["run"]
+        rows = [
+            tuple(map(repr, row.values()))
+            for row in read_back(out, table, ("run", "host")).select(names + keys).to_pylist()
+        ]
+        whole = [
+            tuple(map(repr, row.values())) for row in plain(profile.tables[table].select(names + keys)).to_pylist()
+        ]
+        assert sorted(rows) == sorted(whole), table
     pattern = f"{out}/lines/*/*/*.parquet"
     rows = duckdb.sql(f"select distinct run, host from read_parquet('{pattern}', hive_partitioning = true)").fetchall()
-    assert {(None if run is None else str(run), host) for run, host in rows} == set(keys)
+    assert {(str(run), host) for run, host in rows} == {(run, host) for run, hosts in RUNS.items() for host in hosts}
+    narrow = folders.write(profile.select(runs="2"), tmp_path / "narrow", tables=["events"])
+    assert files(narrow) == ["events/run=2/host=vm/part-0.parquet"]
+    assert read_back(narrow, "events")["event_id"][0].as_py() == profile.select(runs="2").events["event_id"][0].as_py()
+    folders.write(profile, out, force=True)
+
+
+RUNS = {"first run": ["vm", "vm2"], "2": ["vm"]}
+
+
+def test_runs_that_are_hosts_of_one_run_have_no_folder(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        put_run(tmp_path / "plugins" / "profile" / name, ["vm"])
+    profile = fastprof.load(f"{tmp_path}/plugins/profile/*", as_hosts=True)
+    out = folders.write(profile, tmp_path / "out", tables=["lines"])
+    assert files(out) == ["lines/host=vm%232/part-0.parquet", "lines/host=vm/part-0.parquet"]
+
+
+def test_an_export_of_several_runs_is_one_stage_of_progress(tmp_path: Path) -> None:
+    places = [put_run(tmp_path / run, hosts) for run, hosts in RUNS.items()]
+    seen: list[tuple[int, int]] = []
+    folders.write(
+        fastprof.load(places),
+        tmp_path / "out",
+        progress=lambda stage, done, total: seen.append((done, total)) if stage == "exporting" else None,
+    )
+    assert seen == sorted(seen) and {total for _, total in seen} == {78} and seen[-1][0] == 78
 
 
 def test_one_run_keeps_its_name(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def test_extras_are_loaded_only_when_used() -> None:
 
 def test_a_picture_of_the_timeline_takes_no_grouping_and_no_compute_kernels_to_import() -> None:
     verb = "from fastprof.cli import opening; from types import SimpleNamespace as S"
-    flags = "S(session=['demo/logdir'], run=None, on_error='raise', threads=1, talk=S(progress=S(wanted=False)))"
+    reading = "run=None, as_hosts=False, on_error='raise', threads=1, max_unpacked=None"
+    flags = f"S(session=['demo/logdir'], {reading}, talk=S(progress=S(wanted=False)))"
     server = "opening.open_session(" + flags + "); import fastprof.viewer.viewed_runs"
     loaded = modules_after(f"{verb}; {server}")
     assert "fastprof.viewer.building" in loaded

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fastprof.analyses import ANALYSES
 from fastprof.cli import arguments, opening, output, signals
@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastprof.analyses.contract import Analysis, Report
+    from fastprof.profile.profile import Profile
+
+    Reports: TypeAlias = Mapping[str, Mapping[str, Report]]
+    """By name of the run, then of the analysis."""
 
 REPORT_FORMATS = (*FORMATS, "xprof")
 DOCUMENTS = ("xprof", "svg", "speedscope")
-"""Formats that hold an entire report in one document."""
+"""Formats that hold an entire report in one document, and the report of one run only."""
 
 
 class AnalysisVerb:
@@ -58,15 +62,15 @@ class AnalysisVerb:
             raise UsageError(f"--table cannot be combined with --format {form}, because a document has all tables")
         profile = opening.selected(opening.open_session(args), args)
         with output.opened(args, form) as sink:
-            report = profile.answers([self.name], params_given(args), form)[self.name]
-            args.talk.progress.clear()
-            table = args.table or (next(iter(report.tables)) if form in ("csv", "arrow") else None)
+            reports = answers(profile, [self.name], args, form)
+            tables = next(iter(reports.values()))[self.name].tables
+            table = args.table or (next(iter(tables)) if form in ("csv", "arrow") else None)
             if table is not None:
-                send_table(sink, report, table, form, args)
+                send_table(sink, with_all_runs(profile, reports, args)[self.name], table, form, args)
             else:
-                sink.send(report_chunks({self.name: report}, form, sink.look, args.limit, several=False))
+                sink.send(report_chunks(profile, reports, form, sink.look, args.limit, several=False))
         if table is not None and args.table is None:
-            _note_other_tables(args, table, report.tables)
+            _note_other_tables(args, table, tables)
         opening.note_log(profile, args.talk)
         output.note_written(args)
 
@@ -164,11 +168,35 @@ def send_table(sink: output.Sink, report: Report, table: str, form: str, args: a
             args.talk.note(notice.text)
 
 
+def answers(profile: Profile, names: Sequence[str], args: argparse.Namespace, form: str) -> Reports:
+    """The reports of each run, by its name. UsageError: the form cannot hold several runs."""
+    if form in DOCUMENTS:
+        opening.check_one_run(profile, f"--format {form}")
+    reports = {run: one.answers(names, params_given(args), form) for run, one in profile.runs.items()}
+    args.talk.progress.clear()
+    return reports
+
+
+def with_all_runs(profile: Profile, reports: Reports, args: argparse.Namespace) -> Mapping[str, Report]:
+    """The reports with the tables of all runs, by name of the analysis."""
+    first = next(iter(reports.values()))
+    return profile.answers(list(first), params_given(args), "table") if profile.has_runs else first
+
+
 def report_chunks(
-    reports: Mapping[str, Report], form: str, look: Look, limit: int | None, *, several: bool
+    profile: Profile, reports: Reports, form: str, look: Look, limit: int | None, *, several: bool
 ) -> Iterator[bytes]:
     """Reports as text, JSON or XProf's JSON, or one report as a drawing or as stacks. ``several``: write JSON as one
-    object of all reports, by name."""
+    object of all reports, by name. If there are several runs, those of one after those of the other."""
+    if not profile.has_runs:
+        return _chunks_of_run(next(iter(reports.values())), form, look, limit, several=several)
+    of_runs = {run: _chunks_of_run(one, form, look, limit, several=several) for run, one in reports.items()}
+    return output.by_run(of_runs, form, look)
+
+
+def _chunks_of_run(
+    reports: Mapping[str, Report], form: str, look: Look, limit: int | None, *, several: bool
+) -> Iterator[bytes]:
     (first, *_) = reports.values()
     if form == "svg":
         return iter([report_svg.text(first).encode("utf-8"), b"\n"])

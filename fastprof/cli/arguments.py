@@ -27,10 +27,14 @@ def add_session(parser: argparse.ArgumentParser) -> None:
         "session",
         metavar="SESSION",
         nargs="+",
-        help="capture file, run or log directory, glob, or - for standard input; several are read as one session",
+        help="capture file, run or log directory, glob, or - for standard input; several runs are shown one by one, "
+        "several captures as hosts of one run",
     )
     group = parser.add_argument_group("reading")
-    group.add_argument("--run", metavar="NAME", help="run of a log directory (default: the newest)")
+    group.add_argument(
+        "--run", metavar="NAME", action="append", help="run of a log directory (default: the newest); repeatable"
+    )
+    group.add_argument("--as-hosts", action="store_true", help="read the captures of several runs as hosts of one run")
     group.add_argument(
         "--on-error",
         choices=("raise", "skip", "salvage"),

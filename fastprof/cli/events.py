@@ -75,11 +75,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_columns(requested: Iterable[str]) -> None:
-    from fastprof.schema.capture_tables import CAPTURE_TABLES
+    from fastprof.schema.capture_tables import CAPTURE_TABLES, RUN
 
     known = CAPTURE_TABLES["events"].names()
     for column in requested:
-        if column not in known:
+        if column not in known and column != RUN.name:
             raise UsageError(f"--columns: events have no column {column!r}; there are: {', '.join(known)}")
 
 
@@ -90,7 +90,7 @@ def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     all_events = not (args.name or args.time or args.steps)
     total = sum(profile.lines["event_count"].to_pylist()) if all_events else 0  # 0: unknown
     rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
-    columns = args.columns or _usual_columns(form, len(profile.sources))
+    columns = args.columns or _usual_columns(form, profile)
     batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
     passage = _Passage(batches, limit, stats, lambda done: progress("writing events", done, total))
     hidden: list[str] = []
@@ -134,8 +134,11 @@ class _Passage:
                 return
 
 
-def _usual_columns(form: str, hosts: int) -> list[str]:
-    """All columns for machines; for people the useful ones: the host if there are several, no rare counts."""
+def _usual_columns(form: str, profile: Profile) -> list[str]:
+    """All columns for machines; for people the useful ones: the host if there are several, no rare counts. The run if
+    there are several."""
+    runs = ["run"] if profile.has_runs else []
     if form != "table":
-        return list(LIST_COLUMNS)
-    return list(_TABLE_COLUMNS if hosts > 1 else _TABLE_COLUMNS[1:])
+        return [*runs, *LIST_COLUMNS]
+    several = any(len(run.sources) > 1 for run in profile.runs.values())
+    return [*runs, *(_TABLE_COLUMNS if several else _TABLE_COLUMNS[1:])]

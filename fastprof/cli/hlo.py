@@ -64,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     form = _checked_form(args)
     profile = opening.selected(opening.open_session(args), args)
+    if args.module is not None:
+        opening.check_one_run(profile, "--module")
     with output.opened(args, form) as sink:
         if args.module is None:
             _list_programs(profile, args, sink, form)
@@ -109,7 +111,7 @@ def _checked_form(args: argparse.Namespace) -> str:
 def _list_programs(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
     table = profile.tables["hlo_modules"]
     if form == "table":
-        table = _for_people(table, len(profile.sources) > 1)
+        table = _for_people(table, any(len(run.sources) > 1 for run in profile.runs.values()))
     output.send_table(args, sink, table, "hlo_modules", form, "programs")
     if not table.num_rows:
         args.talk.note("no compiled programs: neither the captures nor files beside them contain HLO")
@@ -130,7 +132,8 @@ def _for_people(table: pa.Table, several_hosts: bool) -> pa.Table:
     titles, ids = table["module"].to_pylist(), table["program_id"].to_pylist()
     order = sorted(range(len(titles)), key=lambda row: (titles[row].rpartition("(")[0], ids[row]))
     table = table.take(order) if order else table
-    return table.select([name for name in _LISTED if not same_for_all.get(name)])
+    runs = ["run"] if "run" in table.column_names else []
+    return table.select([*runs, *(name for name in _LISTED if not same_for_all.get(name))])
 
 
 # ---- a program

@@ -7,10 +7,19 @@ instead, newest first.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from fastprof.cli import arguments, opening, output
 from fastprof.errors import UsageError
+from fastprof.render.look import Look
 from fastprof.render.table_forms import chunks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.cli.facts import Facts
+    from fastprof.profile.profile import Profile
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,20 +40,41 @@ def run(args: argparse.Namespace) -> None:
     profile = opening.selected(session, args)
     limit = arguments.row_limit(args.limit, form)
     with output.opened(args, form) as sink:
-        from fastprof.cli import card, facts
+        from fastprof.cli import facts
 
-        content = facts.gather(profile, args.talk.progress)
+        content = {name: facts.gather(one, args.talk.progress) for name, one in profile.runs.items()}
         args.talk.progress.clear()
-        if form == "table":
-            text = "".join(f"{line}\n" for line in card.lines(content, sink.look, limit))
-            sink.send([text.encode(sink.look.encoding, "backslashreplace")])
-        elif form == "json":
-            sink.send(facts.sections(content, limit))
+        if form in ("table", "json"):
+            sink.send(_documents(content, profile, form, sink.look, limit))
         else:
-            sink.send(chunks(form, content.planes.slice(0, limit), name="planes", look=sink.look))
-    if opening.filtered(args) and not content.summary["events"]:
+            planes = _planes({name: one.planes for name, one in content.items()}, profile)
+            sink.send(chunks(form, planes.slice(0, limit), name="planes", look=sink.look))
+    if opening.filtered(args) and not any(one.summary["events"] for one in content.values()):
         opening.explain_nothing(session, args)
     output.note_written(args)
+
+
+def _planes(of_runs: dict[str, pa.Table], profile: Profile) -> pa.Table:
+    """The planes of all runs."""
+    from fastprof.tables.tables_of_runs import TablesOfRuns
+
+    tables = profile.exported
+    return tables.stacked(of_runs) if isinstance(tables, TablesOfRuns) else next(iter(of_runs.values()))
+
+
+def _documents(
+    content: dict[str, Facts], profile: Profile, form: str, look: Look, limit: int | None
+) -> Iterator[bytes]:
+    """The text or the JSON of each run."""
+    from fastprof.cli import card, facts
+
+    def text(one: Facts) -> Iterator[bytes]:
+        yield "".join(f"{line}\n" for line in card.lines(one, look, limit)).encode(look.encoding, "backslashreplace")
+
+    documents = {name: text(one) if form == "table" else facts.sections(one, limit) for name, one in content.items()}
+    if not profile.has_runs:
+        return next(iter(documents.values()))
+    return output.by_run(documents, form, look)
 
 
 def _write_runs(args: argparse.Namespace, form: str) -> None:

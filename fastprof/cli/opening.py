@@ -50,8 +50,20 @@ def open_session(args: argparse.Namespace) -> Profile:
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags for reading, as parameters of ``load``."""
-    return {name: getattr(args, name) for name in ("run", "on_error", "threads", "max_unpacked")}
+    """The reading flags as parameters of ``load``."""
+    run = args.run[0] if args.run is not None and len(args.run) == 1 else args.run
+    return {"run": run} | {name: getattr(args, name) for name in ("as_hosts", "on_error", "threads", "max_unpacked")}
+
+
+def check_one_run(profile: Profile, what: str) -> None:
+    """Raise UsageError if several runs are open. ``what``: what can hold only one."""
+    if profile.has_runs:
+        runs = list(profile.runs)
+        names = ", ".join(runs[:_NEAREST]) + (f" and {len(runs) - _NEAREST} more" if len(runs) > _NEAREST else "")
+        raise UsageError(
+            f"{what} is of one run, and {len(runs)} are given: {names}; give one directory, choose one run with "
+            "--run NAME, or read them as hosts of one run with --as-hosts"
+        )
 
 
 def _is_same(output: str, source: str) -> bool:
@@ -108,7 +120,7 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> None:
 def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None:
     """Note every loss while reading, and the choice of a run; with ``-v``, every row of the import log.
     ``offers_runs``: other runs of the directory can be chosen later."""
-    rows = profile.remarks().to_pylist()  # rows so far: a note must not read the capture
+    rows = [row for run in profile.runs.values() for row in run.remarks().to_pylist()]  # so far: this reads no capture
     if offers_runs:
         rows = [row | {"example": _OFFERED.get(row["code"], row["example"])} for row in rows]
     if not talk.verbose:

@@ -7,7 +7,7 @@ import codecs
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -17,7 +17,7 @@ from fastprof.export.new_files import Write, new_file, output_errors
 from fastprof.render import report_svg, speedscope
 from fastprof.render.look import WIDTH, Look
 from fastprof.render.table_forms import FORMATS, chunks, renderer
-from fastprof.wording.screen import printable_lines
+from fastprof.wording.screen import printable, printable_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,6 +121,20 @@ def send_table(
     note_hidden(args, hidden)
     if shown.num_rows < table.num_rows:
         args.talk.note(f"showing {shown.num_rows:,} of {table.num_rows:,} {rows}; --limit all shows the others")
+
+
+def by_run(documents: Mapping[str, Iterable[bytes]], form: str, look: Look) -> Iterator[bytes]:
+    """JSON documents of several runs as one, or texts of several runs, each under the name of its run."""
+    if form == "json":
+        from fastprof.render import as_json
+
+        yield from as_json.by_run(documents)
+        return
+    lead = ""
+    for run, text in documents.items():
+        yield f"{lead}{look.strong(f'Run {printable(run)}')}\n\n".encode(look.encoding, "backslashreplace")
+        yield from text
+        lead = "\n\n"
 
 
 def note_hidden(args: argparse.Namespace, hidden: Iterable[str]) -> None:

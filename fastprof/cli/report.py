@@ -77,15 +77,15 @@ def run(args: argparse.Namespace) -> None:
     profile = opening.selected(opening.open_session(args), args)
     wanted = names if one is None else (one[0],)
     if folder:
-        answers = _answers(profile, wanted, args, form)
-        _write_folder(answers, form, Path(args.output), args)
+        reports = analysis.answers(profile, wanted, args, form)
+        _write_folder(analysis.with_all_runs(profile, reports, args), form, Path(args.output), args)
     else:
         with output.opened(args, form) as sink:
-            answers = _answers(profile, wanted, args, form)
+            reports = analysis.answers(profile, wanted, args, form)
             if one is None:
-                sink.send(analysis.report_chunks(answers, form, sink.look, args.limit, several=True))
+                sink.send(analysis.report_chunks(profile, reports, form, sink.look, args.limit, several=True))
             else:
-                analysis.send_table(sink, answers[one[0]], one[1], form, args)
+                analysis.send_table(sink, analysis.with_all_runs(profile, reports, args)[one[0]], one[1], form, args)
     opening.note_log(profile, args.talk)
     output.note_written(args)
 
@@ -105,9 +105,10 @@ def _write_html(args: argparse.Namespace) -> None:
 
     args.output = args.html or args.output
     whole = opening.open_session(args)
+    opening.check_one_run(whole, "--html")
     profile = opening.selected(whole, args)
     with output.opened(args, "html") as sink:
-        answers = _answers(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args, "html")
+        (answers,) = analysis.answers(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args, "html").values()
         rows = html_report.MOST_ROWS if args.limit is None else arguments.row_limit(args.limit, "html")
         sink.send(html_report.chunks(whole, answers, title=_title(args, whole), hosts=args.host, rows=rows))
     opening.note_log(profile, args.talk)
@@ -133,12 +134,6 @@ def _one_table(requested: str | None, names: tuple[str, ...]) -> tuple[str, str]
         known = ", ".join(there) + meant(requested, there)
         raise UsageError(f"--table: there is no table {requested!r}; there are: {known}")
     return name, table
-
-
-def _answers(profile: Profile, names: tuple[str, ...], args: argparse.Namespace, form: str) -> dict[str, Report]:
-    reports = profile.answers(names, analysis.params_given(args), form)
-    args.talk.progress.clear()
-    return reports
 
 
 def _check_folder(target: Path, force: bool) -> None:

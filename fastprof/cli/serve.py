@@ -77,6 +77,8 @@ def run(args: argparse.Namespace) -> None:
         if stream is not None:
             args.talk.write_to(stream)
         profile = _opened(args)
+        if profile is not None:
+            opening.check_one_run(profile, "the page, which offers all runs of one log directory,")
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the intended end
             _serve(profile, args)
         args.talk.progress.clear()
@@ -140,14 +142,15 @@ def _source(args: argparse.Namespace) -> Any:
     """The paths of SESSION, to open them again; None for standard input, which cannot be read again."""
     if "-" in args.session:
         return None
-    return args.session[0] if len(args.session) == 1 else list(args.session)
+    return args.session[0] if len(args.session) == 1 and not args.as_hosts else list(args.session)
 
 
 def _loaded(args: argparse.Namespace, name: str | None) -> Profile:
     """The session once more, or another run of it."""
     import fastprof
 
-    return fastprof.load(_source(args), **opening.reading(args) | {"run": name or args.run})
+    reading = opening.reading(args)
+    return fastprof.load(_source(args), **reading | {"run": name or reading["run"]})
 
 
 def _open_browser(where: str) -> None:

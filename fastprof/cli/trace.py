@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"give --format ({forms}), or -o FILE with a suffix that names the format ({_SUFFIXES})")
     _check(args, form)
     session = opening.open_session(args)
+    opening.check_one_run(session, "a trace file")
     profile = opening.selected(session, args)
     resolution = DEFAULT_RESOLUTION if args.resolution is None else max(args.resolution, 0)
     trace = trace_out.Trace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,9 @@ from fastprof.schema.array_types import Int32s
 
 Share = list[Block]
 """Events that are decoded together."""
+
+StatKinds = Mapping[str, Collection[int]]
+"""By stat, the kinds that its values have."""
 
 
 class Decoder:
@@ -110,6 +113,19 @@ class Decoder:
             count += block.rows
         if share:
             yield share
+
+    def possible_kinds(self) -> dict[str, set[int]]:
+        """The kinds of value that each stat beside the events may have, by what has been indexed."""
+        return {column.name: column.possible for column in self._layout.wide}
+
+    def met_kinds(self) -> dict[str, set[int]]:
+        """The kinds of value that each stat beside the events had so far."""
+        return {column.name: column.met for column in self._layout.wide}
+
+    def widen(self, kinds: StatKinds) -> None:
+        """Give stats beside the events the types that they have if there are values of these kinds too."""
+        for column in self._layout.wide:
+            column.also |= set(kinds.get(column.name, ()))
 
     def decode(self, share: Sequence[Block], stage: str | None = "decoding", fixed_types: bool = False) -> Decoded:
         """The rows of the blocks, filled side by side. ``fixed_types``: columns beside events have the types that

@@ -40,14 +40,19 @@ class WideColumn:
         self.stat_rows: list[npt.NDArray[np.intp]] = []
         self.defaults: list[tuple[Kinds | None, Values | None]] = []
         self._default_bytes: dict[int, bytes] = {}
-        self._possible: set[int] = set()
+        self.possible: set[int] = set()
+        """The kinds that its values may have, by what has been indexed."""
+        self.met: set[int] = set()
+        """The kinds that its values had so far."""
+        self.also: set[int] = set()
+        """Kinds of values that it has elsewhere, in columns that must be of one type with this one."""
         for i, texts in enumerate(names.texts):
             rows = np.flatnonzero(texts.now().names == number) if number >= 0 else np.zeros(0, np.intp)
             self.stat_rows.append(rows)
             kinds = known[i].kinds[rows[rows < len(known[i].kinds)]]
-            self._possible |= {code for code in range(7) if (kinds >> code & 1).any()}
+            self.possible |= {code for code in range(7) if (kinds >> code & 1).any()}
             self.defaults.append(self._defaults_of(i, texts, number) if len(rows) else (None, None))
-        self._possible.discard(records.NONE)
+        self.possible.discard(records.NONE)
 
     def _defaults_of(self, number: int, texts: CaptureTexts, stat: int) -> tuple[Kinds | None, Values | None]:
         capture = texts.capture
@@ -71,7 +76,7 @@ class WideColumn:
             values[i] = key
         kind[owner] = kinds
         value[owner] = values
-        self._possible |= set(np.unique(kinds).tolist())
+        self.possible |= set(np.unique(kinds).tolist())
         return kind, value
 
     def array(
@@ -79,7 +84,8 @@ class WideColumn:
     ) -> pa.Array:
         """The column; ``fixed``: of the type that all events of the session together give."""
         met = set(np.unique(kind).tolist())
-        kinds = self._possible | met if fixed else met
+        self.met |= met - {records.NONE}
+        kinds = (self.possible | met if fixed else met) | self.also
         kinds = {records.REF if code == records.LOST_REF else code for code in kinds} - {records.NONE}
         if not kinds or kinds <= _INTEGERS:
             return _numbers(value, kind != records.NONE, pa.int64())

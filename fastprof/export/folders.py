@@ -23,6 +23,7 @@ from fastprof.tables.table_set import TABLES
 
 if TYPE_CHECKING:
     from fastprof.tables.table_set import TableSet
+    from fastprof.tables.tables_of_runs import TablesOfRuns
 
 DEFAULT_TABLES = tuple(name for name, table in TABLES.items() if not table.derived)
 _OURS = re.compile(rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/part-0\.({'|'.join(WRITERS)}))?)?")
@@ -30,10 +31,10 @@ _OURS = re.compile(rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/par
 
 
 class Exportable(Protocol):
-    """What is exported: anything with a table set, such as a Profile."""
+    """What is exported: anything with the tables of a run or of several, such as a Profile."""
 
     @property
-    def table_set(self) -> TableSet: ...
+    def exported(self) -> TableSet | TablesOfRuns: ...
 
 
 def write(
@@ -63,8 +64,9 @@ def write(
     with output_errors(str(target)):
         _check_target(target, force)
         with new_folder(target) as temporary:
-            with profile.table_set.session.workers.reporting(progress):
-                export_tables(profile.table_set, temporary, chosen, WRITERS[format])
+            exported = profile.exported
+            with exported.workers.reporting(progress):
+                export_tables(exported, temporary, chosen, WRITERS[format])
             _check_target(target, force)  # it may have appeared meanwhile
             _replace(temporary, target)
     return target

@@ -1,4 +1,5 @@
-"""The hive layout: a folder a table, a folder a host, one file; events in row groups, streamed.
+"""The hive layout: a folder a table, a folder a run if there are several, a folder a host, one file; events in row
+groups, streamed.
 
 Progress is one stage for the entire export: events read, once for `events` and `event_stats` together and twice for
 `nesting`. If there are no events to read, tables are counted.
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -22,32 +24,45 @@ from fastprof.errors import UsageError
 from fastprof.export.nesting_stream import PASSES, nesting_stream
 from fastprof.export.writers import Writer
 from fastprof.tables.table_set import TABLES, TableSet
+from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns
 
 ROW_GROUP = 1 << 20
 EVENT_TABLES = ("events", "event_stats")
 """Decoded together, in one pass."""
-NO_RUN = "__HIVE_DEFAULT_PARTITION__"
-"""How hive writes a null key."""
 
 
-def export_tables(tables: TableSet, out: Path, chosen: Sequence[str], writer: type[Writer]) -> None:
-    """Write each table of each selected host under ``out``. Raises UsageError if no host is selected."""
-    session, selection = tables.session, tables.selection
-    names = [host for host in session.hosts if selection.hosts is None or host in selection.hosts]
-    if not names:
+def export_tables(tables: TableSet | TablesOfRuns, out: Path, chosen: Sequence[str], writer: type[Writer]) -> None:
+    """Write each table of each selected host under ``out``, run by run. Raises UsageError if no host is selected."""
+    runs = _runs_of(tables)
+    hosts = sum(len(run.hosts) for run in runs)
+    if not hosts:
         raise UsageError("nothing to export: no host is selected")
-    _index(tables, chosen)
+    for run in runs:
+        _index(run.tables, chosen)
     passes = any(name in EVENT_TABLES for name in chosen) + PASSES * ("nesting" in chosen)
-    tally = _Tally(session.workers, passes * _event_count(tables), len(names) * len(chosen))
+    events = sum(_event_count(run.tables) for run in runs)
+    tally = _Tally(tables.workers, passes * events, hosts * len(chosen))
+    for run in runs:
+        for host in run.hosts:
+            _Host(run, host, out, writer).export(chosen, tally)
+        if "import_log" in chosen:  # it comes last: the other tables of any host add to it
+            for host in run.hosts:
+                _Host(run, host, out, writer).export_log(tally)
 
-    def of(host: str) -> _Host:
-        return _Host(TableSet(session, selection.narrowed(hosts=host)), out, host, names, writer)
 
-    for host in names:
-        of(host).export(chosen, tally)
-    if "import_log" in chosen:  # it comes last: the other tables of any host add to it
-        for host in names:
-            of(host).export_log(tally)
+class _Run(NamedTuple):
+    """A run to export. ``name`` and ``ids``: None if the session is this run alone; ``hosts``: the selected ones."""
+
+    name: str | None
+    tables: TableSet
+    ids: FirstIds | None
+    hosts: list[str]
+
+
+def _runs_of(tables: TableSet | TablesOfRuns) -> list[_Run]:
+    if isinstance(tables, TablesOfRuns):
+        return [_Run(name, one, tables.ids, one.selected_hosts()) for name, one in tables.runs.items()]
+    return [_Run(None, tables, None, tables.selected_hosts())]
 
 
 def _index(tables: TableSet, chosen: Sequence[str]) -> None:
@@ -98,22 +113,26 @@ class _Tally:
 class _Host:
     """One host's files."""
 
-    def __init__(self, tables: TableSet, out: Path, host: str, exported: Sequence[str], kind: type[Writer]) -> None:
-        self.tables = tables
+    def __init__(self, run: _Run, host: str, out: Path, kind: type[Writer]) -> None:
+        self.run = run
+        self.tables = TableSet(run.tables.session, run.tables.selection.narrowed(hosts=host))
         self.out = out
         self.host = host
-        self.exported = exported
         self.kind = kind
-        runs = {capture.run for capture in tables.session.captures}
-        self.keys = ("run", "host") if len(runs) > 1 else ("host",)
+        self.keys = ("host",) if run.name is None else ("run", "host")
 
     def path(self, table: str) -> Path:
         """The file of a table; the keys of its folders are not columns of the file."""
-        run = next(capture.run for capture in self.tables.session.captures if capture.host == self.host)
-        values = {"run": quote(run, safe="") if run else NO_RUN, "host": quote(self.host, safe="")}
+        values = {"run": quote(self.run.name or "", safe=""), "host": quote(self.host, safe="")}
         folder = self.out.joinpath(table, *(f"{key}={values[key]}" for key in self.keys))
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"part-0.{self.kind.suffix}"
+
+    def without_keys(self, rows: pa.Table) -> pa.Table:
+        """The rows as the file has them: without the keys of its folders, with ids that are unique over all runs."""
+        rows = rows.drop_columns([name for name in self.keys if name in rows.column_names])
+        run = self.run
+        return rows if run.name is None or run.ids is None else run.ids.renumbered(rows, run.name)
 
     def export(self, chosen: Sequence[str], tally: _Tally) -> None:
         """All tables but import_log."""
@@ -138,7 +157,7 @@ class _Host:
 
     def _log_rows(self) -> pa.Table:
         """Rows of this host's file; the first host also gets rows of no host, such as files that were left out."""
-        session, hosts = self.tables.session, self.exported
+        session, hosts = self.tables.session, self.run.hosts
         owner: dict[str | None, str] = {capture.path: "" for capture in session.captures}
         for capture in reversed(session.captures):
             if capture.host in hosts:
@@ -187,8 +206,8 @@ class _Output:
     def __init__(self, host: _Host, table: str) -> None:
         self.table = table
         self.path = host.path(table)
+        self.host = host
         self.kind = host.kind
-        self.keys = host.keys
         self.tables = host.tables
         self.writer: Writer | None = None
         self.schema: pa.Schema | None = None
@@ -197,8 +216,7 @@ class _Output:
         return self
 
     def write(self, rows: pa.Table) -> None:
-        rows = rows.drop_columns([name for name in self.keys if name in rows.column_names])
-        rows = with_used_texts(rows)
+        rows = with_used_texts(self.host.without_keys(rows))
         if self.writer is None or self.schema is None:
             self.schema = rows.schema
             self.writer = self.kind(self.path, rows.schema)

@@ -24,7 +24,8 @@ NO_PROGRAM = "NO_MODULE.hlo_proto.pb"
 """What XProf calls the empty file that it leaves beside captures without programs."""
 _SUFFIXES = (".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")  # of copies of one capture, the first is read
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
-_PROFILE = ("plugins", "profile")
+PROFILE = ("plugins", "profile")
+"""The directories between a log directory and its runs."""
 _TIMESTAMP = re.compile("([0-9]{4})" + "_([0-9]{1,2})" * 5)
 _LOW, _HIGH = (1, 1, 0, 0, 0), (12, 31, 23, 59, 61)
 
@@ -107,7 +108,7 @@ def find_runs(path: str) -> Search:
         _classify(place, parts, full, search)
         if linked:
             continue
-        is_profile = full[-2:] == _PROFILE
+        is_profile = full[-2:] == PROFILE
         if place.captures and not is_profile:
             inside, links = [name for name in inside if name == "plugins"], []
         # A link is looked at where a run may stand, and never walked through: links can make circles.
@@ -182,7 +183,7 @@ def _leads_to_directory(link: os.DirEntry[str]) -> bool:
 
 def _classify(place: Place, parts: tuple[str, ...], full: tuple[str, ...], search: Search) -> None:
     """File the directory ``parts`` below the one named under runs, or under what was perhaps meant."""
-    in_profile = full[-3:-1] == _PROFILE
+    in_profile = full[-3:-1] == PROFILE
     only_programs = not parts and place.programs  # of the directory that was named
     if not (place.captures or place.riegeli or only_programs):
         if place.linked:

@@ -1,6 +1,7 @@
 """Which capture files make up what the user named: runs, hosts, files. No capture is opened here.
 
-    resolve(what, run=…)     a file, run directory, log directory, glob, bytes, binary file, a list of those
+    resolve(what, run=…)     a file, run directory, log directory, glob, bytes, binary file, a list of those: all of
+                             them as one run (several_runs.py keeps runs apart)
     runs(logdir)             the runs of a log directory, newest first
 
 Paths and hosts are text fit for UTF-8, for tables and messages; ``source`` is what to open.
@@ -66,6 +67,10 @@ class Run:
         return [file.host for file in self.files if file.host is not None]
 
 
+Named: TypeAlias = Input | Run
+"""What a user may name: something to load, or a run of ``runs``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """What was chosen or left out, as a row of import_log says it."""
@@ -87,14 +92,21 @@ class Session:
     programs: tuple[str, ...] = ()
 
 
-def resolve(what: Input | Sequence[Input], run: str | None = None, missing_ok: bool = False) -> Session:
-    """The files that ``what`` stands for.
+def resolve(what: Named | Sequence[Named], run: str | None = None, missing_ok: bool = False) -> Session:
+    """The files that ``what`` stands for, as hosts of one run.
 
     ``run`` picks a run of a log directory, by its name or by the last part of it where that is unique.
     With ``missing_ok``, an item of a list that cannot be found or listed becomes a remark, unless nothing is
     left. Raises NotFoundError, UnreadableError, UsageError; CaptureError where all there is has a format
     that cannot be read.
     """
+    return as_one(*named_parts(what, run, missing_ok))
+
+
+def named_parts(
+    what: Named | Sequence[Named], run: str | None, missing_ok: bool
+) -> tuple[list[Session], list[FastprofError]]:
+    """The parts that ``what`` names, the captures of a part in one directory; and what could not be found."""
     if run is not None and not run:
         raise UsageError("run is empty; give the name of a run, or omit it for the newest")
     listed = isinstance(what, (list, tuple))
@@ -114,7 +126,7 @@ def resolve(what: Input | Sequence[Input], run: str | None = None, missing_ok: b
             parts.append(Session(None, (), (Remark("error", code, fault.message, fault.path),)))
     if run is not None and not faults and all(part.run is None for part in parts):
         raise UsageError(f"run={run!r} chooses a run of a log directory, but no directory is given")
-    return _combine(parts, faults)
+    return parts, faults
 
 
 def runs(logdir: str | os.PathLike[str]) -> list[Run]:
@@ -138,6 +150,8 @@ def runs(logdir: str | os.PathLike[str]) -> list[Run]:
 
 
 def _resolve_item(item: object, run: str | None) -> list[Session]:
+    if isinstance(item, Run):
+        return [_of_run(part, item.name) for part in _resolve_path(item.path, run)]
     if isinstance(item, (str, os.PathLike)):
         return _resolve_path(_text_of(item), run)
     if isinstance(item, (bytes, bytearray, memoryview)):
@@ -155,6 +169,11 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
         advice = "; give several captures as a list"
     expected = "a path, bytes, a binary file object or a list of them"
     raise UsageError(f"cannot load {type(item).__name__}: expected {expected}{advice}")
+
+
+def _of_run(part: Session, name: str) -> Session:
+    """The part under the name that ``runs`` gave to the run."""
+    return replace(part, run=name, files=tuple(replace(file, run=name) for file in part.files))
 
 
 def _text_of(path: str | os.PathLike[Any]) -> str:
@@ -310,8 +329,8 @@ def _holds_captures(directory: Path) -> bool:
         return False
 
 
-def _combine(parts: list[Session], faults: list[FastprofError]) -> Session:
-    """One session of several: a file counts once, and no two files have the same host."""
+def as_one(parts: list[Session], faults: list[FastprofError]) -> Session:
+    """One session of several parts: a file counts once, and no two files have the same host."""
     files: list[CaptureFile] = []
     remarks: list[Remark] = []
     seen: set[object] = set()
@@ -349,14 +368,14 @@ def _with_programs(files: list[CaptureFile], programs: tuple[str, ...]) -> list[
 
 
 def _several_runs(files: list[CaptureFile]) -> list[Remark]:
-    """Captures of directories of other names are hardly hosts of one run."""
-    folders = dict.fromkeys(Path(file.path).parent.name for file in files if isinstance(file.source, str))
+    """Captures of several directories may be of several runs."""
+    folders = list(dict.fromkeys(str(Path(file.path).parent) for file in files if isinstance(file.source, str)))
     if len(folders) < 2:
         return []
-    text = (
-        f"captures of {len(folders)} directories are read as hosts of one run; for separate reports load one at a time"
-    )
-    return [Remark("info", "several_runs", f"{text}: {few(list(folders))}", None)]
+    names = list(dict.fromkeys(Path(folder).name for folder in folders))
+    listed = few(names if len(names) == len(folders) else folders)
+    text = f"captures of {len(folders)} directories are read as hosts of one run: {listed}"
+    return [Remark("info", "several_runs", text, None)]
 
 
 def _identity(file: CaptureFile) -> object:

@@ -1,9 +1,7 @@
-"""The public API: load, runs, scan, and Profile."""
+"""Profile: what users of the API hold."""
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,95 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from fastprof.decode.decoder import Share
-from fastprof.decode.request import Decoded
 from fastprof.decode.selection import Interval, Patterns, Selection, Steps, narrowed_steps, steps_text
-from fastprof.decode.workers import Progress, Workers, cpu_count
-from fastprof.errors import FastprofError, UsageError
-from fastprof.inputs import resolve as sessions
-from fastprof.inputs import unpacking
-from fastprof.inputs.resolve import Input, Run
+from fastprof.errors import FastprofError, NotFoundError, UsageError
 from fastprof.profile.analysis_methods import AnalysisMethods
+from fastprof.profile.opened import open_runs
 from fastprof.profile.report import Report
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet
+from fastprof.tables.tables_of_runs import TablesOfRuns
 from fastprof.wording.screen import printable
 
 if TYPE_CHECKING:
     from fastprof.analyses import contract
-
-ON_ERROR = ("raise", "skip", "salvage")
-_log = logging.getLogger("fastprof")
-
-
-def load(
-    path: Input | Run | Sequence[Input],
-    *,
-    run: str | Run | None = None,
-    on_error: str = "raise",
-    threads: int | None = None,
-    max_unpacked: int | None = None,
-    progress: Progress | None = None,
-) -> Profile:
-    """Open captures.
-
-    ``path``: a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, bytes, a binary file
-    object, or a list of these. gzip and zstd are recognized by content. From a log directory with several runs the
-    newest run is loaded, unless ``run`` names another (see ``runs``).
-
-    ``on_error``: "raise" stops at the first damaged or missing host; "skip" loads the other hosts; "salvage" keeps
-    what can be decoded before and after a fault. The table ``import_log`` lists what was left out.
-    ``threads``: the number of decoding threads; default: one per processor.
-    ``max_unpacked``: the number of bytes that a compressed capture may unpack to; default: 16 GiB.
-    ``progress``: called with a stage, the amount done, and the total.
-
-    Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading maps
-    the files and finds their planes. Events are decoded when a table is first used.
-    """
-    if on_error not in ON_ERROR:
-        raise UsageError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise UsageError("threads must be a whole number of at least 1")
-    most = unpacking.checked(max_unpacked)
-    if isinstance(path, Run):
-        path = path.path
-    run = run.name if isinstance(run, Run) else run
-    if run is not None and not isinstance(run, str):
-        raise UsageError(f"run must be the name of a run, not {type(run).__name__}")
-    session = sessions.resolve(path, run, missing_ok=on_error != "raise")
-    for remark in session.remarks:
-        _log.info("%s", printable(remark.message))
-    opened = OpenSession(session, on_error, Workers(threads or cpu_count(), progress), most)
-    how = {"run": run, "on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
-    return Profile(TableSet(opened, Selection()), path, how)
-
-
-def runs(logdir: str | os.PathLike[str]) -> list[Run]:
-    """The runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``."""
-    return sessions.runs(logdir)
-
-
-def scan(
-    path: Input | Run | Sequence[Input],
-    *,
-    columns: Sequence[str] | None = None,
-    stats: Sequence[str] = (),
-    hosts: str | Iterable[str] | None = None,
-    planes: Patterns = None,
-    lines: Patterns = None,
-    names: Patterns = None,
-    time_ps: Interval | None = None,
-    batch_rows: int = BATCH_ROWS,
-    run: str | Run | None = None,
-    on_error: str = "raise",
-    threads: int | None = None,
-    max_unpacked: int | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Events as record batches in bounded memory; arguments as of ``load``, ``Profile.select`` and ``Profile.scan``."""
-    profile = load(path, run=run, on_error=on_error, threads=threads, max_unpacked=max_unpacked)
-    chosen = profile.select(hosts=hosts, planes=planes, lines=lines, names=names, time_ps=time_ps)
-    return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)
 
 
 def _table(name: str) -> Any:
@@ -112,6 +34,11 @@ def _table(name: str) -> Any:
     return property(read, doc=f"The table ``{name}``: one row is {TABLES[name].row}.")
 
 
+def check_batch_rows(rows: int) -> None:
+    if not 1 <= rows < 2**63:
+        raise UsageError("batch_rows must be a whole number of at least 1")
+
+
 class Profile(AnalysisMethods):
     """A session: its captures as Arrow tables, decoded on first use, and its analyses. Immutable; made by ``load``.
 
@@ -119,8 +46,17 @@ class Profile(AnalysisMethods):
     docs/tables.md describes their columns. Each analysis is a method that returns a Report: ``p.overview()``.
     """
 
-    def __init__(self, tables: TableSet, source: Any, how: dict[str, Any], steps: Steps | None = None) -> None:
+    def __init__(
+        self,
+        tables: TableSet,
+        source: Any,
+        how: dict[str, Any],
+        steps: Steps | None = None,
+        part: str | None = None,
+    ) -> None:
+        """``part``: the run that this is of the several runs of ``source``."""
         self._of_all_steps = tables
+        self._part = part
         self._steps = steps
         self._source = source
         self._how = how
@@ -183,23 +119,8 @@ class Profile(AnalysisMethods):
         one empty batch. The type of a stat follows from its values in the part of the session that has been read.
         Raises UsageError, at the batch, if a stat with doubles has an integer beyond 2**53.
         """
-        if not 1 <= batch_rows < 2**63:
-            raise UsageError("batch_rows must be a whole number of at least 1")
-        request = self._tables.event_request(columns, stats)
-        return self._scan(request, batch_rows)
-
-    def _scan(self, request: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        decoder = self._tables.decoder(request)
-        share: Share | None = None
-        for share in decoder.shares(batch_rows):
-            yield from self._batch(decoder.decode(share, fixed_types=True)).to_batches(max_chunksize=batch_rows)
-        if share is None:
-            empty = self._batch(decoder.decode([], fixed_types=True)).combine_chunks()
-            arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in empty.columns]
-            yield pa.RecordBatch.from_arrays(arrays, schema=empty.schema)
-
-    def _batch(self, decoded: Decoded) -> pa.Table:
-        return self._tables.table(TABLES["events"], decoded.events, decoded.wide)
+        check_batch_rows(batch_rows)
+        return self._tables.batches(self._tables.event_request(columns, stats), batch_rows)
 
     def stat_names(self) -> list[str]:
         """The names of the stats of the selected events and of the event metadata in their planes: the names that
@@ -270,6 +191,7 @@ class Profile(AnalysisMethods):
         names: Patterns = None,
         time_ps: Interval | None = None,
         steps: Steps | int | None = None,
+        runs: str | Iterable[str] | None = None,
     ) -> Profile:
         """A profile of fewer events. Nothing is copied, and ids stay the same.
 
@@ -277,13 +199,15 @@ class Profile(AnalysisMethods):
         in the name, or several as alternatives. ``time_ps=(a, b)``: events that overlap the time from a to b, b
         excluded; None leaves an end open. ``steps=(a, b)``: steps with numbers from a to b, b excluded, as the table of
         ``p.steps()`` numbers them; ``steps=a`` is one step. Analyses then use the events that belong to these steps;
-        tables hold the events that overlap their time on each host. Selections of a selection narrow it further.
+        tables hold the events that overlap their time on each host. ``runs``: exact names, of several loaded runs.
+        Selections of a selection narrow it further.
         """
+        chosen_runs(self.runs, runs)
         wanted = Selection().narrowed(hosts)
         wanted.check_hosts(self._session.hosts)
         selection = self._of_all_steps.selection.narrowed(wanted.hosts, planes, lines, names, time_ps)
         chosen = narrowed_steps(self._steps, steps)
-        return Profile(TableSet(self._session, selection), self._source, self._how, chosen)
+        return Profile(TableSet(self._session, selection), self._source, self._how, chosen, self._part)
 
     # ---- out
 
@@ -325,7 +249,12 @@ class Profile(AnalysisMethods):
 
     @property
     def table_set(self) -> TableSet:
-        """The tables as analyses and exports receive them."""
+        """The tables as analyses receive them: of one run."""
+        return self._tables
+
+    @property
+    def exported(self) -> TableSet | TablesOfRuns:
+        """The tables as exports receive them: of one run or of several."""
         return self._tables
 
     @property
@@ -339,6 +268,16 @@ class Profile(AnalysisMethods):
         return self._session.run
 
     @property
+    def has_runs(self) -> bool:
+        """Whether several runs were loaded. Tables then have the column ``run``, even if one run is selected."""
+        return False
+
+    @property
+    def runs(self) -> Mapping[str, Profile]:
+        """The loaded runs by name, each a profile of its own. A single run without a name is called ""."""
+        return {self.run or "": self}
+
+    @property
     def threads(self) -> int:
         return self._session.workers.threads
 
@@ -347,8 +286,7 @@ class Profile(AnalysisMethods):
         return self._of_all_steps.session
 
     def __repr__(self) -> str:
-        selected_hosts = self._of_all_steps._wanted_hosts()
-        hosts = [host for host, selected in zip(self._session.hosts, selected_hosts, strict=True) if selected]
+        hosts = self._of_all_steps.selected_hosts()
         captures = [capture for capture in self._session.captures if capture.host in hosts]
         size = sum(capture.size_bytes for capture in captures)
         shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
@@ -365,12 +303,15 @@ class Profile(AnalysisMethods):
         return "\n".join(map(printable, lines)) + ">"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        return _reload, (self._source_again(), self._how, self._of_all_steps.selection, self._steps, self._part)
+
+    def _source_again(self) -> Any:
+        """The source in a form that can be pickled."""
         items = self._source if isinstance(self._source, (list, tuple)) else [self._source]
         if any(hasattr(item, "read") for item in items):
             raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file and load that file")
         items = [bytes(item) if isinstance(item, memoryview) else item for item in items]
-        source = items if isinstance(self._source, (list, tuple)) else items[0]
-        return _reload, (source, self._how, self._of_all_steps.selection, self._steps)
+        return items if isinstance(self._source, (list, tuple)) else items[0]
 
 
 def _step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
@@ -396,9 +337,20 @@ def _step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
     return times
 
 
-def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps | None) -> Profile:
-    profile = load(source, **how)
-    return Profile(TableSet(profile._session, selection), source, how, steps)
+def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps | None, part: str | None) -> Profile:
+    opened, _ = open_runs(source, **how)
+    tables = next(iter(opened.values())) if part is None else opened[part]
+    return Profile(TableSet(tables.session, selection), source, how, steps, part)
+
+
+def chosen_runs(known: Iterable[str], wanted: str | Iterable[str] | None) -> list[str]:
+    """The runs that are wanted (None: all), in the order of the known ones. NotFoundError: one is unknown."""
+    there = list(known)
+    names = there if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
+    for name in names:
+        if name not in there:
+            raise NotFoundError(f"no run {name!r} in this session; there are: {', '.join(there)}")
+    return [name for name in there if name in names]
 
 
 def _for_xprof(

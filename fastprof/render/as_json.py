@@ -13,7 +13,7 @@ that use doubles lose digits beyond 2**53). NaN and infinities, which JSON numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +36,16 @@ def sections(summary: Mapping[str, Any], tables: Mapping[str, Data]) -> Iterator
         yield f",\n{json_quote(name)}: ".encode("ascii")
         yield from table(name, data)
     yield b"}\n"
+
+
+def by_run(documents: Mapping[str, Iterable[bytes]]) -> Iterator[bytes]:
+    """One document of those of several runs: ``{"runs": {NAME: DOCUMENT, …}}``, ended by a newline."""
+    lead = '{"runs": {'
+    for run, document in documents.items():
+        yield f"{lead}{json_quote(run)}: ".encode("ascii")
+        yield from document
+        lead = ","
+    yield b"}}\n"
 
 
 def table(name: str, data: Data) -> Iterator[bytes]:

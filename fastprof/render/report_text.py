@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fastprof.analyses import runner
 from fastprof.render import as_text, kernel_names
+from fastprof.schema.capture_tables import RUN
 from fastprof.wording import quantities
 from fastprof.wording.screen import cut, pad, printable, width
 
@@ -175,11 +176,12 @@ def _without_the_same(columns: list[str], table: pa.Table) -> tuple[list[str], s
 
 
 def by_worth(report: Report, table: str) -> list[str]:
-    """The columns of a table; those that the report shows come first."""
+    """The columns of a table; the run, if there are several, and those that the report shows come first."""
     sections = [section for section in runner.module(report.analysis).SECTIONS if section.table == table]
     names = report.tables[table].column_names
     shown = [name for section in sections for name in _columns(section, report.tables[table]) if name in names]
-    return list(dict.fromkeys([*shown, *names]))
+    runs = [name for name in names[:1] if name == RUN.name]
+    return list(dict.fromkeys([*runs, *shown, *names]))
 
 
 def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:

@@ -20,6 +20,8 @@ _Name: Final = Kind(pa.string())
 _Names: Final = Kind(pa.list_(pa.string()))
 _Blob: Final = Kind(pa.large_binary())
 
+RUN = Text("run", "run, named after its directory")
+"""The first column of every table of several runs."""
 _HOST = Text("host", "host, named after the file of its capture")
 _PLANE_ID = _Small("plane_id", "id of the plane, unique in the session")
 _LINE_ID = _Small("line_id", "id of the line, unique in the session")

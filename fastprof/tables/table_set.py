@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof.decode import metadata_tables
-from fastprof.decode.decoder import Decoder
+from fastprof.decode.decoder import Decoder, Share
 from fastprof.decode.nesting import ASYNC_STAT, int64s, line_rows, nest, nesting_arrays, placement
 from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Request
 from fastprof.decode.selection import Selection, Wanted
+from fastprof.decode.text_pools import TextTable
+from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
@@ -130,6 +132,21 @@ class TableSet(Mapping[str, pa.Table]):
         decoded = self.decode(request)
         return self.table(TABLES["events"], decoded.events, decoded.wide)
 
+    def batches(self, request: Request, rows: int, decoder: Decoder | None = None) -> Iterator[pa.RecordBatch]:
+        """The requested columns as record batches of about ``rows`` rows and of one schema; one empty batch if there
+        are no events. ``decoder``: of this request, if there is one already."""
+        decoder = decoder or self.decoder(request)
+        share: Share | None = None
+        for share in decoder.shares(rows):
+            yield from self._batch(decoder.decode(share, fixed_types=True)).to_batches(max_chunksize=rows)
+        if share is None:
+            empty = self._batch(decoder.decode([], fixed_types=True)).combine_chunks()
+            arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in empty.columns]
+            yield pa.RecordBatch.from_arrays(arrays, schema=empty.schema)
+
+    def _batch(self, decoded: Decoded) -> pa.Table:
+        return self.table(TABLES["events"], decoded.events, decoded.wide)
+
     def stat_names(self) -> list[str]:
         """The names of the stats that the selected events or their metadata have."""
         decoder = self.decoder(Request(stats=("stat",)))
@@ -138,10 +155,12 @@ class TableSet(Mapping[str, pa.Table]):
             names.update(decoder.decode(share, stage=None).stats["stat"].unique().to_pylist())
         return sorted(names - {None})  # a damaged stat that was salvaged has no name
 
-    def event_request(self, columns: Sequence[str] | None, stats: Sequence[str]) -> Request:
-        """What event_table decodes. UsageError: a name is unknown or doubled, or no capture of the session declares a
-        stat of this name. Whether a host, or an event of the selection, has the stat does not matter: it is null where
-        it is absent."""
+    def event_request(
+        self, columns: Sequence[str] | None, stats: Sequence[str], others: Sequence[TableSet] = ()
+    ) -> Request:
+        """What event_table decodes, of this run and of ``others``. UsageError: a name is unknown or doubled, or no
+        capture of the session declares a stat of this name. Whether a host, or an event of the selection, has the stat
+        does not matter: it is null where it is absent."""
         if isinstance(columns, str):
             raise UsageError("columns takes a list of names")
         chosen = EVENT_COLUMNS if columns is None else tuple(columns)
@@ -157,17 +176,8 @@ class TableSet(Mapping[str, pa.Table]):
         if clashes or len(set(chosen)) < len(chosen):
             raise UsageError(f"a column is requested twice: {clashes[0] if clashes else chosen}")
         for name in stats:
-            self._check_declared(name)
+            _check_declared(name, [one.session.index.names.stats for one in (self, *others)])
         return Request(chosen, (), tuple(stats))
-
-    def _check_declared(self, stat: str) -> None:
-        """UsageError: no capture of the session declares a stat of this name. Stats that the captures use without a
-        name, ``#12``, are known only once all events are read; they pass."""
-        declared = self.session.index.names.stats
-        if declared.find(stat) >= 0 or re.fullmatch("#-?[0-9]+", stat):
-            return
-        likely = [name for name in declared.array().slice(0, _LIKENED).to_pylist() if len(name) <= _LIKENABLE]
-        raise UsageError(f"no capture has a stat {stat!r}; the table stat_metadata lists all{meant(stat, likely)}")
 
     # ---- the other tables
 
@@ -189,6 +199,13 @@ class TableSet(Mapping[str, pa.Table]):
         """The compiled programs of the selected hosts, whatever else is selected, with their hosts. None is decoded."""
         numbers = np.flatnonzero(self._wanted_hosts()).tolist()
         return [(self.session.hosts[i], one) for i in numbers for one in self.session.programs(i)]
+
+    @property
+    def workers(self) -> Workers:
+        return self.session.workers
+
+    def selected_hosts(self) -> list[str]:
+        return [host for host, wanted in zip(self.session.hosts, self._wanted_hosts(), strict=True) if wanted]
 
     def _wanted_hosts(self) -> list[bool]:
         hosts = self.selection.hosts
@@ -226,3 +243,13 @@ def _rows_met(events: Decoded) -> Any:
     starts = np.flatnonzero(np.append(True, line[1:] != line[:-1])) if len(line) else np.zeros(0, np.intp)
     counts = np.diff(np.append(starts, len(line)))
     return line_rows(counts, int64s(events.events["event_id"])[starts])
+
+
+def _check_declared(stat: str, declared: Sequence[TextTable]) -> None:
+    """UsageError: no capture of the session declares a stat of this name. Stats that the captures use without a name,
+    ``#12``, are known only once all events are read; they pass."""
+    if any(texts.find(stat) >= 0 for texts in declared) or re.fullmatch("#-?[0-9]+", stat):
+        return
+    names = [name for texts in declared for name in texts.array().slice(0, _LIKENED).to_pylist()]
+    likely = [name for name in dict.fromkeys(names) if len(name) <= _LIKENABLE][:_LIKENED]
+    raise UsageError(f"no capture has a stat {stat!r}; the table stat_metadata lists all{meant(stat, likely)}")

@@ -79,12 +79,18 @@ class StandIn:
         self._planes = PLANES if planes is None else planes
         self.tables = _Tables(self)
         self.run = "run1"
+        self.runs = {self.run: self}
+        self.has_runs = False
         self.sources = [row[1] for row in HOSTS]
 
     def __getattr__(self, name: str) -> pa.Table:
         if name in TABLES:
             return self.tables[name]
         raise AttributeError(name)
+
+    @property
+    def exported(self) -> None:
+        """Its tables are of one run."""
 
     def remarks(self) -> pa.Table:
         """The import log so far."""
@@ -225,12 +231,14 @@ def load(
     path: Any,
     *,
     run: str | None = None,
+    as_hosts: bool = False,
     on_error: str = "raise",
     threads: int | None = None,
     max_unpacked: int | None = None,
     progress: Any = None,
 ) -> StandIn:
     assert progress is None or callable(progress)
+    assert not as_hosts
     calls.append({"path": path, "run": run, "on_error": on_error, "threads": threads, "max_unpacked": max_unpacked})
     kind = "usual" if isinstance(path, list) or hasattr(path, "read") else str(path)
     if kind.startswith("absent"):

@@ -1,0 +1,88 @@
+"""The front door of the API: load, runs and scan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from fastprof.decode.selection import Interval, Patterns
+from fastprof.decode.workers import Progress
+from fastprof.inputs import resolve as sessions
+from fastprof.inputs.resolve import Named, Run
+from fastprof.profile.opened import names_of_runs, open_runs
+from fastprof.profile.profile import Profile
+from fastprof.tables.table_set import BATCH_ROWS
+
+
+def load(
+    path: Named | Sequence[Named],
+    *,
+    run: str | Run | Sequence[str | Run] | None = None,
+    as_hosts: bool = False,
+    on_error: str = "raise",
+    threads: int | None = None,
+    max_unpacked: int | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """Open captures.
+
+    ``path``: a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, bytes, a binary file
+    object, or a list of these. gzip and zstd are recognized by content. From a log directory with several runs the
+    newest run is loaded, unless ``run`` names another, or a list of others (see ``runs``).
+
+    Several runs stay apart: tables have the column ``run``, and each run has its own reports (``Profile.runs``).
+    ``as_hosts``: read all captures as hosts of one run instead.
+
+    ``on_error``: "raise" stops at the first damaged or missing host; "skip" loads the other hosts; "salvage" keeps
+    what can be decoded before and after a fault. The table ``import_log`` lists what was left out.
+    ``threads``: the number of decoding threads; default: one per processor.
+    ``max_unpacked``: the number of bytes that a compressed capture may unpack to; default: 16 GiB.
+    ``progress``: called with a stage, the amount done, and the total.
+
+    Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading maps
+    the files and finds their planes. Events are decoded when a table is first used.
+    """
+    how: dict[str, Any] = {
+        "run": names_of_runs(run),
+        "as_hosts": as_hosts,
+        "on_error": on_error,
+        "threads": threads,
+        "max_unpacked": max_unpacked,
+    }
+    opened, several = open_runs(path, **how, progress=progress)
+    if not several:
+        return Profile(next(iter(opened.values())), path, how)
+    from fastprof.profile.several_runs import ProfileOfRuns  # most sessions are one run
+
+    return ProfileOfRuns.of(opened, path, how)
+
+
+def runs(logdir: str | os.PathLike[str]) -> list[Run]:
+    """The runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``."""
+    return sessions.runs(logdir)
+
+
+def scan(
+    path: Named | Sequence[Named],
+    *,
+    columns: Sequence[str] | None = None,
+    stats: Sequence[str] = (),
+    hosts: str | Iterable[str] | None = None,
+    planes: Patterns = None,
+    lines: Patterns = None,
+    names: Patterns = None,
+    time_ps: Interval | None = None,
+    batch_rows: int = BATCH_ROWS,
+    run: str | Run | Sequence[str | Run] | None = None,
+    as_hosts: bool = False,
+    on_error: str = "raise",
+    threads: int | None = None,
+    max_unpacked: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Events as record batches in bounded memory; arguments as of ``load``, ``Profile.select`` and ``Profile.scan``."""
+    profile = load(path, run=run, as_hosts=as_hosts, on_error=on_error, threads=threads, max_unpacked=max_unpacked)
+    chosen = profile.select(hosts=hosts, planes=planes, lines=lines, names=names, time_ps=time_ps)
+    return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)

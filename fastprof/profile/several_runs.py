@@ -1,0 +1,180 @@
+"""Several runs as one profile: a front over the profile of each run. Nothing of one run is computed with another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from fastprof.decode.selection import Interval, Patterns, Selection, Steps
+from fastprof.errors import NotFoundError, UsageError
+from fastprof.profile.opened import open_runs
+from fastprof.profile.profile import Profile, check_batch_rows, chosen_runs
+from fastprof.profile.report_of_runs import ReportOfRuns
+from fastprof.tables.stacked import stacked
+from fastprof.tables.table_set import BATCH_ROWS, TableSet
+from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns
+from fastprof.wording.quantities import counted
+from fastprof.wording.screen import printable
+
+_MOST_LISTED = 8
+
+
+class ProfileOfRuns(Profile):
+    """Several runs. Tables and tables of reports have the column ``run`` in front; ids are unique over all runs;
+    figures, drawings and traces are those of ``runs[NAME]``."""
+
+    def __init__(self, runs: Mapping[str, Profile], ids: FirstIds, source: Any, how: dict[str, Any]) -> None:
+        self._runs = dict(runs)
+        self._ids = ids
+        self._source = source
+        self._how = how
+        self._part = None
+
+    @classmethod
+    def of(cls, opened: Mapping[str, TableSet], source: Any, how: dict[str, Any]) -> ProfileOfRuns:
+        """The runs as they were opened."""
+        runs = {name: Profile(tables, source, how, None, name) for name, tables in opened.items()}
+        return cls(runs, FirstIds({name: tables.session for name, tables in opened.items()}), source, how)
+
+    @property
+    def has_runs(self) -> bool:
+        return True
+
+    @property
+    def runs(self) -> Mapping[str, Profile]:
+        return dict(self._runs)
+
+    @cached_property
+    def _of_runs(self) -> TablesOfRuns:
+        return TablesOfRuns({name: run.table_set for name, run in self._runs.items()}, self._ids)
+
+    # ---- tables
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        return self._of_runs
+
+    @property
+    def exported(self) -> TablesOfRuns:
+        return self._of_runs
+
+    def read(self, *names: str) -> dict[str, pa.Table]:
+        return self._of_runs.read(*names)
+
+    def event_table(self, columns: Sequence[str] | None = None, stats: Sequence[str] = ()) -> pa.Table:
+        return self._of_runs.event_table(columns, stats)
+
+    def scan(
+        self, columns: Sequence[str] | None = None, stats: Sequence[str] = (), batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        check_batch_rows(batch_rows)
+        return self._of_runs.batches(columns, stats, batch_rows)
+
+    def stat_names(self) -> list[str]:
+        return self._of_runs.stat_names()
+
+    def event_summary(self) -> pa.Table:
+        return self._of_runs.event_summary()
+
+    def remarks(self) -> pa.Table:
+        return stacked({name: run.remarks() for name, run in self._runs.items()})
+
+    # ---- analyses
+
+    def reports(self, *names: str, **params: Any) -> dict[str, ReportOfRuns]:  # type: ignore[override]
+        of_runs = {run: profile.reports(*names, **params) for run, profile in self._runs.items()}
+        first = next(iter(of_runs.values()))
+        return {name: ReportOfRuns({run: reports[name] for run, reports in of_runs.items()}) for name in first}
+
+    # ---- of one run only
+
+    @property
+    def _tables(self) -> NoReturn:
+        """What reads captures as one session: traces, texts of programs, documents of XProf."""
+        raise self._needs_one_run()
+
+    @property
+    def _session(self) -> NoReturn:
+        raise self._needs_one_run()
+
+    def _needs_one_run(self) -> UsageError:
+        names = ", ".join(list(self._runs)[:_MOST_LISTED])
+        return UsageError(
+            f"this is of one run, and {counted(len(self._runs), 'run is', 'runs are')} loaded: use profile.runs[NAME], "
+            f"or load(…, as_hosts=True) for hosts of one run; runs: {names}"
+        )
+
+    # ---- narrower profiles
+
+    def select(
+        self,
+        *,
+        hosts: str | Iterable[str] | None = None,
+        planes: Patterns = None,
+        lines: Patterns = None,
+        names: Patterns = None,
+        time_ps: Interval | None = None,
+        steps: Steps | int | None = None,
+        runs: str | Iterable[str] | None = None,
+    ) -> Profile:
+        chosen = {name: self._runs[name] for name in chosen_runs(self._runs, runs)}
+        if not chosen:
+            raise UsageError("no run is selected; give at least one name")
+        wanted = Selection().narrowed(hosts).hosts
+        there = {name: run._session.hosts for name, run in chosen.items()}
+        known = {host for of_run in there.values() for host in of_run}
+        for host in wanted or ():
+            if host not in known:
+                raise NotFoundError(f"no host {host!r} in these runs; there are: {', '.join(sorted(known))}")
+        of_run = {name: None if wanted is None else [host for host in wanted if host in there[name]] for name in chosen}
+        if any(of_run.values()):
+            chosen = {name: run for name, run in chosen.items() if of_run[name]}
+        narrower = {
+            name: run.select(hosts=of_run[name], planes=planes, lines=lines, names=names, time_ps=time_ps, steps=steps)
+            for name, run in chosen.items()
+        }
+        return ProfileOfRuns(narrower, self._ids, self._source, self._how)
+
+    # ---- properties
+
+    @property
+    def sources(self) -> list[str]:
+        return [path for run in self._runs.values() for path in run.sources]
+
+    @property
+    def run(self) -> None:
+        """None: there are several, see ``runs``."""
+        return None
+
+    @property
+    def threads(self) -> int:
+        return next(iter(self._runs.values())).threads
+
+    def __repr__(self) -> str:
+        lines = [f"<fastprof.Profile: {counted(len(self._runs), 'run', 'runs')}"]
+        for name, run in list(self._runs.items())[:_MOST_LISTED]:
+            hosts = len(run.sources)
+            lines.append(f"  {name}  {counted(hosts, 'host', 'hosts')}")
+        if len(self._runs) > _MOST_LISTED:
+            lines.append(f"  … {len(self._runs) - _MOST_LISTED} more")
+        decoded = self.__dict__.get("_of_runs")  # only if already computed
+        for name, table in decoded.decoded().items() if decoded is not None else ():
+            lines.append(f"  {name:<8} {table.num_rows:,} rows")
+        return "\n".join(map(printable, lines)) + ">"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        chosen = {name: (run._of_all_steps.selection, run._steps) for name, run in self._runs.items()}
+        return _reload_runs, (self._source_again(), self._how, chosen)
+
+
+def _reload_runs(source: Any, how: dict[str, Any], chosen: dict[str, tuple[Selection, Steps | None]]) -> Profile:
+    opened, _ = open_runs(source, **how)
+    every = ProfileOfRuns.of(opened, source, how)
+    narrower = {
+        name: Profile(TableSet(opened[name].session, selection), source, how, steps, name)
+        for name, (selection, steps) in chosen.items()
+    }
+    return ProfileOfRuns(narrower, every._ids, source, how)

@@ -1,0 +1,220 @@
+"""Tables of several runs: the rows of one run after those of the other, with the run in front.
+
+Each run is read by itself. Its planes, lines and events are numbered after those of the runs before it, so that ids are
+unique in the session; texts that the runs share are one dictionary.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof._native import records
+from fastprof.decode.decoder import Decoder, StatKinds
+from fastprof.decode.request import Decoded, Request
+from fastprof.decode.workers import Workers
+from fastprof.errors import UsageError
+from fastprof.schema.capture_tables import RUN
+from fastprof.tables.event_summary import event_summary
+from fastprof.tables.open_session import OpenSession
+from fastprof.tables.stacked import merged_metadata, run_array, stacked
+from fastprof.tables.table_set import TABLES, TableSet
+
+_NUMBERED = {"plane_id": "planes", "line_id": "lines", "event_id": "events", "parent_id": "events"}
+"""Columns of ids, and what they number."""
+
+
+EVENTS = TABLES["events"]
+
+
+class FirstIds:
+    """The ids of the first plane, line and event of each run, counted when a table needs them."""
+
+    def __init__(self, sessions: Mapping[str, OpenSession]) -> None:
+        self._sessions = sessions
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def renumbered(self, table: pa.Table, run: str) -> pa.Table:
+        """The table of a run with ids that are unique over all runs."""
+        for place, column in enumerate(table.column_names):
+            first = self._first(run, _NUMBERED[column]) if column in _NUMBERED else 0
+            if first:
+                import pyarrow.compute as pc  # sessions of one run do without it
+
+                ids = pc.add_checked(table[column], pa.scalar(first, table.schema.field(column).type))
+                table = table.set_column(place, table.schema.field(column), ids)
+        return table
+
+    def _first(self, run: str, what: str) -> int:
+        before = 0
+        for name in self._sessions:
+            if name == run:
+                break
+            before += self._count(name, what)
+        return before
+
+    def _count(self, run: str, what: str) -> int:
+        if (run, what) not in self._counts:
+            index = self._sessions[run].index
+            if what == "planes":
+                count = index.plane_count
+            elif what == "lines":
+                index.ensure_lines()
+                count = len(index.lines)
+            else:
+                index.ensure(records.HOP)
+                count = int(index.lines["event_count"].sum())
+            self._counts[run, what] = count
+        return self._counts[run, what]
+
+
+class TablesOfRuns(Mapping[str, pa.Table]):
+    """Tables by name, of a selection of several runs. What is decoded is kept."""
+
+    def __init__(self, runs: Mapping[str, TableSet], ids: FirstIds) -> None:
+        self.runs = runs
+        self.ids = ids
+        self._tables: dict[str, pa.Table] = {}
+        self._reading = threading.RLock()
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in TABLES:
+            raise KeyError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+        return self.read(name)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TABLES)
+
+    def __len__(self) -> int:
+        return len(TABLES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in TABLES
+
+    def __repr__(self) -> str:
+        return f"<fastprof tables of {len(self.runs)} runs: {', '.join(TABLES)}>"
+
+    def read(self, *names: str) -> dict[str, pa.Table]:
+        """Several tables, decoded in one go a run."""
+        with self._reading:
+            missing = [name for name in names if name not in self._tables]
+            if missing:
+                of_runs = {
+                    run: TableSet(one.session, one.selection).read(*missing)  # so that it is kept once, here
+                    for run, one in self.runs.items()
+                }
+                for name in missing:
+                    self._tables[name] = self.stacked({run: tables.pop(name) for run, tables in of_runs.items()})
+        return {name: self._tables[name] for name in names}
+
+    def stacked(self, parts: Mapping[str, pa.Table]) -> pa.Table:
+        """Tables of the runs as one, with ids that are unique over all runs."""
+        return stacked({run: self.ids.renumbered(table, run) for run, table in parts.items()})
+
+    @property
+    def workers(self) -> Workers:
+        """Those that all runs share."""
+        return next(iter(self.runs.values())).workers
+
+    def decoded(self) -> Mapping[str, pa.Table]:
+        """The tables so far."""
+        return self._tables
+
+    # ---- events
+
+    def event_table(self, columns: Sequence[str] | None, stats: Sequence[str]) -> pa.Table:
+        """As of one run; ``columns`` may name ``run``."""
+        request = self._request(columns, stats)
+        decoders = {run: tables.decoder(request) for run, tables in self.runs.items()}
+        decoded = _of_one_type(decoders)
+        table = self.stacked(
+            {run: one.table(EVENTS, decoded[run].events, decoded[run].wide) for run, one in self.runs.items()}
+        )
+        return table if columns is None else table.select([*columns, *stats])
+
+    def batches(self, columns: Sequence[str] | None, stats: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Record batches of about ``rows`` events, run by run, of one schema."""
+        request = self._request(columns, stats)
+        return self._batches(request, [RUN.name, *request.events] if columns is None else list(columns), rows)
+
+    def _batches(self, request: Request, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        decoders = {run: tables.decoder(request) for run, tables in self.runs.items()} if request.wide else {}
+        _widen(decoders, _union([decoder.possible_kinds() for decoder in decoders.values()]))
+        metadata = merged_metadata([tables.table(EVENTS, {}).schema for tables in self.runs.values()])
+        last: pa.RecordBatch | None = None
+        some = False
+        for run, tables in self.runs.items():
+            for batch in tables.batches(request, rows, decoders.pop(run, None)):
+                last = self._batch(run, batch, [*columns, *request.wide], metadata)
+                if last.num_rows:
+                    some = True
+                    yield last
+        if not some and last is not None:
+            yield last
+
+    def _batch(
+        self, run: str, batch: pa.RecordBatch, columns: list[str], metadata: dict[bytes, bytes] | None
+    ) -> pa.RecordBatch:
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        if len(batch):
+            table = self.ids.renumbered(pa.Table.from_batches([batch]), run)
+            arrays = dict(zip(table.column_names, (column.chunk(0) for column in table.columns), strict=True))
+        arrays[RUN.name] = run_array([run], 0, len(batch), np.int32)
+        fields = {field.name: field for field in (*batch.schema, RUN.field())}
+        schema = pa.schema([fields[name] for name in columns], metadata)
+        return pa.RecordBatch.from_arrays([arrays[name] for name in columns], schema=schema)
+
+    def _request(self, columns: Sequence[str] | None, stats: Sequence[str]) -> Request:
+        first, *others = self.runs.values()
+        if not isinstance(stats, str) and RUN.name in stats:
+            raise UsageError(f"the stat {RUN.name!r} cannot stand beside the column of that name; load one run")
+        if columns is None or isinstance(columns, str):
+            return first.event_request(columns, stats, others)
+        own = [name for name in columns if name != RUN.name]
+        if len(own) < len(columns) - 1:
+            raise UsageError(f"a column is requested twice: {RUN.name}")
+        return first.event_request(own, stats, others)
+
+    def event_summary(self) -> pa.Table:
+        return stacked({run: event_summary(tables) for run, tables in self.runs.items()})
+
+    def stat_names(self) -> list[str]:
+        return sorted({name for tables in self.runs.values() for name in tables.stat_names()})
+
+
+def _of_one_type(decoders: Mapping[str, Decoder]) -> dict[str, Decoded]:
+    """The events of each run. A stat has one type in all runs: that of the kinds of value that it has in any of them,
+    and text if its doubles are exact in some runs only."""
+    decoded = {run: _entire(decoder) for run, decoder in decoders.items()}
+    for more in (set[int](), {records.STR}):
+        met = {run: decoder.met_kinds() for run, decoder in decoders.items()}
+        types: dict[str, set[str]] = {}
+        for run, part in decoded.items():
+            for stat, array in part.wide.items():
+                if met[run][stat]:
+                    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+                    types.setdefault(stat, set()).add(str(kind))
+        kinds = {
+            stat: kinds | more for stat, kinds in _union(list(met.values())).items() if len(types.get(stat, ())) > 1
+        }
+        if not kinds:
+            break
+        _widen(decoders, kinds)
+        decoded = {run: _entire(decoder) for run, decoder in decoders.items()}
+    return decoded
+
+
+def _entire(decoder: Decoder) -> Decoded:
+    return decoder.decode(list(decoder.blocks()))
+
+
+def _widen(decoders: Mapping[str, Decoder], kinds: StatKinds) -> None:
+    for decoder in decoders.values():
+        decoder.widen(kinds)
+
+
+def _union(of_runs: Sequence[StatKinds]) -> dict[str, set[int]]:
+    return {stat: set().union(*(kinds[stat] for kinds in of_runs)) for stat in (of_runs[0] if of_runs else ())}
