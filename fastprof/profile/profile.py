@@ -19,10 +19,13 @@ from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet
 from fastprof.tables.tables_of_runs import TablesOfRuns
-from fastprof.wording.screen import printable
+from fastprof.wording.screen import printable, wrapped
 
 if TYPE_CHECKING:
     from fastprof.analyses import contract
+    from fastprof.decode.xspace_capture import Capture
+
+_REPR_WIDTH = 88  # of the names of tables and analyses
 
 
 def _table(name: str) -> Any:
@@ -285,18 +288,39 @@ class Profile(AnalysisMethods):
     def _session(self) -> OpenSession:
         return self._of_all_steps.session
 
+    def _selected_captures(self) -> list[Capture]:
+        selected = self._of_all_steps._wanted_hosts()
+        return [capture for capture, wanted in zip(self._session.captures, selected, strict=True) if wanted]
+
+    def _selected(self) -> str:
+        """The selection as text; empty: everything."""
+        selected = [str(self._of_all_steps.selection), "" if self._steps is None else steps_text(self._steps)]
+        return "; ".join(filter(None, selected))
+
+    def _repr_html_(self) -> str:
+        """For notebooks: hosts, devices, times and steps, and the names of tables and analyses."""
+        from fastprof.profile import notebook
+
+        return notebook.html(self._tables, self._selected_captures(), self._selected(), self.steps)
+
     def __repr__(self) -> str:
-        hosts = self._of_all_steps.selected_hosts()
-        captures = [capture for capture in self._session.captures if capture.host in hosts]
+        from fastprof.analyses import ANALYSES
+        from fastprof.profile.notebook import devices
+
+        captures = self._selected_captures()
+        hosts = [capture.host for capture in captures]
         size = sum(capture.size_bytes for capture in captures)
         shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
         amount = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size:,} bytes"
         lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {amount}"]
         if self.run:
             lines.append(f"  run      {self.run}")
-        selected = [str(self._of_all_steps.selection), "" if self._steps is None else steps_text(self._steps)]
-        if any(selected):
-            lines.append(f"  selected {'; '.join(filter(None, selected))}")
+        if self._selected():
+            lines.append(f"  selected {self._selected()}")
+        lines.append(f"  devices  {devices(captures) or 'none'}")
+        for kind, names in (("tables", self.tables), ("analyses", ANALYSES)):
+            first, *rest = wrapped(", ".join(names), _REPR_WIDTH)
+            lines += [f"  {kind:<8} {first}", *(f"           {line}" for line in rest)]
         decoded = self.__dict__.get("_tables")  # only if already computed
         for name, table in decoded._tables.items() if decoded is not None else ():
             lines.append(f"  {name:<8} {table.num_rows:,} rows")

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from fastprof.analyses import contract
 from fastprof.errors import UsageError
+from fastprof.wording.flags import in_python
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
@@ -63,12 +64,21 @@ def _scalar_line(scalar: contract.Scalar) -> str:
     return f"unknown: {scalar.reason}" if scalar.value is None else value_text(scalar)
 
 
+class Drawing(str):
+    """The text of an SVG document. A notebook shows the drawing."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
 class Report:
     """The report of one analysis. Its repr is the text that the command line shows.
 
     ``tables``: pyarrow.Tables by name. ``scalars``: figures by name, each with ``value`` (None if unknown), ``unit``,
     ``definition`` and ``reason`` (why it is unknown). ``notices``: sentences, each with ``severity``
-    ("recommendation", "info", "warning", "error") and ``text``. A notebook shows the text and the drawing.
+    ("recommendation", "info", "warning", "error") and ``text``. A notebook shows tables and the drawing.
     """
 
     def __init__(self, answer: contract.Report, for_xprof: ForXprof | None = None) -> None:
@@ -90,7 +100,8 @@ class Report:
 
     @property
     def notices(self) -> tuple[contract.Notice, ...]:
-        return self._answer.notices
+        """Advice names parameters, where that of the command line names flags."""
+        return tuple(replace(notice, text=in_python(notice.text)) for notice in self._answer.notices)
 
     @property
     def answer(self) -> contract.Report:
@@ -139,11 +150,11 @@ class Report:
         self._complete()
         return Report, (self._answer,)
 
-    def to_svg(self) -> str:
-        """The drawing as an SVG document. UsageError: this analysis has no drawing."""
+    def to_svg(self) -> Drawing:
+        """The drawing as an SVG document, which a notebook shows. UsageError: this analysis has no drawing."""
         from fastprof.render import report_svg
 
-        return report_svg.text(self._answer)
+        return Drawing(report_svg.text(self._answer))
 
     def to_speedscope(self) -> str:
         """The stacks as a speedscope document. UsageError: this analysis has no stacks."""
@@ -162,24 +173,17 @@ class Report:
         if not isinstance(width, int) or width < _LEAST_WIDTH:
             raise UsageError(f"width must be a number of columns of at least {_LEAST_WIDTH}, not {width!r}")
         rows = report_text.ALL if limit == "all" else limit
-        return "\n".join(report_text.lines(self._answer, Look(width=None if wide else width), rows))
+        look = Look(width=None if wide else width, python=True)
+        return "\n".join(report_text.lines(self._answer, look, rows))
 
     def __repr__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        """The text, and the drawing below it if there is one, for notebooks. The text is escaped, because a trace may
-        contain any names. The drawing is an image, so that its styles do not affect the page."""
-        from base64 import b64encode
-        from html import escape
+        """For notebooks: the notices, figures and tables of the text as HTML, and the drawing if there is one."""
+        from fastprof.render import report_html
 
-        from fastprof.render import report_svg
-
-        text = f'<pre style="line-height: 1.2; overflow-x: auto; white-space: pre">{escape(self.to_text())}</pre>'
-        if self.analysis not in report_svg.DRAWN:
-            return text
-        drawing = b64encode(self.to_svg().encode()).decode("ascii")
-        return f'{text}<img alt="the drawing" style="max-width: 100%" src="data:image/svg+xml;base64,{drawing}">'
+        return report_html.html(self._answer)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)

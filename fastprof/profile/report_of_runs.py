@@ -7,7 +7,7 @@ from typing import Any, Literal, NoReturn
 
 from fastprof.analyses import contract
 from fastprof.errors import UsageError
-from fastprof.profile.report import Report
+from fastprof.profile.report import Drawing, Report
 from fastprof.tables.stacked import stacked
 from fastprof.wording.screen import printable
 
@@ -55,7 +55,7 @@ class ReportOfRuns(Report):
     def to_xprof(self) -> str:
         self._of_one_run("to_xprof()")
 
-    def to_svg(self) -> str:
+    def to_svg(self) -> Drawing:
         self._of_one_run("to_svg()")
 
     def to_speedscope(self) -> str:

@@ -153,6 +153,11 @@ class ProfileOfRuns(Profile):
     def threads(self) -> int:
         return next(iter(self._runs.values())).threads
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return "".join(f"<h3>Run {escape(printable(run))}</h3>{one._repr_html_()}" for run, one in self._runs.items())
+
     def __repr__(self) -> str:
         lines = [f"<fastprof.Profile: {counted(len(self._runs), 'run', 'runs')}"]
         for name, run in list(self._runs.items())[:_MOST_LISTED]:

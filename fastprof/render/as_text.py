@@ -90,9 +90,17 @@ def lines(
             yield _line(columns, _cells(columns, values, null), look)
 
 
+def grid(table: pa.Table, look: Look, *, null: str, bar: str | None) -> tuple[list[str], list[bool], list[list[str]]]:
+    """The table for other layouts than lines: titles, whether each column holds numbers, and the texts of each row."""
+    rows = [] if not table.num_rows else _rows(table.combine_chunks().to_batches()[0])
+    columns = _columns(table.schema, rows, look, bar)
+    numbers = [column.number and not column.bar for column in columns]
+    return [column.title for column in columns], numbers, [_cells(columns, row, null) for row in rows]
+
+
 def paragraph(text: str, look: Look, lead: str = "  ") -> list[str]:
     """The lines of a text, escaped, wrapped, and indented by the width of ``lead``."""
-    clean = printable(text)
+    clean = printable(look.advised(text))
     if look.width is None:
         return [lead + clean]
     first, *rest = wrapped(clean, max(2 * _NARROWEST, look.width - width(lead)))

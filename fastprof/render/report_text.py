@@ -42,9 +42,8 @@ def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]
     yield look.strong(runner.title(analysis))
     yield from _notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
     footnotes: dict[str, int] = {}  # numbers of reasons, in order of first use
-    for section in analysis.SECTIONS or _plain_sections(report, analysis):
-        if section.shown is None or section.shown(report):
-            yield from _section(section, report, analysis, look, limit, footnotes)
+    for section in sections(report, analysis):
+        yield from _section(section, report, analysis, look, limit, footnotes)
     for severity, heading in _TITLES.items():
         yield from _notices(heading, [n for n in report.notices if n.severity == severity], look)
 
@@ -55,6 +54,11 @@ def label(name: str) -> str:
     return printable(bare or name).replace("_", " ")
 
 
+def figure_name(name: str, analysis: Analysis) -> str:
+    """The name of a figure as people read it."""
+    return analysis.SCALARS[name].label or label(name)
+
+
 def value_text(scalar: Scalar) -> str:
     """A figure with its unit; ``-`` if it is unknown."""
     value = scalar.value
@@ -63,6 +67,12 @@ def value_text(scalar: Scalar) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return printable(value) if isinstance(value, str) else quantities.measured(value, scalar.unit)
+
+
+def sections(report: Report, analysis: Analysis) -> list[Section]:
+    """The sections that have something to show in this report."""
+    every = analysis.SECTIONS or _plain_sections(report, analysis)
+    return [section for section in every if section.shown is None or section.shown(report)]
 
 
 def _plain_sections(report: Report, analysis: Analysis) -> list[Section]:
@@ -80,7 +90,7 @@ def _section(
     yield look.strong(cut(printable(section.title), look.width or len(section.title)))
     inner = look.narrower(_INDENT)
     if section.scalars:
-        names = [analysis.SCALARS[name].label or label(name) for name in section.scalars]
+        names = [figure_name(name, analysis) for name in section.scalars]
         yield from _scalars(names, [report.scalars[name] for name in section.scalars], inner, footnotes)
     if section.table is not None:
         yield from _table(section, report, inner, limit)
@@ -114,6 +124,26 @@ def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
 
 
 def _table(section: Section, report: Report, look: Look, limit: int | None) -> Iterator[str]:
+    rows, notes = table_of(section, report, look, limit)
+    if not rows.num_rows and not notes:
+        yield " " * _INDENT + "none"
+        return
+    left_out: list[str] = []
+    keeps = _TREE_CELLS if section.depth is not None else _NAME_CELLS if section.by_worth else 0
+    laid_out = as_text.lines(
+        rows, look, null=UNKNOWN, bar=section.bar, left_out=left_out, by_worth=section.by_worth, first_keeps=keeps
+    )
+    for line in laid_out:
+        yield " " * _INDENT + line
+    if left_out:
+        names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
+        notes.append(f"Hidden columns: {names}; --wide shows all")
+    for note in notes:
+        yield from as_text.paragraph(note, look.narrower(-_INDENT))
+
+
+def table_of(section: Section, report: Report, look: Look, limit: int | None) -> tuple[pa.Table, list[str]]:
+    """The rows and columns that a section shows, in the order of the layout, and notes on what it does not show."""
     assert section.table is not None
     every = report.tables[section.table]
     columns, program = _without_the_same(_columns(section, every), every)
@@ -127,32 +157,23 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     if section.nonzero is not None and limit != ALL:
         table, zeros = _without_zeros(table, section.nonzero)
     if not table.num_rows:
-        yield " " * _INDENT + "none"
-        return
+        return table, []
     most = section.rows if limit is None else limit
     rows = table if most == ALL else table.slice(0, most)
     if section.kernels is not None:
         rows = _with_short_names(rows, section.kernels)
     if depths is not None:
         rows = _as_tree(rows, depths[: rows.num_rows].tolist(), look)
-    left_out: list[str] = []
-    keeps = _TREE_CELLS if section.depth is not None else _NAME_CELLS if section.by_worth else 0
-    laid_out = as_text.lines(
-        rows, look, null=UNKNOWN, bar=section.bar, left_out=left_out, by_worth=section.by_worth, first_keeps=keeps
-    )
-    for line in laid_out:
-        yield " " * _INDENT + line
+    notes = []
     total = every.num_rows
     shown = rows.num_rows + (0 if section.only is not None else total - table.num_rows)
     if rows.num_rows < table.num_rows or (section.only is not None and shown < total):
-        yield f"  showing {shown:,} of {total:,}; --limit all shows the others"
+        notes.append(f"showing {shown:,} of {total:,}; --limit all shows the others")
     if program is not None:
-        yield from as_text.paragraph(f"All in program {printable(program)}", look.narrower(-_INDENT), "  ")
+        notes.append(f"All in program {printable(program)}")
     if zeros:
-        yield from as_text.paragraph(f"Always 0: {', '.join(zeros)}", look.narrower(-_INDENT), "  ")
-    if left_out:
-        names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
-        yield from as_text.paragraph(f"Hidden columns: {names}; --wide shows all", look.narrower(-_INDENT))
+        notes.append(f"Always 0: {', '.join(zeros)}")
+    return rows, notes
 
 
 def _columns(section: Section, table: pa.Table) -> list[str]:
