@@ -18,7 +18,8 @@ Schema version {VERSION}. Generated from the schemas of tables by `make docs`.
 
 Integers are signed, 64-bit or narrower. The name of a column ends in its unit. Repeated text is dictionary-encoded,
 with indices as narrow as the dictionary allows (int8, int16, int32). Every field has its description as Arrow metadata;
-every table has `fastprof.schema_version`, `fastprof.version`, `session_start_unix_ns` and its `sources`.
+every table has `fastprof.schema_version`, `fastprof.version`, `session_start_unix_ns` and `sources`, the
+files of its hosts.
 
 **Time.** `start_ps` is the line's `timestamp_ns` × 1000 plus the offset of the event, as its host recorded them. It
 counts from the start of profiling on that host (`hosts.start_unix_ns`) and may be negative. Lines in Unix time are

@@ -61,8 +61,9 @@ def put_run(folder: Path, hosts: Sequence[str] = ("vm0", "vm1")) -> Path:
 
 
 def files(out: Path) -> list[str]:
-    """All paths below a folder that are no folders."""
-    return sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if not path.is_dir())
+    """The files of tables below a folder."""
+    paths = (path.relative_to(out).as_posix() for path in out.rglob("*") if not path.is_dir())
+    return sorted(path for path in paths if path != "session.json")
 
 
 def plain(table: pa.Table) -> pa.Table:

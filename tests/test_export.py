@@ -10,10 +10,10 @@ from typing import Any
 import duckdb
 import pyarrow.dataset as ds
 import pytest
-from exported import check_export, files, log_rows, plain, put_run, read_back
+from exported import START_NS, check_export, files, log_rows, plain, put_run, read_back
 from random_spaces import random_space
 from small_cuts import cut_small
-from trace_builder import Line, Wire, event, len_field, line, plane, stat, xspace
+from trace_builder import Line, Wire, event, len_field, line, plane, stat, task_environment, xspace
 
 import fastprof
 from fastprof.export import folders, hive
@@ -76,12 +76,12 @@ def test_real_captures_read_back(capture: Path, tmp_path: Path) -> None:
 def test_a_profile_writes_itself(run: Path, tmp_path: Path) -> None:
     profile = fastprof.load(run)
     profile.to_parquet(tmp_path / "out", tables=["lines", "nesting", "lines"])
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["lines", "nesting"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["lines", "nesting", "session.json"]
     check_export(tmp_path / "out", profile, ["lines", "nesting"])
     with pytest.raises(fastprof.OutputError, match="already exists"):
         profile.to_parquet(str(tmp_path / "out"))
     profile.to_parquet(str(tmp_path / "out"), force=True)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(DEFAULT_TABLES)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted([*DEFAULT_TABLES, "session.json"])
 
 
 def test_duckdb_reads_it(run: Path, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_rows_of_the_log_lie_with_their_host(tmp_path: Path) -> None:
     """Those of no host, such as files that were left out, lie with the first."""
     run = put_run(tmp_path / "run", ["b", "c"])
     twin = plane("p", [line("l", [event("e")], id=1), line("l", [event("e")], id=1)])
-    (run / "c.xplane.pb").write_bytes(xspace(twin, twin))
+    (run / "c.xplane.pb").write_bytes(xspace(twin, twin, task_environment(START_NS)))
     (run / "a.xplane.pb").write_bytes(b"broken")
     profile = fastprof.load(run, on_error="skip")
 

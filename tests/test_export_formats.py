@@ -130,9 +130,8 @@ def test_schemas_keep_descriptions_units_and_sources(suffix: str, run: Path, tmp
             assert about["fastprof.schema_version"] == schema.VERSION, table
             assert about["fastprof.version"] == fastprof.__version__
             assert about["session_start_unix_ns"] == str(START_NS)
-            assert json.loads(about["sources"]) == [
-                {"path": str(path), "size_bytes": path.stat().st_size} for path in sorted(run.iterdir())
-            ]
+            path = run / "vm0.xplane.pb"
+            assert json.loads(about["sources"]) == [{"path": str(path), "size_bytes": path.stat().st_size}]
             columns = [column for column in TABLES[table].columns if column.name != "host"]
             assert found.names == [column.name for column in columns]
             for column in columns:
@@ -140,6 +139,28 @@ def test_schemas_keep_descriptions_units_and_sources(suffix: str, run: Path, tmp
                 notes = {key.decode(): value.decode() for key, value in field.metadata.items() if b"PARQUET" not in key}
                 assert notes == {"description": column.description, **({"unit": column.unit} if column.unit else {})}
                 assert field.nullable == column.nullable, (table, column.name)
+
+
+def test_the_folder_lists_all_sources_once(run: Path, tmp_path: Path) -> None:
+    out = folders.write(fastprof.load(run), tmp_path / "out", tables=["lines"])
+    about = json.loads((out / "session.json").read_text("utf-8"))
+    assert about["session_start_unix_ns"] == START_NS and about["fastprof.version"] == fastprof.__version__
+    assert about["sources"] == [
+        {"run": "run", "host": path.name.split(".")[0], "path": str(path), "size_bytes": path.stat().st_size}
+        for path in sorted(run.iterdir())
+    ]
+    folders.write(fastprof.load(run), out, tables=["planes"], force=True)  # it is part of an export
+
+
+def test_the_size_of_a_file_does_not_depend_on_other_hosts(tmp_path: Path) -> None:
+    few, many = (put_run(tmp_path / str(count), [f"vm{n:03}" for n in range(count)]) for count in (2, 40))
+    sizes = [
+        part(folders.write(fastprof.load(run), tmp_path / f"out{run.name}", tables=["lines"]), "lines", host="vm000")
+        .stat()
+        .st_size
+        for run in (few, many)
+    ]
+    assert abs(sizes[1] - sizes[0]) < 100
 
 
 # ---- Arrow ------------------------------------------------------------------------------------------

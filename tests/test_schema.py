@@ -31,7 +31,7 @@ def profile_of_many() -> fastprof.Profile:
 
 
 def test_metadata_of_every_table(tmp_path: Path) -> None:
-    data = xspace(plane("p", [line("l", [event("e", 0, 1)])]), task_environment(START_UNIX_NS))
+    data = xspace(plane("p", [line("l", [event("e", 0, 1, {"x": 1})])]), task_environment(START_UNIX_NS))
     later = xspace(task_environment(START_UNIX_NS + 9), plane("p"))
     paths = [tmp_path / "ä b.xplane.pb", tmp_path / "z.xplane.pb"]
     for path, content in zip(paths, (data, later), strict=True):
@@ -79,7 +79,8 @@ def test_units_are_in_the_names() -> None:
 
 
 def test_stats_beside_events_say_what_they_are() -> None:
-    table = fastprof.load(random_space(4)).event_table(["start_ps"], ["flops"])
+    data = xspace(plane("p", [line("l", [event("e", 0, 1, {"flops": 2})])]))
+    table = fastprof.load(data).event_table(["start_ps"], ["flops"])
     assert table.schema.field("flops").metadata == {b"description": b"stat flops: the event's own, else its metadata's"}
     assert table.schema.field("start_ps").metadata[b"unit"] == b"ps"
 

@@ -1,6 +1,7 @@
 """Tables of a session to a folder of files: Parquet, Arrow IPC or CSV, streaming, all or nothing.
 
     OUT/<table>/host=<host>/part-0.parquet              OUT/<table>/run=<run>/host=<host>/… of several runs
+    OUT/session.json                                    the sources of all hosts
 
 The folder is written beside OUT under a temporary name and renamed when it is complete: a killed export leaves
 nothing that looks whole.
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
 DEFAULT_TABLES = tuple(name for name, table in TABLES.items() if not table.derived)
-_OURS = re.compile(rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/part-0\.({'|'.join(WRITERS)}))?)?")
+_OURS = re.compile(
+    rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/part-0\.({'|'.join(WRITERS)}))?)?|(?P<about>session\.json)"
+)
 """The paths below an export."""
 
 
@@ -82,7 +85,7 @@ def _check_target(target: Path, force: bool) -> None:
     for path in target.rglob("*"):
         name = path.relative_to(target).as_posix()
         known = _OURS.fullmatch(name)
-        if known is None or path.is_dir() == bool(known["file"]):
+        if known is None or path.is_dir() == bool(known["file"] or known["about"]):
             text = f"contains {name!r}, which is not part of an export; force (--force) replaces only exports"
             raise OutputError(text, path=str(target))
 

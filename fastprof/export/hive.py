@@ -7,6 +7,7 @@ Progress is one stage for the entire export: events read, once for `events` and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -18,17 +19,21 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof._native import records
+from fastprof._version import __version__
 from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Request
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.export.nesting_stream import PASSES, nesting_stream
 from fastprof.export.writers import Writer
+from fastprof.schema.tables import VERSION
 from fastprof.tables.table_set import TABLES, TableSet
 from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns
 
 ROW_GROUP = 1 << 20
 EVENT_TABLES = ("events", "event_stats")
 """Decoded together, in one pass."""
+ABOUT = "session.json"
+"""The file that lists all sources, in the folder of the tables."""
 
 
 def export_tables(tables: TableSet | TablesOfRuns, out: Path, chosen: Sequence[str], writer: type[Writer]) -> None:
@@ -48,6 +53,7 @@ def export_tables(tables: TableSet | TablesOfRuns, out: Path, chosen: Sequence[s
         if "import_log" in chosen:  # it comes last: the other tables of any host add to it
             for host in run.hosts:
                 _Host(run, host, out, writer).export_log(tally)
+    (out / ABOUT).write_text(_about(runs), encoding="utf-8")
 
 
 class _Run(NamedTuple):
@@ -63,6 +69,22 @@ def _runs_of(tables: TableSet | TablesOfRuns) -> list[_Run]:
     if isinstance(tables, TablesOfRuns):
         return [_Run(name, one, tables.ids, one.selected_hosts()) for name, one in tables.runs.items()]
     return [_Run(None, tables, None, tables.selected_hosts())]
+
+
+def _about(runs: Sequence[_Run]) -> str:
+    """Where all of the export comes from; each file has the source of its own host."""
+    starts = [run.tables.session.start_unix_ns() for run in runs]
+    captures = [capture for run in runs for capture in run.tables.session.captures if capture.host in run.hosts]
+    about = {
+        "fastprof.schema_version": VERSION,
+        "fastprof.version": __version__,
+        "session_start_unix_ns": min((start for start in starts if start is not None), default=None),
+        "sources": [{name: getattr(capture, name) for name in _OF_SOURCE} for capture in captures],
+    }
+    return json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+
+
+_OF_SOURCE = ("run", "host", "path", "size_bytes")
 
 
 def _index(tables: TableSet, chosen: Sequence[str]) -> None:

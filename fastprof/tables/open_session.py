@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -111,13 +112,17 @@ class OpenSession:
     def hosts(self) -> list[str]:
         return [capture.host for capture in self.captures]
 
-    def metadata(self) -> list[tuple[str, str]]:
-        """What every table says of where it comes from."""
-        starts = [part.environment.start_unix_ns for part in self.index.captures]
-        known = [start for start in starts if start is not None]
-        sources = [{"path": c.path, "size_bytes": c.size_bytes} for c in self.captures]
+    def start_unix_ns(self) -> int | None:
+        """The start of profiling on the first host; None: not recorded."""
+        starts = (part.environment.start_unix_ns for part in self.index.captures)
+        return min((start for start in starts if start is not None), default=None)
+
+    def metadata(self, hosts: Sequence[str] | None) -> list[tuple[str, str]]:
+        """What every table says of where it comes from. ``hosts``: those of its rows; None: all."""
+        start = self.start_unix_ns()
+        captures = self.captures if hosts is None else [c for c in self.captures if c.host in hosts]
         return [
             ("fastprof.version", __version__),
-            ("session_start_unix_ns", str(min(known)) if known else ""),
-            ("sources", json.dumps(sources)),
+            ("session_start_unix_ns", "" if start is None else str(start)),
+            ("sources", json.dumps([{"path": c.path, "size_bytes": c.size_bytes} for c in captures])),
         ]

@@ -114,7 +114,8 @@ class TableSet(Mapping[str, pa.Table]):
         return self._described(pa.Table.from_arrays(columns, schema=pa.schema(fields)))
 
     def _described(self, table: pa.Table) -> pa.Table:
-        return table.replace_schema_metadata({"fastprof.schema_version": VERSION, **dict(self.session.metadata())})
+        about = self.session.metadata(self.selection.hosts)
+        return table.replace_schema_metadata({"fastprof.schema_version": VERSION, **dict(about)})
 
     # ---- events
 
