@@ -11,7 +11,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol, cast
 
@@ -130,8 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (errors.FastprofError, OSError) as error:
         talk.traceback(error)
         talk.error(str(error))
-        advice = _advice(error, talk.session) if isinstance(error, errors.CaptureError) else ""
-        if advice:
+        for advice in _advices(error, talk):
             talk.note(advice)
         code = next(status for kind, status in _STATUS if isinstance(error, kind))
     except Exception as error:  # noqa: BLE001  the last resort: users get one line, and a traceback only with -v
@@ -156,6 +155,7 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
         return stop.code if isinstance(stop.code, int) else USAGE
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
     talk.session = args.session if args.on_error == "raise" else ()
+    talk.log_directory = args.session[0] if args.run is None and len(args.session) == 1 else None
     args.talk = talk
     args.verb_module.run(args)
     talk.progress.clear()
@@ -170,6 +170,17 @@ def _is_session(word: str) -> bool:
     if word in VERBS or word.startswith("-"):
         return False
     return Path(word).exists() or os.sep in word or word.endswith((".pb", ".gz", ".zst"))
+
+
+def _advices(error: Exception, talk: Talk) -> Iterator[str]:
+    """What helps beside mending the file."""
+    if isinstance(error, errors.CaptureError) and (advice := _advice(error, talk.session)):
+        yield advice
+    if isinstance(error, errors.CaptureError | errors.UnreadableError) and talk.log_directory is not None:
+        from fastprof.inputs.resolve import other_run
+
+        if found := other_run(talk.log_directory, error.path):
+            yield "{} is the newest of {} runs; read another one: --run {}".format(*found)
 
 
 def _advice(error: errors.CaptureError, session: Sequence[str]) -> str:

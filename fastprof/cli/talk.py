@@ -20,6 +20,7 @@ class Talk:
         self.quiet = False
         self.verbose = False
         self.session: Sequence[str] = ()  # its paths, if a fault in one is an error: advice depends on them
+        self.log_directory: str | None = None  # where a run may have been chosen: advice names another
         self.progress = Progress(None)
         self._stream: TextIO | None = None
 

@@ -61,6 +61,10 @@ class ImportLog:
             severity = "notice" if code in _REMARKS else "data_loss"
             self.add(severity, code, f"{sentence}, reading {what}", path, count, offset)
 
+    def paths(self) -> set[str]:
+        """The files that rows are about."""
+        return {row.path for row in list(self._rows.values()) if row.path is not None}
+
     def table(self) -> pa.Table:
         """Worst first, then in the order of paths and offsets."""
         rows = sorted(

@@ -149,6 +149,18 @@ def runs(logdir: str | os.PathLike[str]) -> list[Run]:
     return readable
 
 
+def other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
+    """Of a log directory whose newest run has a fault in the file ``fault``: that run, how many there are, and the next
+    newest. None: it lies elsewhere, or there are no others."""
+    try:
+        found = runs(path)
+    except FastprofError:
+        return None
+    if len(found) < 2 or fault is None or Path(fault).parent != Path(found[0].path):
+        return None
+    return found[0].name, len(found), found[1].name
+
+
 def _resolve_item(item: object, run: str | None) -> list[Session]:
     if isinstance(item, Run):
         return [_of_run(part, item.name) for part in _resolve_path(item.path, run)]

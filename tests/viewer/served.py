@@ -102,9 +102,10 @@ class Served:
         run: str | None = None,
         cache: CacheFolder | None = None,
         opened: bool = True,
+        on_error: str = "raise",
     ) -> None:
         def load(name: str | None) -> fastprof.Profile:
-            return fastprof.load(source, run=name or run)
+            return fastprof.load(source, run=name or run, on_error=on_error)
 
         self.profile = load(None) if opened else None
         self.runs = ViewedRuns(source, self.profile, load, cache)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import random
 import re
+import threading
+from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +161,23 @@ def test_what_a_changed_capture_gave_does_not_get_into_the_cache(
     assert list(cache.path.iterdir()) == []
 
 
+def test_a_host_that_writes_later_makes_another_version_of_the_run(tmp_path: Path) -> None:
+    folder = written(tmp_path, capture(1))
+    (path,) = folder.rglob("*.xplane.pb")
+    path.with_name("broken.xplane.pb").write_bytes(b"")
+    path.with_name("host0.xplane.pb.gz").write_bytes(b"a copy")
+    served = Served(folder, on_error="skip")
+    opened = served.get("/api/open")
+    assert opened["hosts"] == ["host0"]
+    path.with_name("host1.xplane.pb.tmp").write_bytes(capture(2))
+    path.with_name("jit_f(1).hlo_proto.pb").write_bytes(b"")
+    assert served.get("/api/open") == opened
+    path.with_name("host1.xplane.pb.tmp").rename(path.with_name("host1.xplane.pb"))
+    status, sentence = served.refused("/api/timeline", version=opened["version"])
+    assert (status, "host1.xplane.pb changed after this page" in sentence) == (410, True)
+    assert served.get("/api/open")["hosts"] == ["host0", "host1"]
+
+
 def test_a_run_that_was_closed_is_opened_again_under_its_version(tmp_path: Path) -> None:
     for number in range(6):
         folder = tmp_path / "plugins" / "profile" / f"run{number}"
@@ -227,3 +247,41 @@ def test_answers_are_of_one_version_however_a_capture_changes(tmp_path: Path, mo
             assert shown(answer) <= versions[opened["version"]], (way, address)
     assert len(versions) == 51
     assert set(statuses) == {200, 410}
+
+
+def test_answers_made_while_a_capture_is_replaced_are_of_one_version(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewed_run, "_FIRST_PICTURE_S", 0.0)
+    served = Served(path)
+    shows: defaultdict[str, set[str]] = defaultdict(set)
+    statuses: Counter[int] = Counter()
+    over = threading.Event()
+
+    def ask(seed: int) -> None:
+        draw = random.Random(seed)
+        while not over.is_set():
+            opened = served.client.get("/api/open")
+            statuses[opened.status_code] += 1
+            if opened.status_code != 200:
+                continue
+            version = opened.json()["version"]
+            for address in draw.sample(READ, 3):
+                answer = served.client.get(of_version(address, version))
+                statuses[answer.status_code] += 1
+                if answer.status_code == 200:
+                    assert answer.headers["fastprof-version"] == version
+                    shows[version] |= shown(answer)
+
+    with ThreadPoolExecutor(3) as threads:
+        asking = [threads.submit(ask, seed) for seed in range(3)]
+        for number in range(2, 40):
+            replaced(path, capture(number))
+            over.wait(0.03)
+        over.set()
+        for one in asking:
+            one.result()
+    assert set(statuses) <= {200, 409, 410}, "409: not as far yet"
+    assert {200, 410} <= set(statuses)
+    assert max(len(names) for names in shows.values()) == 1
+    assert len(shows) > 5

@@ -1,0 +1,48 @@
+"""A log directory whose newest run cannot be read: the error says how to read another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from trace_builder import event, line, plane, xspace
+
+from fastprof.cli.main import main
+
+OLD, MIDDLE, NEW = "2026_01_01_00_00_00", "2026_01_02_00_00_00", "2026_01_03_00_00_00"
+GOOD = xspace(plane("/host:CPU", [line("main", [event("a", 0, 10)])]))
+HINT = f"{NEW} is the newest of 3 runs; read another one: --run {MIDDLE}"
+
+
+def write(logs: Path, run: str, data: bytes) -> Path:
+    folder = logs / "plugins" / "profile" / run
+    folder.mkdir(parents=True)
+    path = folder / "vm.xplane.pb"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("data", [b"", GOOD[:-3], b"\xff" * 40])
+@pytest.mark.parametrize("verb", ["overview", "info", "events"])
+def test_the_error_of_a_broken_newest_run_names_another(
+    verb: str, data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run in (OLD, MIDDLE):
+        write(tmp_path, run, GOOD)
+    path = write(tmp_path, NEW, data)
+    assert main([verb, str(tmp_path)]) == 4
+    said = capsys.readouterr().err.splitlines()
+    assert str(path) in said[0]
+    assert said[-1] == f"fastprof: {HINT}"
+    assert main([verb, str(tmp_path), "--run", MIDDLE, "-q"]) == 0
+
+
+def test_a_run_that_was_chosen_or_is_the_only_one_gets_no_such_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, NEW, b"")
+    assert main(["overview", str(tmp_path)]) == 4
+    write(tmp_path, OLD, GOOD)
+    assert main(["overview", str(tmp_path), "--run", NEW]) == 4
+    assert main(["overview", str(path)]) == 4
+    assert "read another one" not in capsys.readouterr().err
