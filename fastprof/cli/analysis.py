@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fastprof.analyses import ANALYSES
@@ -204,8 +205,8 @@ def _chunks_of_run(
         return speedscope.chunks(first)
     renderer = _renderer(form)
     if form == "xprof":
-        document = renderer.several(reports) if several else renderer.text(first)
-        return iter([document.encode("ascii"), b"\n"])
+        pieces: Iterator[str] = renderer.several(reports) if several else renderer.chunks(first)
+        return (piece.encode("ascii") for piece in chain(pieces, ["\n"]))
     if form == "json":
         rows = arguments.row_limit(limit, form)
         chunks: Iterator[bytes] = renderer.several(reports, rows) if several else renderer.chunks(first, rows)

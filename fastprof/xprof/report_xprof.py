@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from fastprof.errors import UsageError
+from fastprof.errors import MemoryLimitError, UsageError
+from fastprof.xprof.pages.data_table import Rows
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Keeper, Report
 
 _PAGES = "fastprof.xprof.pages"
+_PIECE_ROWS = 1000
+_NO_MEMORY = "out of memory while writing the xprof form"
+_INSTEAD = ": write it with the command line, which holds only parts of it, or use the tables of the report"
 NO_PAGE = {
     "communication": "XProf shows collectives only as ops, and says nothing of what hides them",
     "steps": "XProf shows steps only within its overview page and input pipeline analyzer",
@@ -31,13 +36,29 @@ def keepers(names: Iterable[str]) -> dict[str, Keeper]:
 
 
 def text(report: Report) -> str:
-    """The page's JSON, keys sorted. Raises UsageError for an analysis that XProf has no page of."""
-    return _dumped(_answer(report))
+    """The page's JSON, keys sorted. UsageError: XProf has no such page. MemoryLimitError: it does not fit memory."""
+    try:
+        return "".join(chunks(report))
+    except MemoryError as error:
+        if isinstance(error, MemoryLimitError):
+            raise
+        raise MemoryLimitError(f"{_NO_MEMORY} of {report.analysis}{_INSTEAD}") from error
 
 
-def several(reports: Mapping[str, Report]) -> str:
-    """One object of the answers of all reports that XProf has pages of, by name."""
-    return _dumped({name: _answer(report) for name, report in reports.items() if name not in NO_PAGE})
+def chunks(report: Report) -> Iterator[str]:
+    """The same in pieces: of tables whose rows are ``Rows``, only some rows are in memory."""
+    return _pieces(_answer(report))
+
+
+def several(reports: Mapping[str, Report]) -> Iterator[str]:
+    """One object of the answers of all reports that XProf has pages of, by name, in pieces."""
+    lead = "{"
+    for name, report in sorted(reports.items()):
+        if name not in NO_PAGE:
+            yield f"{lead}{json.dumps(name)}: "
+            yield from chunks(report)
+            lead = ", "
+    yield "{}" if lead == "{" else "}"
 
 
 def answer(report: Report) -> Any:
@@ -55,12 +76,38 @@ def _page(analysis: str) -> Any:
     return importlib.import_module(f"{_PAGES}.{analysis}")
 
 
+def _pieces(found: Any) -> Iterator[str]:
+    tables = found if isinstance(found, list) else ()
+    if not any(isinstance(table, dict) and isinstance(table.get("rows"), Rows) for table in tables):
+        yield _dumped(found)
+        return
+    lead = "["
+    for table in tables:
+        for key, value in sorted(table.items()):
+            yield f"{lead}{{{_dumped(key)}: " if key == min(table) else f", {_dumped(key)}: "
+            yield from _rows(value) if isinstance(value, Rows) else (_dumped(value),)
+        yield "}"
+        lead = ", "
+    yield "]"
+
+
+def _rows(rows: Rows) -> Iterator[str]:
+    lead, coming = "[", iter(rows)
+    while some := list(islice(coming, _PIECE_ROWS)):
+        yield lead + _dumped(some)[1:-1]
+        lead = ", "
+    yield "[]" if lead == "[" else "]"
+
+
 def _dumped(found: Any) -> str:
-    """Few pages have numbers without a JSON form, and to look for them in a large one takes longer than writing it."""
+    """Few pages have numbers without a JSON form, and to look for them in a large one takes longer than writing it.
+    MemoryLimitError: there is not enough memory, which json raises as a SystemError."""
     try:
         return json.dumps(found, sort_keys=True, allow_nan=False)
     except ValueError:
         return json.dumps(_finite(found), sort_keys=True, allow_nan=False)
+    except SystemError as error:
+        raise MemoryLimitError(f"{_NO_MEMORY}{_INSTEAD}") from error
 
 
 def _finite(value: Any) -> Any:
@@ -69,6 +116,6 @@ def _finite(value: Any) -> Any:
         return value if isfinite(value) else None
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, Rows)):
         return [_finite(item) for item in value]
     return value

@@ -87,11 +87,11 @@ def page(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_xprof_has_sorted_keys_whole_floats_and_nulls_for_what_is_not_a_number() -> None:
     expected = '[{"a": "sample_analysis", "b": 1.0}, [null, null, -0.0], {"c": [null, 3, true, null]}]'
     assert report_xprof.text(sample()) == expected
-    assert report_xprof.several({"x": sample()}) == f'{{"x": {expected}}}'
+    assert "".join(report_xprof.several({"x": sample()})) == f'{{"x": {expected}}}'
 
 
 def test_an_analysis_without_a_page_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(report_xprof.NO_PAGE, "sample_analysis", "XProf counts no events")
     with pytest.raises(fastprof.UsageError, match="sample_analysis has no form xprof: XProf counts no events"):
         report_xprof.text(sample())
-    assert report_xprof.several({"sample_analysis": sample()}) == "{}"
+    assert "".join(report_xprof.several({"sample_analysis": sample()})) == "{}"

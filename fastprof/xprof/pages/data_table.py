@@ -10,7 +10,7 @@ Every number is a double there, and every property a text. ``p`` is there only w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -22,6 +22,16 @@ Cell = str | float | bool | None
 """What a cell holds; whole numbers are written as doubles."""
 Values = Iterable[Cell] | npt.NDArray[Any]
 Row = TypeVar("Row")
+
+
+class Rows:
+    """The rows of a table that are made while they are written, because there may be millions of them."""
+
+    def __init__(self, make: Callable[[], Iterator[object]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[object]:
+        return self._make()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 from fastprof.analyses.contract import Report
 from fastprof.derive.pipelines.reading import Reading
 from fastprof.schema.array_types import Int64s
-from fastprof.xprof.pages.data_table import Col, anchor, number, text
+from fastprof.xprof.pages.data_table import Col, Rows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
 from fastprof.xprof.pipelines_as_xprof import RecordedPipelines, as_in_xprof, of_hosts
 
@@ -43,6 +43,8 @@ _FAST = (
     "this profile didn't capture all workers."
 )
 _NONE = "No tf.data activity captured in your profile. If your job uses tf.data, try to capture a longer profile."
+_SOME_RECORDS = 1 << 14
+"""Records that are rows of Python at once."""
 _WHOLE = 2**53
 """Doubles hold all whole numbers up to this one."""
 _TYPES: tuple[Cell, ...] = ({"v": 0}, {"v": 1}, {"v": 2})
@@ -141,7 +143,10 @@ def answer(report: Report) -> object:
         "summary_message": _SLOW if longest > SLOW_PS else _FAST if longest else _NONE,
     }
     return [
-        _table(_GRAPH, (row for pipeline in pipelines for row in _graph_rows(pipeline))),
+        {
+            "cols": [column.head() for column in _GRAPH],
+            "rows": Rows(lambda: ({"c": row} for pipeline in pipelines for row in _graph_rows(pipeline))),
+        },
         _of_pipelines(_SUMMARY, pipelines),
         _of_pipelines(_BOTTLENECK, slowest) | {"p": properties},
     ]
@@ -200,15 +205,24 @@ def _graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
         calls_before += part.last - part.first
 
 
-def _records(part: Part) -> Iterable[tuple[int, int, int, int, int, int, int]]:
+def _records(part: Part) -> Iterator[tuple[int, int, int, int, int, int, int]]:
     """Call, id, start, total and self time in µs, count and type of the iterators, by call, then id."""
-    reading, records = part.host.reading, part.host.reading.records
-    rows = np.arange(reading.calls.first[part.first], reading.calls.first[part.last])
+    first, at = part.host.reading.calls.first, part.first
+    while at < part.last:
+        end = int(np.searchsorted(first, first[at] + _SOME_RECORDS, side="right")) - 1
+        end = min(max(end, at + 1), part.last)
+        yield from _records_of_calls(part.host, at, end)
+        at = end
+
+
+def _records_of_calls(host: Answered, first: int, last: int) -> Iterable[tuple[int, int, int, int, int, int, int]]:
+    reading, records = host.reading, host.reading.records
+    rows = np.arange(reading.calls.first[first], reading.calls.first[last])
     ids = reading.iterators.iterator_id[records.iterator[rows]]
     order = np.lexsort((ids, records.call[rows]))
     rows, ids = rows[order], ids[order]
     call = records.call[rows]
-    kind = np.where(records.is_blocking[rows], 1 + (ids == part.host.bottleneck_id[call]), 0)
+    kind = np.where(records.is_blocking[rows], 1 + (ids == host.bottleneck_id[call]), 0)
     times = (_all_us(ps[rows]) for ps in (records.start_ps, records.total_ps, records.self_ps))
     return zip(call.tolist(), ids.tolist(), *times, records.count[rows].tolist(), kind.tolist(), strict=True)
 
