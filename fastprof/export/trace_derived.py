@@ -22,7 +22,7 @@ from fastprof.derive.timeline.counter_tracks import Series, counter_tracks
 from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
 from fastprof.derive.timeline.derived_track import Arg, DerivedTimeline
 from fastprof.derive.timeline.event_groups import EventGroups, event_groups
-from fastprof.derive.timeline.flow_ends import KINDS
+from fastprof.derive.timeline.flow_ends import SHOWN_KINDS
 from fastprof.derive.timeline.flows import flows
 from fastprof.derive.timeline.step_bands import StepBand, step_bands
 from fastprof.derive.timeline.track_order import STEPS, Track
@@ -76,7 +76,7 @@ class Derived:
     @property
     def names(self) -> list[str]:
         """Names to go with those of the capture: of steps, and of kinds of flows."""
-        return [*self.step_names, *KINDS]
+        return [*self.step_names, *SHOWN_KINDS]
 
     def renamed(self, more_at: int) -> Renamed:
         """Events that are called as their step; ``more_at``: the number of the first of ``names``."""

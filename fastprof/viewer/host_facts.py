@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any] | list[str]
 
 FORMAT: Final = b"1"
-VERSION: Final = 2
+VERSION: Final = 3
 """Grows when other facts are computed: older ones are computed again."""
 _FORMAT_KEY: Final = b"fastprof.facts"
 _NO_PROCESS: Final = -1
@@ -49,9 +49,9 @@ class Flows:
         return len(self.producer)
 
     def kind_name(self, place: int) -> str:
-        from fastprof.derive.timeline.flow_ends import KINDS  # late: the first picture does not wait for it
+        from fastprof.derive.timeline.flow_ends import SHOWN_KINDS  # late: the first picture does not wait for it
 
-        return str(KINDS[int(self.kind[place])])
+        return str(SHOWN_KINDS[int(self.kind[place])])
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,11 @@ _MADE = {
     "/api/steps": event_answers.steps,
     "/api/counters": event_answers.counters,
 }
-_SEARCH = {"/api/search": search_answers.search, "/api/search/next": search_answers.next_hit}
+_SEARCH = {
+    "/api/search": search_answers.search,
+    "/api/search/hits": search_answers.hits,
+    "/api/search/next": search_answers.next_hit,
+}
 _READ = {"/api/event": event_answers.event, "/api/event/text": event_answers.text}
 _SLOW = {
     "/api/hlo": lambda call: _programs(call),

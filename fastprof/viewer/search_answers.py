@@ -7,12 +7,14 @@ from typing import Any, Final
 import numpy as np
 
 from fastprof.schema.array_types import Bools
+from fastprof.viewer.hit_list import ORDERS, START, HitList, hit_list
 from fastprof.viewer.name_search import MODES, SUBSTRING, matching_names
 from fastprof.viewer.query import FIRST_PS, LAST_PS
 from fastprof.viewer.server_state import Call
 from fastprof.viewer.snapshot import SeenHost
 
 _MOST_ROWS: Final = 200
+_USUAL_PART, _MOST_PART = 200, 1000
 
 
 def _wanted(call: Call, host: SeenHost) -> Bools:
@@ -65,6 +67,27 @@ def _by_name(host: SeenHost, wanted: Bools) -> tuple[list[dict[str, Any]], int]:
         for place in places[:_MOST_ROWS].tolist()
     ]
     return rows, len(places)
+
+
+def hits(call: Call) -> Any:
+    """Some rows of the list of all hits."""
+    order, down = call.choice("order", ORDERS, START), call.truth("down")
+    first, rows = call.whole("first", 0, least=0), call.whole("rows", _USUAL_PART, least=1, most=_MOST_PART)
+    seen = call.run.snapshot
+    search = (call.text("q"), call.choice("mode", MODES, SUBSTRING), call.truth("case"))
+
+    def listed() -> HitList:
+        hosts = list(seen.ready)
+        return hit_list(hosts, {host.number: _wanted(call, host) for host in hosts}, order, down)
+
+    found = call.state.hit_lists.of((call.run.identity, seen.key, search, order, down), listed)
+    places = zip(found.host[first : first + rows].tolist(), found.at[first : first + rows].tolist(), strict=True)
+    return {
+        "events": found.total,
+        "listed": len(found),
+        "first": first,
+        "rows": [seen.ref(seen.hosts[host], at) for host, at in places],
+    }
 
 
 def next_hit(call: Call) -> Any:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from fastprof.schema.array_types import Bools
 from fastprof.viewer.answers import Body, json_answer
 from fastprof.viewer.computed_once import ComputedOnce
+from fastprof.viewer.hit_list import HitList
 from fastprof.viewer.query import Query, RequestError
 from fastprof.viewer.threads import Pool
 from fastprof.viewer.viewed_run import ViewedRun
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _TILE_BYTES = 128 << 20
 _DOCUMENT_BYTES = 256 << 20
-_REPORTS, _SEARCHES = 24, 32
+_REPORTS, _SEARCHES, _HIT_LISTS = 24, 32, 4
 _QUICK, _SLOW = 8, 2
 _TRIES = 3
 T = TypeVar("T")
@@ -63,7 +64,7 @@ class KeptBodies:
 class ServerState:
     """``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for searches through all names;
     ``slow``: for analyses; ``opening``: for opening runs; ``listing``: for listing them. ``matches``: the names that
-    matched recent searches."""
+    matched recent searches, ``hit_lists`` the events."""
 
     def __init__(self, runs: ViewedRuns) -> None:
         self.runs = runs
@@ -71,6 +72,7 @@ class ServerState:
         self.documents = KeptBodies(_DOCUMENT_BYTES)
         self.reports: ComputedOnce[Hashable, Report] = ComputedOnce(_REPORTS)
         self.matches: ComputedOnce[Hashable, Bools] = ComputedOnce(_SEARCHES)
+        self.hit_lists: ComputedOnce[Hashable, HitList] = ComputedOnce(_HIT_LISTS)
         self.quick = Pool("fastprof-quick", _QUICK)
         self.search = Pool("fastprof-search", _SLOW)
         self.slow = Pool("fastprof-slow", _SLOW)

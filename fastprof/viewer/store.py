@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -384,6 +384,15 @@ class HostStore:
             np.add.at(tracks, store.lanes["track"], counts)
             found.append(tracks)
         return np.concatenate(found)
+
+    def named(self, wanted: Flags) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
+        """Numbers, starts and durations of the events of wanted names, by number, in parts."""
+        for part in self._parts:
+            store, flags = part.store, part.flags(wanted).view(np.bool_)
+            for first in range(0, len(store) if flags.any() else 0, _TASK_EVENTS):
+                places = first + np.flatnonzero(flags[store.name[first : first + _TASK_EVENTS]])
+                if len(places):
+                    yield places + part.events, store.start[places], store.duration[places]
 
     def next_hit(
         self, wanted: Flags, from_ps: int, track: int = -1, lane: int = -1, *, forward: bool = True

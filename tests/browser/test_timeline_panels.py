@@ -72,3 +72,70 @@ def test_the_columns_of_details_can_be_dragged_and_stay_for_the_next_event(timel
     timeline.click("steps", "step 0")
     timeline.until("t.selection().details?.name === 'step 0'")
     assert page.evaluate(width) == pytest.approx(before + 76, abs=2)
+
+
+# ---- the list of hits
+
+
+def hits(timeline: Timeline) -> list[list[str]]:
+    """The cells of the rows in sight, from the top."""
+    timeline.page.wait_for_function(
+        "() => [...document.querySelectorAll('.tl-hits-row')].every((row) => row.children[1].textContent)"
+    )
+    rows = timeline.page.evaluate("""() => [...document.querySelectorAll('.tl-hits-row')]
+        .sort((one, other) => one.dataset.row - other.dataset.row)
+        .map((row) => [row.dataset.row, ...[...row.children].map((cell) => cell.textContent)])""")
+    return list(rows)
+
+
+def listed(timeline: Timeline, query: str) -> list[list[str]]:
+    timeline.page.keyboard.press("/")
+    timeline.page.keyboard.type(query)
+    timeline.page.keyboard.press("Enter")
+    timeline.until("t.selection().search?.hit")
+    timeline.page.get_by_role("button", name="List all hits").click()
+    return hits(timeline)
+
+
+def test_all_hits_of_a_search_are_listed_with_their_times(timeline: Timeline) -> None:
+    rows = listed(timeline, "step 1")
+    assert rows[0] == ["0", "step 1", "10 µs", "2 µs", "steps", "panels /host:CPU"]
+    assert timeline.page.inner_text(".tl-hits h2") == "100 hits of “step 1”"
+    timeline.page.locator(".tl-hits-row[data-row='3']").click()
+    timeline.until("t.selection().details?.start_ps === '100000000'")
+    assert timeline.ask("selection")["search"]["number"] == 3
+    assert timeline.page.locator(".tl-hits-row.selected").get_attribute("data-row") == "3"  # the list stays open
+    timeline.page.get_by_role("button", name="Next hit").click()
+    timeline.until("t.selection().details?.start_ps === '130000000'")
+    assert timeline.page.locator(".tl-hits-row.selected").get_attribute("data-row") == "4"
+
+
+def test_hits_are_sorted_and_requested_as_they_come_into_sight(timeline: Timeline) -> None:
+    asked: list[str] = []
+    timeline.page.on("request", lambda request: asked.append(request.url) if "/search/hits" in request.url else None)
+    listed(timeline, "step")
+    assert len(asked) == 1 and "first=0&rows=200" in asked[0]
+    timeline.page.locator(".tl-hits-box").press("End")
+    assert hits(timeline)[-1][0] == "299"
+    assert len(asked) == 2
+    timeline.page.get_by_role("button", name="Duration").click()
+    rows = hits(timeline)
+    assert [row[3] for row in rows[:3]] == ["7 µs"] * 3
+    timeline.page.get_by_role("button", name="Duration").click()
+    timeline.until("document.querySelector('[aria-sort=ascending]')")
+    assert hits(timeline)[0][3] == "1 µs"
+
+
+def test_the_columns_of_the_list_can_be_dragged(timeline: Timeline) -> None:
+    listed(timeline, "step")
+    page = timeline.page
+    title = page.get_by_role("columnheader").first
+    before = title.bounding_box()
+    edge = before["x"] + before["width"] - 3
+    page.mouse.move(edge, before["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(edge - 120, before["y"] + 10, steps=4)
+    page.mouse.up()
+    width = title.bounding_box()["width"]
+    assert width == pytest.approx(before["width"] - 120, abs=2)
+    assert page.locator(".tl-hits-row .tl-hits-cell").first.bounding_box()["width"] == pytest.approx(width, abs=1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fastprof.cli.main import main as command
 from tests.browser.test_timeline_page import US, Timeline
 from tests.trace_builder import event, line, plane, xspace
 
@@ -117,6 +118,16 @@ def test_lanes_that_are_empty_in_the_window_take_no_room(timeline: Timeline) -> 
     assert [timeline.track(name)["lanesShown"] for name in NAMES] == [1] * 7 + [5] + [1] * 4
     tops = [(one["lane"], one["y"]) for one in timeline.slices("thread 7")]
     assert tops == [(lane, tops[0][1] + 19 * lane) for lane in range(5)]
+
+
+def test_lanes_of_a_saved_report_are_those_of_its_window(page: Any, tracks: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "report.html"
+    assert command(["report", str(tracks), "--html", str(saved), "--quiet"]) == 0
+    timeline = Timeline(page, saved.as_uri())
+    timeline.ask("show", 705 * US, 740 * US)
+    page.wait_for_timeout(50)
+    timeline.settle()
+    assert [timeline.track(name)["lanesShown"] for name in NAMES] == [1] * 7 + [5] + [1] * 4
 
 
 def test_lanes_appear_at_once_when_an_event_comes_in_and_the_pointer_keeps_its_place(timeline: Timeline) -> None:

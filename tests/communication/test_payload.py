@@ -11,7 +11,8 @@ from fastprof.derive.communication.flights import STRETCH, TRANSFER
 from fastprof.derive.communication.kinds import KINDS
 from fastprof.derive.communication.payload import payload
 from fastprof.derive.communication.teams import groups_of
-from fastprof.derive.communication.tpu_flights import before_each, places_of
+from fastprof.derive.communication.tpu_flights import places_of
+from fastprof.derive.ops.async_ops import before_each
 
 KIND = {kind.title: kind for kind in KINDS}
 

@@ -381,6 +381,14 @@ def test_flows_lead_from_launches_to_kernels(form: str) -> None:
     assert launch.flows_out != other.flows_out
 
 
+def test_a_flow_leads_from_an_asynchronous_start_to_its_end(form: str) -> None:
+    ops = [event("copy-start.1", 0, 10), event("fusion.2", 20, 30), event("copy-done.1", 60, 10)]
+    trace = read(xspace(plane("/device:TPU:0", [line("XLA Ops", ops)])), form, derived=True)
+    start, done = by_name(trace, "copy-start.1"), by_name(trace, "copy-done.1")
+    assert start.flows_out == done.flows_in
+    assert len(start.flows_out) == 1
+
+
 def test_flows_of_a_selection_have_both_ends(form: str) -> None:
     trace = read(LAUNCHED, form, derived=True, names=["^launch$", "kernel", "more"])
     assert [(one.name, len(one.flows_out), len(one.flows_in)) for one in trace.slices if "Stream" in one.track] == [

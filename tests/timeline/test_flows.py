@@ -9,7 +9,7 @@ from timelines import host_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
 from fastprof.derive.timeline.event_groups import name_overrides
-from fastprof.derive.timeline.flow_ends import KINDS
+from fastprof.derive.timeline.flow_ends import SHOWN_KINDS
 from fastprof.derive.timeline.flows import flows
 from fastprof.derive.timeline.step_bands import step_bands
 
@@ -23,7 +23,7 @@ def pairs(*planes: bytes) -> list[tuple[str, str, str]]:
     linked = flows(host)
     names = [host.raw.names[meta] for meta in host.raw.meta]
     columns = zip(linked.producer.tolist(), linked.consumer.tolist(), linked.kind.tolist(), strict=True)
-    return [(names[producer], names[consumer], KINDS[kind]) for producer, consumer, kind in columns]
+    return [(names[producer], names[consumer], SHOWN_KINDS[kind]) for producer, consumer, kind in columns]
 
 
 def made(number: int, kind: int = 2) -> dict[str | int, Value]:
@@ -103,7 +103,8 @@ def test_an_event_does_not_lead_to_itself_and_pairs_come_once() -> None:
 def test_real_flows_lead_forward_in_time(captures: Path) -> None:
     host = host_of(captures / "xspace" / "gpu-mi300x-jax08-gemm" / "tw003.xplane.pb")
     linked = flows(host)
-    kinds = {KINDS[kind]: int(count) for kind, count in zip(*np.unique(linked.kind, return_counts=True), strict=True)}
+    counts = zip(*np.unique(linked.kind, return_counts=True), strict=True)
+    kinds = {SHOWN_KINDS[kind]: int(count) for kind, count in counts}
     assert kinds == {"gpu_launch": 54, "threadpool_event": 30, "pjrt_library_call": 42, "PjRt": 60}
     assert (host.raw.start_ps[linked.producer] <= host.raw.start_ps[linked.consumer]).mean() > 0.95
 

@@ -33,13 +33,10 @@ from fastprof.derive.communication.flights import (
 )
 from fastprof.derive.communication.kinds import DONE, START, Part, kind_of
 from fastprof.derive.devices.device_events import OP_LINES, OpEvents, joined, op_events
+from fastprof.derive.ops.async_ops import ASYNC_LINE, before_each, part_before
 from fastprof.derive.ops.tables import span_ps, sums_by
-from fastprof.hlo.shape_reader import read_expression
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records, UInt8s
 from fastprof.tables.host_events import HostEvents, Plane
-
-ASYNC_LINE: Final = "Async XLA Ops"
-"""The line on which a core records flights."""
 
 EVENT_STATS: Final = ("hlo_op",)
 METADATA_STATS: Final = ("program_id", "symbol_id", "hlo_category", "tf_op")
@@ -266,17 +263,6 @@ def _of_open(places: Int64s, number: Int64s, open_: Bools) -> Bools:
     return known
 
 
-def before_each(key: Int64s, time: Int64s, begins: Bools) -> Int64s:
-    """For each row that begins nothing the row that begins it: the latest of its key, unless another row that begins
-    nothing is between them; -1: none."""
-    order = np.lexsort((time, key))
-    after, before = order[1:], order[:-1]
-    pairs = ~begins[after] & begins[before] & (key[after] == key[before])
-    found = np.full(len(key), -1, np.int64)
-    found[after[pairs]] = before[pairs]
-    return found
-
-
 def places_of(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> Int64s:
     """For each wanted pair of numbers its first row among the known ones; -1: none."""
     if not len(known[0]) or not len(wanted[0]):
@@ -390,8 +376,4 @@ def _part(category: str, text: str, name: str) -> tuple[Part | None, str]:
     part = kind_of(category, text, name)
     if part is None or part.role != DONE:
         return part, name
-    read = read_expression(text)
-    if read is not None and read.operands:
-        return part, read.operands[0].name
-    before, _, serial = name.rpartition("-done")
-    return part, before + ("" if before in ("send", "recv") else "-start") + serial
+    return part, part_before(name, text)

@@ -14,16 +14,14 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.derive.ops.async_ops import DONE, PARTS, part_before
 from fastprof.derive.ops.tables import HOST, MemoryAccess, OpTable
-from fastprof.hlo.shape_reader import read_expression
 from fastprof.schema.array_types import Bools
 
-_PARTS: Final = ("-start", "-update", "-done")
 _LINKED: Final = frozenset({"send", "recv", "host send", "host recv"})
 _FEEDS: Final = ("infeed", "outfeed")
 _SERIAL: Final = re.compile(r"(\.\d+|\.clone|\.remat\d*)+$")
 _HOST_LAYOUT: Final = re.compile(r"\{[^{}]*S\(5\)[^{}]*\}")
-_DONE: Final = "-done"
 
 
 def waits(table: OpTable) -> Bools:
@@ -41,7 +39,7 @@ def _kind(category: str, name: str) -> str:
 
 @lru_cache(1 << 12)
 def _is_transfer(kind: str) -> bool:
-    return kind.endswith(_PARTS) or kind in _LINKED or any(feed in kind for feed in _FEEDS)
+    return kind.endswith(PARTS) or kind in _LINKED or any(feed in kind for feed in _FEEDS)
 
 
 def placed(table: OpTable) -> OpTable:
@@ -84,7 +82,7 @@ def _pairs(table: OpTable) -> Iterator[tuple[int, int]]:
     ends = [
         row
         for row in np.flatnonzero(table.bytes_accessed > 0).tolist()
-        if _kind(table.category[row], table.name[row]).endswith(_DONE)
+        if _kind(table.category[row], table.name[row]).endswith(DONE)
     ]
     if not ends:
         return
@@ -92,17 +90,7 @@ def _pairs(table: OpTable) -> Iterator[tuple[int, int]]:
     rows = {key: row for row, key in enumerate(keys)}
     met = set[int]()
     for row in ends:
-        start = rows.get((int(table.program_id[row]), _start_of(table.name[row], table.long_name[row])), -1)
+        start = rows.get((int(table.program_id[row]), part_before(table.name[row], table.long_name[row])), -1)
         if start >= 0 and start != row and start not in met and table.bytes_accessed[start] > 0:
             met.add(start)
             yield start, row
-
-
-@lru_cache(1 << 12)
-def _start_of(name: str, text: str) -> str:
-    """The name of the op that starts what another one ends: its operand, else made from its own name."""
-    read = read_expression(text) if text else None
-    if read is not None and read.operands:
-        return read.operands[0].name
-    before, _, serial = name.rpartition(_DONE)
-    return f"{before}-start{serial}"

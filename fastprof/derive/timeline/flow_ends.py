@@ -29,6 +29,9 @@ KINDS: Final = (
     "jax_serving", "sparsecore_offload",
 )  # fmt: skip
 """What connects the ends of a flow, by its number in captures."""
+SHOWN_KINDS: Final = (*KINDS, "async_op")
+"""As ``KINDS``, and what captures have no number for: an op that starts something, and the one that ends it."""
+ASYNC_OP: Final = len(KINDS)
 GENERIC, LEGACY, GPU_LAUNCH, TPU_STREAM, TPU_LAUNCH = 0, 1, 9, 11, 12
 IN, OUT = 1, 2
 LAUNCHES, CONTEXTS = 0, 1

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.host import Host
-from fastprof.derive.timeline.flow_ends import GENERIC, IN, KINDS, OUT, FlowEnds, flow_ends, flow_keys
+from fastprof.derive.timeline.async_pairs import async_pairs
+from fastprof.derive.timeline.flow_ends import ASYNC_OP, GENERIC, IN, KINDS, OUT, FlowEnds, flow_ends, flow_keys
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
@@ -20,7 +21,7 @@ the last producer that began before it alone."""
 
 @dataclass(frozen=True, slots=True)
 class FlowPairs:
-    """Rows of the host's events, in the order of producers. ``kind``: uint8, a place in ``flow_ends.KINDS``."""
+    """Rows of the host's events, in the order of producers. ``kind``: uint8, a place in ``flow_ends.SHOWN_KINDS``."""
 
     producer: Int32s
     consumer: Int32s
@@ -32,11 +33,15 @@ class FlowPairs:
 
 def flows(host: Host) -> FlowPairs:
     """Each pair once. Launches and kernels are paired by their correlation id, others by ids that they record or have
-    in common; flows that the capture records itself (stat ``flow``) go from event to event in the order of time."""
+    in common; flows that the capture records itself (stat ``flow``) go from event to event in the order of time; an op
+    that starts something asynchronous leads to the one that ends it."""
     ends = flow_ends(flow_keys(host))
     found = _paired(host.raw, ends.take(ends.direction == OUT), ends.take(ends.direction == IN))
     recorded = _recorded_flows(host.raw)
-    producer, consumer, kind = (np.concatenate([found[part], recorded[part]]) for part in range(3))
+    first_ops, last_ops = async_pairs(host)
+    asynchronous = (first_ops, last_ops, np.full(len(first_ops), ASYNC_OP, np.uint8))
+    parts = (found, recorded, asynchronous)
+    producer, consumer, kind = (np.concatenate([one[place] for one in parts]) for place in range(3))
     _, first = np.unique(producer.astype(np.int64) << 32 | consumer, return_index=True)
     first = first[producer[first] != consumer[first]]
     return FlowPairs(producer[first].astype(np.int32), consumer[first].astype(np.int32), kind[first].astype(np.uint8))

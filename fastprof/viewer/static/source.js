@@ -15,6 +15,7 @@ const REQUESTS = {
   range: "range",
   search: "search",
   next: "search/next",
+  hits: "search/hits",
   flows: "flows",
   lanes: "lanes",
   hlo: "hlo",

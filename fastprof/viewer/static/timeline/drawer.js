@@ -6,7 +6,7 @@ const LEAST = 96;
 const FIRST = 250;
 
 export class Drawer {
-  /** `tabs`: {name: {title, node}}; `resized()` is called as its height changes. */
+  /** `tabs`: {name: {title, node, opened()}}; `resized()` is called as its height changes. */
   constructor(tabs, resized) {
     Object.assign(this, { tabs, resized });
     this.height = FIRST;
@@ -54,9 +54,11 @@ export class Drawer {
       this.buttons[other].setAttribute("aria-selected", String(other === name));
     }
     this.shown = name;
-    if (!this.root.hidden) return;
-    this.root.hidden = false;
-    this.size(this.height);
+    if (this.root.hidden) {
+      this.root.hidden = false;
+      this.size(this.height);
+    }
+    this.tabs[name].opened?.();
   }
 
   close() {

@@ -2,6 +2,8 @@
 
 const ARROW = 5;
 const MOST_BEND = 120;
+const LEVEL = 4; // pixels: ends as near are on one lane
+const SAG = 24;
 
 export class Overlay {
   constructor(surface) {
@@ -67,7 +69,8 @@ export class Overlay {
     context.lineWidth = strong ? 1.75 : 1;
     context.beginPath();
     context.moveTo(x0, y0);
-    context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - ARROW, y1);
+    const sag = Math.abs(y1 - y0) < LEVEL ? SAG : 0; // along a lane it would strike through the names there
+    context.bezierCurveTo(x0 + bend, y0 + sag, x1 - bend, y1 + sag, x1 - ARROW, y1);
     context.stroke();
     if (!headless) this.drawHead(context, x1, y1);
     context.globalAlpha = 1;

@@ -4,6 +4,7 @@ import { h, onDrag, onResize, paused } from "../dom.js";
 import { theme } from "../theme.js";
 import { Drawer } from "./drawer.js";
 import { EventPanel } from "./event_panel.js";
+import { HitsPanel } from "./hits_panel.js";
 import { Keyboard } from "./keyboard.js";
 import { probeOf } from "./page_probe.js";
 import { Pointer } from "./pointer.js";
@@ -38,18 +39,18 @@ class TimelinePage {
     this.status = new StatusLine();
     this.tip = new Tooltip(timeline, () => this.box);
     this.help = new ShortcutHelp();
-    this.search = new SearchBar(source, { found: (hits) => this.highlight(hits), go: (ref) => {
-      this.pointer.quiet = true;
-      selection.selectRef(ref);
-    }, place: () => timeline.view.start, changed: () => this.writeAddress() });
+    this.search = new SearchBar(source, { found: (hits) => this.highlight(hits), go: (ref) => this.goTo(ref),
+      place: () => timeline.view.start, changed: () => this.writeAddress(), list: () => this.listHits() });
     const zoom = () => this.zoomToSelection();
     this.events = new EventPanel(selection, source, { open: (page, params) => context.navigate(page, params), zoom,
       opened: () => this.drawer.open("event") });
+    this.hits = new HitsPanel(timeline, this.search);
     this.ranges = new RangePanel(selection, source, { zoom,
       find: (name) => this.search.set({ q: name.replace(/…$/, ""), mode: "substring", case: 1 }, true),
       opened: () => this.drawer.open("range") });
     this.drawer = new Drawer({ event: { title: "Event", node: this.events.node },
-      range: { title: "Range", node: this.ranges.node } }, () => this.measure());
+      range: { title: "Range", node: this.ranges.node },
+      hits: { title: "Hits", node: this.hits.node, opened: () => this.hits.opened() } }, () => this.measure());
     this.writeAddress = paused(
       () => timeline.model && context.replace(written(timeline, this.search.query, this.awaited)),
       ADDRESS_PAUSE_MS,
@@ -256,7 +257,23 @@ class TimelinePage {
     this.timeline.invalidate();
   }
 
+  /** Shows a hit of the search. The list of all stays open. */
+  goTo(ref) {
+    const shown = this.drawer.root.hidden ? null : this.drawer.shown;
+    this.pointer.quiet = true;
+    this.timeline.selection.selectRef(ref);
+    if (shown === "hits") this.drawer.open("hits");
+    this.hits.mark();
+  }
+
+  listHits() {
+    if (!this.search.answer?.events) return;
+    this.drawer.open("hits");
+    this.hits.mark();
+  }
+
   highlight(hits) {
+    this.hits.follow();
     this.timeline.names.highlight(hits?.names ?? null);
     this.timeline.labels.setHits(hits?.tracks ?? null);
     this.timeline.invalidate();
@@ -355,8 +372,8 @@ class TimelinePage {
     const { timeline } = this;
     return { 0: () => timeline.fit(), Home: () => timeline.fit(), f: () => this.zoomToSelection(), m: () => this.mark(),
       M: () => timeline.selection.clearMarks(), g: () => timeline.selection.toggleFlows(),
-      "/": () => this.search.focus(), n: () => this.search.step("next"), N: () => this.search.step("previous"),
-      ",": () => this.neighbour(-1), ".": () => this.neighbour(1),
+      "/": () => this.search.focus(), l: () => this.listHits(), n: () => this.search.step("next"),
+      N: () => this.search.step("previous"), ",": () => this.neighbour(-1), ".": () => this.neighbour(1),
       p: () => timeline.selection.selectRef(this.events.details?.parent),
       c: () => timeline.selection.selectRef(this.events.details?.children?.first?.[0]), e: () => {
         timeline.layout.closeAll(timeline.layout.closed.size === 0);

@@ -10,9 +10,12 @@ const WAIT_MS = 220;
 const NAMES_LISTED = 100;
 
 export class SearchBar {
-  /** `found(hits)` gets {has(text), tracks} or null; `go(ref)` shows a hit; `place()` says where the window begins. */
-  constructor(source, { found, go, place, changed }) {
-    Object.assign(this, { source, found, go, place, changed });
+  /**
+   * `found(hits)` gets {has(text), tracks} or null; `go(ref)` shows a hit; `place()` says where the window begins;
+   * `list()` shows the list of all hits.
+   */
+  constructor(source, { found, go, place, changed, list }) {
+    Object.assign(this, { source, found, go, place, changed, showAll: list });
     this.query = { q: "", mode: "substring", case: 0 };
     this.answer = null;
     this.hit = null;
@@ -36,11 +39,13 @@ export class SearchBar {
         this.step(direction) }, text);
     this.before = stepper("‹", "Previous hit", "N", "previous");
     this.after = stepper("›", "Next hit", "n", "next");
+    this.all = h("button.tl-button", { title: "List all hits (l)", "aria-label": "List all hits", disabled: true,
+      onclick: () => this.showAll() }, "List");
     this.list = h("div.tl-find-list", { hidden: true });
     this.root = h("div.tl-search", { role: "search",
       onfocusout: ({ relatedTarget }) => this.root.contains(relatedTarget) || this.showList(false) },
-      h("div.tl-find-box", this.input, this.caseButton, this.regexButton), this.before, this.after, this.status,
-      this.list);
+      h("div.tl-find-box", this.input, this.caseButton, this.regexButton), this.before, this.after, this.all,
+      this.status, this.list);
   }
 
   option(text, title, name) {
@@ -128,7 +133,7 @@ export class SearchBar {
   take(answer, query) {
     this.answer = answer;
     this.found(answer?.events && { tracks: answer.tracks ?? {}, names: matcher(answer, query) });
-    this.before.disabled = this.after.disabled = !answer?.events;
+    this.before.disabled = this.after.disabled = this.all.disabled = !answer?.events;
     this.fillList();
     this.report();
   }
@@ -169,6 +174,14 @@ export class SearchBar {
     this.showList(false);
   }
 
+  /** Goes to a hit; `number`: its place among all in order of time, null: unknown. */
+  at(hit, number) {
+    this.hit = hit;
+    this.number = number;
+    this.go(hit);
+    this.report();
+  }
+
   /** Goes to the next or the previous hit, from the last one or from where the window begins; round at the ends. */
   async step(direction) {
     if (!this.answer?.events) return;
@@ -181,9 +194,7 @@ export class SearchBar {
       let answer = await this.source.next({ ...this.query, ...from, direction });
       if (!answer.hit) answer = await this.source.next({ ...this.query, direction });
       if (stamp !== this.stamp || !answer.hit) return;
-      this.hit = answer.hit;
-      this.number = answer.number;
-      this.go(answer.hit);
+      this.at(answer.hit, answer.number);
     } catch (error) {
       this.error = errorText(error);
     }

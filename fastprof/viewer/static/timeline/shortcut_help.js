@@ -33,6 +33,7 @@ const GROUPS = [
   ["Find and mark", [
     ["/", "find events by name"],
     ["n  N", "next and previous hit"],
+    ["l", "list all hits"],
     ["m", "mark the selected event, or the time under the pointer"],
     ["M", "take all marks away"],
     ["g", "show the flows in the window, or hide them"],
