@@ -54,6 +54,7 @@ def gather(profile: Profile, progress: Progress | None = None) -> Facts:
 
 # ---- times of events
 
+_LAST_PS = 2**63 - 1
 _EXTREMES = {"event_count": "sum", "first_start_ps": "min", "last_end_ps": "max"}
 
 
@@ -64,11 +65,18 @@ def _read_events(profile: Profile, total: int, progress: Progress) -> pa.Table:
     done = 0
     for batch in profile.scan(columns=["line_id", "start_ps", "duration_ps"]):
         start = batch["start_ps"]
-        columns = [batch["line_id"], pa.repeat(1, len(batch)), start, pc.add(start, batch["duration_ps"])]
+        columns = [batch["line_id"], pa.repeat(1, len(batch)), start, _ends(start, batch["duration_ps"])]
         parts.append(_spans(pa.table(columns, ["line_id", *_EXTREMES]), "line_id"))
         done += batch.num_rows
         progress("reading events", done, total)
     return pa.concat_tables(parts)
+
+
+def _ends(start: pa.Array, duration: pa.Array) -> pa.Array:
+    """Where events end; the limit of 64 bits for those that end beyond it."""
+    room = pc.subtract(_LAST_PS, pc.max_element_wise(start, 0))
+    back = pc.subtract(-_LAST_PS - 1, pc.min_element_wise(start, 0))
+    return pc.add(start, pc.max_element_wise(pc.min_element_wise(duration, room), back))
 
 
 def _spans(rows: pa.Table, key: str) -> pa.Table:
@@ -130,7 +138,7 @@ _DESCRIPTIONS = {
     "plane_count": "selected planes",
     "event_count": "selected events",
     "first_start_ps": "start of the first event; null: no event has a start",
-    "last_end_ps": "end of the event that ends last; null: no event has a start",
+    "last_end_ps": "end of the event that ends last, at most 2^63 - 1; null: no event has a start",
 }
 
 

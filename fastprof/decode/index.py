@@ -31,7 +31,8 @@ UNIX_NS = 10**18
 """Line timestamps past this, September 2001, are in Unix time: no profile lasts so long."""
 
 _TASK_BYTES = 16 << 20
-_LARGEST_NS = (2**63 - 1) // 1000
+_LAST_PS = 2**63 - 1
+_LARGEST_NS = _LAST_PS // 1000
 _SAFE_PS = 2**62
 """Sums of two times below this surely fit 64 bits."""
 
@@ -129,7 +130,28 @@ class CaptureIndex:
                 log.add_faults(faults, self.capture.path)
                 kinds[: len(kinds_met)] |= np.frombuffer(kinds_met, np.uint8)
         kept = known.segments[~replaced[known.segments["piece"]]]
+        for segments in fresh:
+            self._note_overflow(segments, log)
         return KnownEvents(depths, _least(depths), np.concatenate([kept, *fresh]), kinds)
+
+    def _note_overflow(self, segments: Records, log: ImportLog) -> None:
+        """Rows of import_log for stretches of a line with times that 64 bits cannot hold."""
+        timed = segments[segments["aggregated_count"] < segments["event_count"]]
+        base = self.pieces["base_ps"][timed["piece"]]
+        latest, earliest = _LAST_PS - np.maximum(base, 0), -_LAST_PS - 1 - np.minimum(base, 0)
+        starts = (timed["max_start"] > latest) | (timed["min_start"] < earliest)
+        ends = (timed["max_end"] > latest) | (timed["max_end"] == _LAST_PS)
+        texts = (
+            (starts, "time_overflow", "events of a line start beyond 64 bits of picoseconds: their start is unknown"),
+            (
+                ends & ~starts,
+                "late_end",
+                "events of a line end beyond 64 bits of picoseconds: sums stop at their limit",
+            ),
+        )
+        for rows, code, text in texts:
+            offsets = timed["offset"][rows].tolist()
+            log.add_faults([(code, text, "XLine.events", 1, offset) for offset in offsets], self.capture.path)
 
 
 def _least(depth: npt.NDArray[np.int8]) -> int:
