@@ -166,6 +166,18 @@ def test_a_directory_without_runs_shows_the_first_that_appears(
     assert page.locator(".banner").count() == 0
 
 
+def test_of_very_many_runs_the_newest_and_the_shown_one_can_be_picked(
+    served: Callable[..., str], logs: Path, page: Any
+) -> None:
+    for number in range(203):
+        write(logs, f"run{number:03}", capture("event"))
+    page.goto(f"{served('--run', 'run202')}#/timeline?run=run000")
+    drawn(page)
+    assert run_picked(page) == "run000"
+    assert 201 <= page.locator(".pickers option").count() <= 202
+    assert re.fullmatch(r"[12] older runs: write run=NAME in the address", page.inner_text(".older-runs"))
+
+
 def test_a_broken_newest_run_is_listed_with_the_reason(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:

@@ -21,8 +21,8 @@ export async function start(sourceOf) {
   const source = sourceOf(run);
   source.open().catch(() => {}); // the page says what is wrong when it needs the run
   try {
-    const { runs, directory, title, fastprof, note } = await source.runs();
-    const session = { runs, directory, title, fastprof, note, saved: source.saved, analyses: [],
+    const { runs, count, directory, title, fastprof, note } = await source.runs();
+    const session = { runs, count, directory, title, fastprof, note, saved: source.saved, analyses: [],
       pages: Object.keys(PAGES) };
     const app = new App(sourceOf, session, source);
     if (source.saved) await app.learn();
@@ -126,7 +126,7 @@ class App {
         await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
         opened = await source.open();
       }
-      if (!this.session.runs.some(({ name }) => name === opened.run)) this.session.runs = (await source.runs()).runs;
+      if (!this.session.runs.some(({ name }) => name === opened.run)) await this.list(source);
     } catch (error) {
       if (!control.signal.aborted) this.take(this.sourceOf(run)); // for the next try
       throw error;
@@ -147,14 +147,19 @@ class App {
     document.addEventListener("visibilitychange", () => this.look());
   }
 
+  /** Takes the list of runs as it is now. */
+  async list(source) {
+    const { runs, count } = await source.runs();
+    if (source === this.source) Object.assign(this.session, { runs, count });
+  }
+
   async look() {
     const { source } = this;
     if (document.hidden || !this.opened || source.gone) return;
     try {
-      const { runs } = await source.runs();
-      if (source !== this.source || !this.opened) return;
-      if (JSON.stringify(runs) === JSON.stringify(this.session.runs)) return;
-      this.session.runs = runs;
+      const before = JSON.stringify(this.session.runs);
+      await this.list(source);
+      if (source !== this.source || !this.opened || JSON.stringify(this.session.runs) === before) return;
     } catch {
       return; // a version that is gone is news already; a server that does not answer is not worth a sentence
     }

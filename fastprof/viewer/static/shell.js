@@ -113,7 +113,7 @@ export class Shell {
   /** Names the run that is shown, even one that the server does not list, and offers the others. */
   drawPickers(route, shown = route.run) {
     clear(this.pickers);
-    const { runs } = this.session;
+    const { runs, count } = this.session;
     const value = shown ?? runs.find((run) => run.open)?.name ?? "";
     const options = runs.map((run) => [run.name, optionOf(run)]);
     if (value && !runs.some(({ name }) => name === value)) options.unshift([value, `${value} (not listed)`]);
@@ -121,6 +121,8 @@ export class Shell {
       const label = value === runs.find((run) => run.newest)?.name ? "Run, the newest" : "Run";
       this.pickers.append(picker({ label, options, value, title: value, onchange: (run) => this.go.run(run) }));
     }
+    if (count > runs.length)
+      this.pickers.append(h("div.older-runs", `${count - runs.length} older runs: write run=NAME in the address`));
     const hosts = this.go.hosts();
     if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {
       const options = [[ALL_HOSTS, `All ${hosts.length} hosts`], ...hosts];
