@@ -288,3 +288,18 @@ def test_an_event_leads_to_its_rows_in_op_stats_and_to_its_instruction(page: Any
     page.get_by_role("button", name="HLO", exact=True).click()
     page.locator(".hlo", has_text="norm_fusion.2 = ").wait_for()
     assert "instruction=norm_fusion.2" in page.url
+
+
+def test_a_link_has_the_filters_and_the_sorting_of_tables(show: Callable[..., Any]) -> None:
+    page = show("xla", "hlo_stats")
+    table = page.locator(".table").first
+    table.locator(".filter-all").fill("fusion")
+    table.get_by_role("columnheader").first.get_by_role("button").click()
+    page.wait_for_function("() => location.hash.includes('find-') && location.hash.includes('sort-')")
+    count = table.locator(".table-count").inner_text()
+    order = table.get_by_role("columnheader").first.get_attribute("aria-sort")
+    assert order in ("ascending", "descending")
+    page.reload()
+    table.locator(".table-count", has_text=count).wait_for(timeout=10_000)
+    assert table.locator(".filter-all").input_value() == "fusion"
+    assert table.get_by_role("columnheader").first.get_attribute("aria-sort") == order

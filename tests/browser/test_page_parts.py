@@ -145,7 +145,6 @@ def test_the_address_is_the_view_and_back_goes_back(page: Any, server: Callable[
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ("#/no_such_page", "There is no page"),
         ("#/op_stats?host=nobody", "no host 'nobody'"),
         ("#/op_stats?run=%3Cimg%20src=x%3E", "no run '<img src=x>'"),
     ],
@@ -161,3 +160,11 @@ def test_what_is_wrong_is_said_in_a_sentence(
     page.locator("nav a", has_text="Overview").first.click()
     page.wait_for_function("() => !document.querySelector('[role=alert]')")
     faults[:] = [fault for fault in faults if "status of 40" not in fault]  # the browser reports these by itself
+
+
+def test_an_unknown_page_has_a_way_home(page: Any, server: Callable[..., str]) -> None:
+    opened(page, server(DEMO / "pod") + "#/no_such_page")
+    assert page.inner_text("[role=alert] p") == 'There is no page "no_such_page".'
+    page.get_by_role("button", name="Show the Trace viewer").click()
+    page.wait_for_function("() => window.fastprofTimeline?.idle()")
+    assert "#/timeline" in page.url

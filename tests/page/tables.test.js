@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { list } from "../../fastprof/viewer/static/list.js";
 import { readJson, Report } from "../../fastprof/viewer/static/report.js";
+import { changed } from "../../fastprof/viewer/static/route.js";
+import { read as readTable, written as writtenTable } from "../../fastprof/viewer/static/table_address.js";
 import { written } from "../../fastprof/viewer/static/table_csv.js";
 import { holds, is, matches, sortRows } from "../../fastprof/viewer/static/table_order.js";
 import { tableOf } from "./build.js";
@@ -89,4 +91,18 @@ test("lists of names are written as text", () => {
     { name: "op", grow: true },
     ["self_ps", "Self time"],
   ]);
+});
+
+test("an address says how a table is sorted and filtered", () => {
+  const params = new URLSearchParams("idle=1");
+  const state = { sort: { by: "self_ps", down: true }, filter: "mat mul", values: { category: "fusion" } };
+  const usual = { by: "name", down: false };
+  const noted = changed(params, writtenTable(params, "ops", state, usual));
+  assert.equal(decodeURIComponent(noted), "idle=1&sort-ops=-self_ps&find-ops=mat+mul&only-ops-category=fusion");
+  assert.deepEqual(readTable(noted, "ops"), state);
+  assert.deepEqual(readTable(noted, "op"), { sort: undefined, filter: "", values: {} });
+  const plain = { sort: usual, filter: "", values: {} };
+  assert.equal(String(changed(noted, writtenTable(noted, "ops", plain, usual))), "idle=1");
+  const unsorted = changed(params, writtenTable(params, "ops", { ...plain, sort: null }, usual));
+  assert.equal(readTable(unsorted, "ops").sort, null);
 });

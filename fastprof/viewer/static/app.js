@@ -97,7 +97,11 @@ class App {
       const { route } = this;
       if (!BEYOND_ANALYSES.includes(route.page)) await this.learn();
       if (control.signal.aborted) return;
-      if (!this.session.pages.includes(route.page)) throw new Error(`There is no page ${JSON.stringify(route.page)}.`);
+      if (!this.session.pages.includes(route.page)) {
+        shell.failed(`There is no page ${JSON.stringify(route.page)}.`, `Show the ${shell.about(this.first).title}`,
+          () => this.open(this.href(this.first, {})));
+        return;
+      }
       const { show } = await (Object.hasOwn(PAGES, route.page) ? PAGES[route.page] : generic)();
       if (control.signal.aborted) return;
       shell.root.append(page);

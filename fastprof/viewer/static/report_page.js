@@ -5,6 +5,7 @@ import { field, picker, toggle } from "./controls.js";
 import { h } from "./dom.js";
 import { fault } from "./parameter_faults.js";
 import { table } from "./table.js";
+import { read, written } from "./table_address.js";
 import { label } from "./units.js";
 
 const STEPS = {
@@ -35,17 +36,24 @@ export function reportPage(draw, { params = null, tables = null, columns = {} } 
 /**
  * A table of the report of the page in an element; `name`: what the report calls it, `data`: its rows to show. Options: as
  * `table` has them. It first shows the columns that the analysis shows in text, all if there are none, and the host if
- * there are several. Columns in which nothing is recorded are hidden, filters of one value left out.
+ * there are several. Columns in which nothing is recorded are hidden, filters of one value left out. The address says how
+ * it is sorted and filtered.
  */
 export function reportTable(context, element, name, data, { columns, filters = [], ...options } = {}) {
   const inText = sectionsOf(context, name);
   const hosts = data.has("host") && data.coded("host").texts.length > 1 ? ["host"] : [];
   const shown = inText.flatMap((one) => one.columns);
   const first = columns ?? (shown.length ? [...new Set([...hosts, ...shown])] : []);
+  const given = read(context.params, name);
+  const usual = options.sort ?? null;
   return table(element, data, {
     rows: 10,
     bar: inText[0]?.bar,
+    changed: (state) => context.replace(written(context.params, name, state, usual)),
     ...options,
+    sort: given.sort === undefined ? usual : given.sort,
+    filter: given.filter || options.filter,
+    values: given.values,
     columns: first.length ? first.filter((column) => data.isRecorded(column.name ?? column)) : null,
     filters: filters.filter((column) => data.has(column) && data.coded(column).texts.length > 1),
     csv: csvAddress(context, name),

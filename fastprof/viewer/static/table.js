@@ -20,7 +20,8 @@ let tables = 0;
  * node(value, row), width, grow, hidden}; the others can be chosen. `sort`: {by, down}; `filters`: names of columns with
  * a box of their own; `filter`: what the box for all columns holds at first; `caption`; `csv`: address of the table
  * as a file; `rows`: how many are in sight, at most; `onrow(row)`; `selected`: a row; `bar`: a column of shares that is
- * drawn as bars; `where(row)`: which rows there are at all; `empty`: what is said where there is none.
+ * drawn as bars; `where(row)`: which rows there are at all; `empty`: what is said where there is none; `values`: texts of
+ * boxes of columns; `changed({sort, filter, values})`: the user sorted or filtered.
  */
 export function table(element, data, options = {}) {
   return new TableView(element, data, options);
@@ -93,6 +94,7 @@ class TableView {
   rearrange() {
     this.scroll.scrollTop = 0;
     this.arrange();
+    this.options.changed?.({ sort: this.sort, ...this.bar.state });
   }
 
   drawHead() {

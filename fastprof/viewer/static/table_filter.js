@@ -7,7 +7,7 @@ const MOST_CHOICES = 24;
 const PAUSE_MS = 60;
 
 export class FilterBar {
-  constructor(data, columns, changed, { filters = [], filter = "", caption = null }) {
+  constructor(data, columns, changed, { filters = [], filter = "", values = {}, caption = null }) {
     Object.assign(this, { data, columns, changed: paused(changed, PAUSE_MS), boxes: new Map() });
     this.all = h("input.filter.filter-all", { type: "search", placeholder: "Filter rows", value: filter,
       "aria-label": `Filter rows${caption ? ` of ${caption}` : ""}`,
@@ -16,12 +16,24 @@ export class FilterBar {
     this.own = h("span.filter-own");
     this.root = h("span.filters", this.all, this.own, this.more);
     for (const name of filters) this.add(name);
+    for (const [name, value] of Object.entries(values)) this.set(name, value);
     this.offer();
   }
 
   /** Whether anything is filtered by. */
   get active() {
     return Boolean(this.all.value) || [...this.boxes.values()].some((box) => box.value);
+  }
+
+  /** What is filtered by: the text of the box for all columns, and those of the others by column. */
+  get state() {
+    const values = [...this.boxes].filter(([, box]) => box.value).map(([name, box]) => [name, box.value]);
+    return { filter: this.all.value, values: Object.fromEntries(values) };
+  }
+
+  /** Writes into the box of a column, if there is such a column. */
+  set(name, value) {
+    if (this.columns.some((column) => column.name === name)) (this.boxes.get(name) ?? this.add(name)).value = value;
   }
 
   /** Lists the columns without a box. */
