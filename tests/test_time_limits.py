@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.cli.main import main
+from fastprof.schema.time_sums import ends_of
 
 LAST = 2**63 - 1
 BASE_NS = 9 * 10**15
@@ -58,3 +60,18 @@ def test_times_that_fit_have_no_row(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = saved(tmp_path, event("a", 5, 7), event("b", LAST - 10, 9))
     assert str(LAST - 1) in json.dumps(info(path, capsys))
     assert codes(path) == []
+
+
+def test_a_step_that_ends_beyond_64_bits_has_its_events_and_time(tmp_path: Path) -> None:
+    steps = [
+        event("train", at, long, {"_r": 1, "step_num": n}) for n, (at, long) in enumerate([(0, 9), (LAST - 9, 99)])
+    ]
+    path = saved(tmp_path, steps[0], event("work", 1, 2), steps[1], event("work", LAST - 8, 3))
+    p = fastprof.load(path)
+    assert p.select(steps=1).events["start_ps"].to_pylist() == [LAST - 9, LAST - 8]
+    assert p.steps().tables["steps"]["host_compute_ps"].to_pylist() == [2, 3]
+
+
+def test_ends_stop_at_both_limits() -> None:
+    start, duration = np.array([1, LAST, -5, -LAST, 0]), np.array([2, 1, 3, -9, -LAST])
+    assert ends_of(start, duration).tolist() == [3, LAST, -2, -LAST - 1, -LAST]

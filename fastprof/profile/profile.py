@@ -345,6 +345,7 @@ def _step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
     does not change the steps of a host.
     """
     from fastprof.analyses import step_choice
+    from fastprof.schema.time_sums import ends_of  # with NumPy, late
 
     names, wanted_hosts = tables.session.hosts, tables.selection.hosts
     hosts = [number for number, name in enumerate(names) if wanted_hosts is None or name in wanted_hosts]
@@ -357,7 +358,7 @@ def _step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
         wanted = database.present & some[:, np.newaxis]
         if wanted.any():
             begins = database.begin_ps[wanted]
-            times[names[number]] = int(begins.min()), int((begins + database.duration_ps[wanted]).max())
+            times[names[number]] = int(begins.min()), int(ends_of(begins, database.duration_ps[wanted]).max())
     return times
 
 

@@ -1,3 +1,3 @@
 """Schema: what are tables, their columns, types and units?"""
 
-__all__ = ["array_rows", "array_types", "arrow_columns", "capture_tables", "column_kinds", "tables"]
+__all__ = ["array_rows", "array_types", "arrow_columns", "capture_tables", "column_kinds", "tables", "time_sums"]

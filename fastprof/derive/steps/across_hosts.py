@@ -28,6 +28,7 @@ from fastprof.derive.steps.database import (
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.time_sums import ends_of
 
 _HARDWARE = ("CPU_ONLY", "GPU", "TPU")
 
@@ -107,7 +108,7 @@ class _Spans(ArrayRows):
 def _spans(database: StepDatabase) -> _Spans:
     there = database.present
     begin = np.where(there, database.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    end = np.where(there, database.begin_ps + database.duration_ps, np.iinfo(np.int64).min)
+    end = np.where(there, ends_of(database.begin_ps, database.duration_ps), np.iinfo(np.int64).min)
     some = there.any(axis=1)
     return _Spans(np.where(some, begin, 0), np.where(some, end.max(axis=1, initial=np.iinfo(np.int64).min), 0))
 

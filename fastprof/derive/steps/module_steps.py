@@ -21,6 +21,7 @@ from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_time import EventType, TypedEvents
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
 STATS: Final = ("hlo_module", "hlo_op", "run_id")
@@ -140,7 +141,7 @@ def _on_tpu(events: HostEvents, plane: Plane) -> _Executions:
     """Ops belong to the module that runs when they begin."""
     modules = _modules(events, plane)
     begin = events.start_ps[modules]
-    end = begin + events.duration_ps[modules]
+    end = ends_of(begin, events.duration_ps[modules])
     rows = np.concatenate(
         [np.arange(line.first, line.last) for line in plane.lines if line.name != _MODULE_LINE] or [_none()]
     )
@@ -210,7 +211,7 @@ def _hulls(events: HostEvents, plane: Plane, rows: Int64s, of: Int64s, module: I
     n = int(of.max(initial=-1)) + 1
     begin, end = np.full(n, np.iinfo(np.int64).max), np.full(n, np.iinfo(np.int64).min)
     np.minimum.at(begin, of, events.start_ps[rows])
-    np.maximum.at(end, of, events.start_ps[rows] + events.duration_ps[rows])
+    np.maximum.at(end, of, ends_of(events.start_ps[rows], events.duration_ps[rows]))
     number = np.zeros(n, np.int64)
     number[of] = module
     distinct, place = np.unique(number, return_inverse=True)

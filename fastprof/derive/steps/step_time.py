@@ -13,6 +13,7 @@ import numpy.typing as npt
 from fastprof._native.step_kernels import step_time
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.time_sums import ends_of
 
 Types = npt.NDArray[np.uint8]
 
@@ -127,7 +128,7 @@ def time_by_type(events: TypedEvents, lines: Int64s | None, begin_ps: Int64s, du
     n = len(begin_ps)
     total, within = np.zeros((n, len(TYPES)), np.int64), np.zeros((n, len(TYPES)), np.int64)
     seen = np.zeros((n, len(TYPES)), np.uint8)
-    clip = np.stack([begin_ps, begin_ps + duration_ps], axis=1)
+    clip = np.stack([begin_ps, ends_of(begin_ps, duration_ps)], axis=1)
     step_time(
         np.ascontiguousarray(events.group),
         np.ascontiguousarray(events.type),
