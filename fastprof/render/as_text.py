@@ -1,4 +1,4 @@
-"""Text tables for people: aligned columns, readable units for times and sizes, long names cut in the middle.
+"""Text tables for people: aligned columns, readable units for times and sizes, long names cut where they are alike.
 
 All rows of a small table determine its layout. For larger tables and streams, the first block determines widths and
 units; a wider number in a later block is printed in full and not aligned. Texts are escaped before they reach a
@@ -19,8 +19,9 @@ import pyarrow as pa
 from fastprof.render.look import Look
 from fastprof.render.rows import Data, blocks
 from fastprof.wording import quantities
+from fastprof.wording.elision import Elision
 from fastprof.wording.json_values import json_text
-from fastprof.wording.screen import cut, excerpt, pad, printable, width, wrapped
+from fastprof.wording.screen import excerpt, pad, printable, width, wrapped
 
 _LAYOUT_ROWS = 1_000
 _MEASURED_ROWS = 20_000  # all rows of a table up to this size determine its layout
@@ -43,6 +44,7 @@ class _Column:
     bar: bool = False
     head: Sequence[str] = ()  # the lines of its title
     least: int = 0  # cells that the text keeps at the expense of others
+    cut: Callable[[str], str] = str  # a text as long as the column is wide
 
 
 def lines(
@@ -81,6 +83,10 @@ def lines(
             for row in cells:
                 del row[dropped]
     _settle_widths(columns, cells, look, _NARROWEST if left_out is None else _READABLE)
+    if look.width is not None:
+        for position, column in enumerate(columns):
+            if not column.number:
+                column.cut = Elision((row[position] for row in cells), column.cells, look.fit("…"))
     for number in range(-max((len(column.head) for column in columns), default=1), 0):
         yield look.strong(_line(columns, [(("",) * -number + tuple(c.head))[number] for c in columns], look))
     for row in cells:
@@ -272,6 +278,6 @@ def _line(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> str:
     parts = []
     for column, cell in zip(columns, cells, strict=True):
         if not column.number and look.width is not None:
-            cell = cut(cell, column.cells, look.fit("…"))
+            cell = column.cut(cell)
         parts.append(pad(cell, column.cells, right=column.number and not column.bar))
     return _GAP.join(parts).rstrip()
