@@ -5,7 +5,7 @@ const char *fp_code_name(fp_code code) {
   static const char *const names[] = {
       "ok",        "no_memory", "truncated", "bad_tag", "bad_varint",  "bad_length",
       "bad_group", "bad_utf8",  "too_deep",  "changed", "no_metadata", "no_text",
-      "overflow",  "unsorted",  "out_of_range", "crossed", "too_long"};
+      "overflow",  "unsorted",  "out_of_range", "crossed", "too_long", "unreadable"};
   return (unsigned)code < sizeof names / sizeof *names ? names[code] : "unknown";
 }
 
@@ -28,6 +28,7 @@ const char *fp_code_text(fp_code code) {
     case FP_OUT_OF_RANGE: return "a number leads outside of its table";
     case FP_CROSSED: return "events of a line overlap";
     case FP_TOO_LONG: return "more work than allowed";
+    case FP_UNREADABLE: return "the system could not read the file";
   }
   return "unknown fault";
 }

@@ -23,7 +23,8 @@ typedef enum fp_code {
   FP_UNSORTED = 13,     /* rows that are not in the order that a kernel needs */
   FP_OUT_OF_RANGE = 14, /* a number that leads outside of a table */
   FP_CROSSED = 15,      /* some siblings overlap, so the sum of their durations is more than their union */
-  FP_TOO_LONG = 16      /* more work than the caller allows */
+  FP_TOO_LONG = 16,     /* more work than the caller allows */
+  FP_UNREADABLE = 17    /* the system could not read a file */
 } fp_code;
 
 /* `what` is a string constant such as "XEvent.stats"; it is not freed. */

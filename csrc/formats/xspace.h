@@ -10,8 +10,9 @@
  *   piece            [event][event][event]                       index: fp_piece
  *   segment          [ segment 0  ][seg. 1]                      index: fp_segment; each can be filled by itself
  *
- * Offsets are absolute, in the decompressed bytes. The caller owns the bytes and keeps them as long as an fp_xspace
- * refers to them. A *part* is an XPlane message in the file, and several may form one plane; a *piece* is an XLine
+ * Offsets are absolute, in the decompressed bytes. Each pass reads the bytes through a window that the caller gives it,
+ * which may be of memory or of a file (byte_window.h); if a file changes between two passes, the later one is FP_CHANGED
+ * or writes what is valid, though of other bytes: that the file is the same is for the caller to check. A *part* is an XPlane message in the file, and several may form one plane; a *piece* is an XLine
  * message in the file, and several may form one line. */
 #ifndef FASTPROF_XSPACE_H
 #define FASTPROF_XSPACE_H
@@ -19,6 +20,7 @@
 #include "columns/id_map.h"
 #include "columns/picked.h"
 #include "columns/strings.h"
+#include "formats/byte_window.h"
 #include "memory.h"
 #include "status.h"
 
@@ -70,18 +72,21 @@ typedef struct fp_scanner {
   uint32_t groups[100];
   uint8_t carry[32]; /* the beginning of a header that the end of a chunk cut off */
   size_t carried;
+  fp_window *window; /* of fp_scanner_read, while it runs */
 } fp_scanner;
 
-/* Takes the next bytes, in chunks of any size. With salvage, all bytes must come in one push. */
+/* Reads all the bytes of a window, but not the payloads that it skips. */
+fp_code fp_scanner_read(fp_scanner *scanner, fp_window *window, fp_fault *fault);
+/* Takes the next bytes of a stream, in chunks of any size. Not with salvage, which goes back and forth. */
 fp_code fp_scanner_push(fp_scanner *scanner, const uint8_t *chunk, size_t size, fp_fault *fault);
 /* Says that no more bytes follow. */
 fp_code fp_scanner_finish(fp_scanner *scanner, fp_fault *fault);
 void fp_scanner_free(fp_scanner *scanner);
 
-/* The first offset from `from` on where a chain of known fields of the message `what` begins; `end` if there is none.
- * Used only with salvage. */
+/* Sets *at to the first offset from there on where a chain of known fields of the message `what` begins; to `end` if
+ * there is none. Used only with salvage. */
 enum fp_message { FP_XSPACE, FP_XPLANE, FP_XLINE };
-uint64_t fp_resync(const uint8_t *data, uint64_t from, uint64_t end, enum fp_message what);
+fp_code fp_resync(fp_window *window, uint64_t *at, uint64_t end, enum fp_message what);
 
 /* ---- open ---------------------------------------------------------------------------------------- */
 
@@ -111,12 +116,10 @@ typedef struct fp_child {
   int64_t owner, id;
 } fp_child;
 
-/* The caller sets memory, data, size and salvage, and zeroes the rest. After fp_xspace_open it is only read, by any
+/* The caller sets memory and salvage, and zeroes the rest. After fp_xspace_open it is only read, by any
  * number of threads, until fp_xspace_declare_stats or fp_xspace_free. */
 typedef struct fp_xspace {
   fp_memory *memory;
-  const uint8_t *data;
-  uint64_t size;
   bool salvage;
   size_t part_count;
   fp_id_map *event_maps; /* by part: id -> row of event_metas */
@@ -130,7 +133,7 @@ typedef struct fp_xspace {
 
 /* Reads the name tables at the places that the scanner found. Keeps no reference to the scanner. Must be freed
  * whatever the result. */
-fp_code fp_xspace_open(fp_xspace *xspace, const fp_scanner *scanner, fp_fault *fault);
+fp_code fp_xspace_open(fp_xspace *xspace, const fp_scanner *scanner, fp_window *window, fp_fault *fault);
 /* Adds stat metadata without names, for ids that a part uses but does not declare. */
 fp_code fp_xspace_declare_stats(fp_xspace *xspace, int64_t part, const int64_t *ids, size_t count, fp_fault *fault);
 void fp_xspace_free(fp_xspace *xspace);
@@ -194,8 +197,9 @@ typedef struct fp_index {
 /* Walks one piece from `from` (its offset, or where the last call stopped) over about `budget` bytes. Fills the
  * header fields that it passes and appends segments of about `segment_size` bytes. *stopped is where it stopped: the
  * end of the piece when that is complete. */
-fp_code fp_index_piece(const fp_xspace *xspace, fp_piece *piece, int64_t piece_number, fp_depth depth, uint64_t from,
-                       uint64_t budget, uint64_t segment_size, fp_index *index, uint64_t *stopped, fp_fault *fault);
+fp_code fp_index_piece(const fp_xspace *xspace, fp_window *window, fp_piece *piece, int64_t piece_number, fp_depth depth,
+                       uint64_t from, uint64_t budget, uint64_t segment_size, fp_index *index, uint64_t *stopped,
+                       fp_fault *fault);
 void fp_index_free(fp_memory *memory, fp_index *index);
 
 /* ---- fill ---------------------------------------------------------------------------------------- */
@@ -269,11 +273,11 @@ typedef struct fp_sink {
 
 /* Decodes segments into the columns of the sink. FP_CHANGED if they are not what the index saw: nothing is written
  * outside the rows of a segment even then. */
-fp_code fp_fill(const fp_xspace *xspace, const fp_piece *pieces, const fp_segment *segments, size_t count, fp_sink *sink,
-                fp_fault *fault);
+fp_code fp_fill(const fp_xspace *xspace, fp_window *window, const fp_piece *pieces, const fp_segment *segments,
+                size_t count, fp_sink *sink, fp_fault *fault);
 /* Writes how many events and stats of each segment the filter keeps to kept_events and kept_stats. */
-fp_code fp_count_kept(const fp_xspace *xspace, const fp_piece *pieces, fp_segment *segments, size_t count,
-                      const fp_filter *filter, bool stats, fp_fault *fault);
+fp_code fp_count_kept(const fp_xspace *xspace, fp_window *window, const fp_piece *pieces, fp_segment *segments,
+                      size_t count, const fp_filter *filter, bool stats, fp_fault *fault);
 
 /* An event that is not filled in the order of the file: how it sorts, and where it lies. */
 typedef struct fp_event_key {
@@ -285,25 +289,26 @@ typedef struct fp_event_key {
 } fp_event_key;
 
 /* Writes the keys of a segment's events, event_count of them. */
-fp_code fp_event_keys(const fp_xspace *xspace, const fp_piece *pieces, const fp_segment *segment, const fp_filter *filter,
-                      fp_event_key *keys, fp_fault *fault);
+fp_code fp_event_keys(const fp_xspace *xspace, fp_window *window, const fp_piece *pieces, const fp_segment *segment,
+                      const fp_filter *filter, fp_event_key *keys, fp_fault *fault);
 /* Fills the rows from `row` on and the stat rows from `stat_row` on with the events of the keys, in their order. The
  * sink's filter does not apply. */
-fp_code fp_fill_keys(const fp_xspace *xspace, const fp_piece *pieces, const fp_event_key *keys, const int64_t *event_ids,
-                     size_t count, int64_t row, int64_t stat_row, int64_t stat_row_end, fp_sink *sink, fp_fault *fault);
+fp_code fp_fill_keys(const fp_xspace *xspace, fp_window *window, const fp_piece *pieces, const fp_event_key *keys,
+                     const int64_t *event_ids, size_t count, int64_t row, int64_t stat_row, int64_t stat_row_end,
+                     fp_sink *sink, fp_fault *fault);
 
 /* Fills a stat table with the stats at given places; parts[i] says whose names span i uses. The event id of a row is
  * the number of its span. `stat_ids` receives the metadata id of each. With salvage, a stat that does not decode gets
  * the kind FP_LOST_REF. */
-fp_code fp_fill_spans(const fp_xspace *xspace, const fp_owned_span *spans, const int64_t *parts, size_t count,
-                      int64_t *stat_ids, fp_sink *sink, fp_fault *fault);
+fp_code fp_fill_spans(const fp_xspace *xspace, fp_window *window, const fp_owned_span *spans, const int64_t *parts,
+                      size_t count, int64_t *stat_ids, fp_sink *sink, fp_fault *fault);
 /* Appends the stat ids used at given places that their part does not declare. */
-fp_code fp_unknown_in_spans(const fp_xspace *xspace, const fp_owned_span *spans, const int64_t *parts, size_t count,
-                            fp_vector *unknown, fp_fault *fault);
+fp_code fp_unknown_in_spans(const fp_xspace *xspace, fp_window *window, const fp_owned_span *spans, const int64_t *parts,
+                            size_t count, fp_vector *unknown, fp_fault *fault);
 
 /* Puts texts into a pool and writes the number of each; -1 where a length is UINT64_MAX. Text that is not UTF-8 is a
  * fault; with salvage it is repaired and logged. */
-fp_code fp_intern(const fp_xspace *xspace, const uint64_t *offsets, const uint64_t *lengths, size_t count, const char *what,
-                  fp_strings *pool, int32_t *numbers, fp_vector *faults, fp_fault *fault);
+fp_code fp_intern(const fp_xspace *xspace, fp_window *window, const uint64_t *offsets, const uint64_t *lengths,
+                  size_t count, const char *what, fp_strings *pool, int32_t *numbers, fp_vector *faults, fp_fault *fault);
 
 #endif

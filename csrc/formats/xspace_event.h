@@ -4,6 +4,7 @@
 #ifndef FASTPROF_XSPACE_EVENT_H
 #define FASTPROF_XSPACE_EVENT_H
 
+#include "formats/placed_fields.h"
 #include "formats/wire.h"
 #include "formats/xspace.h"
 
@@ -17,14 +18,16 @@
 typedef struct event_fields {
   int64_t metadata_id, offset_ps, duration_ps, occurrences;
   bool aggregated;      /* it has a number of occurrences instead of a start: the last of the two in the file counts */
-  const uint8_t *stats; /* in regular events: where its stats begin, which reach to its end */
+  const uint8_t *stats; /* in regular events: where its stats begin, which reach to its end; NULL: see `at` */
+  uint64_t at, end;     /* of an event that need not be in memory: where it lies */
 } event_fields;
 
 /* A stat. A ref is the id of stat metadata whose name is the value. */
 typedef struct stat_fields {
   int64_t id;
   uint64_t value; /* integer, bits of a double, or length of `payload` */
-  const uint8_t *payload;
+  const uint8_t *payload; /* NULL for bytes that were not read: they lie at `place` */
+  uint64_t place;
   int kind; /* enum fp_kind */
 } stat_fields;
 
@@ -72,9 +75,13 @@ static inline bool read_event_regular(const uint8_t *p, const uint8_t *end, even
 
 /* The scalar fields of any event. After a fault *at is the field that is wrong. */
 fp_code read_event_any(const uint8_t **at, const uint8_t *end, event_fields *event);
+/* The same of an event of any size at a place of the capture. */
+fp_code read_event_at(fp_window *window, uint64_t *at, uint64_t end, event_fields *event);
 
 /* Any stat, with fields in any order and number; the last value counts. */
 fp_code read_stat_any(const uint8_t *p, const uint8_t *end, stat_fields *stat);
+/* The same of a stat of any size at a place of the capture: a text is then in the window, bytes need not be. */
+fp_code read_stat_at(fp_window *window, uint64_t at, uint64_t end, stat_fields *stat);
 
 /* A stat. `slack`: WIRE_SLACK bytes behind `end` may be read. */
 static inline fp_code read_stat(const uint8_t *p, const uint8_t *end, bool slack, stat_fields *stat) {
@@ -104,6 +111,16 @@ static inline fp_code read_stat(const uint8_t *p, const uint8_t *end, bool slack
   }
   if (wire_varint_fast(&p, &stat->value) && p == end) return FP_OK;
   return read_stat_any(start, end, stat);
+}
+
+/* Whether an event is read field by field, because it may be larger than memory. */
+static inline bool is_large(const fp_window *window, uint64_t size) { return size > window->most && !window->data; }
+
+/* The next field of a line, at *at; if it is an event that is not large, its payload is in the window then. */
+static inline fp_code next_of_line(fp_window *window, uint64_t *at, uint64_t end, fp_placed_field *field) {
+  fp_code code = fp_next_field(window, at, end, field);
+  if (code || field->tag != TAG_EVENT || is_large(window, field->value)) return code;
+  return fp_window_need(window, field->at, *at);
 }
 
 /* The length of a field whose tag has been read: *p .. *p + *length lies before `end`. */

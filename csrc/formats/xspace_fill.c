@@ -37,14 +37,14 @@ void fp_fill_line_columns(const fp_piece *piece, const fp_sink *sink, int64_t fr
 static fp_code add_bytes(filling *f, int64_t row, int64_t column, const stat_fields *stat) {
   fp_bytes_at *item = fp_vector_add(f->x->memory, &f->sink->bytes, sizeof *item);
   if (!item) return FP_NO_MEMORY;
-  *item = (fp_bytes_at){row, column, (uint64_t)(stat->payload - f->x->data), stat->value};
+  uint64_t place = stat->payload ? fp_window_place(f->window, stat->payload) : stat->place;
+  *item = (fp_bytes_at){row, column, place, stat->value};
   return FP_OK;
 }
 
 /* Valid text goes to the pool as it is. Repairs need a copy, since the bytes are only read. */
 fp_code fp_add_text(const fp_xspace *x, fp_strings *pool, fp_vector *faults, const uint8_t *text, uint64_t length,
-                    const char *what, int32_t *number, fp_fault *fault) {
-  uint64_t offset = (uint64_t)(text - x->data);
+                    uint64_t offset, const char *what, int32_t *number, fp_fault *fault) {
   if (fp_utf8_valid(text, length)) {
     *number = fp_strings_add(pool, text, length);
     return *number < 0 ? fp_fail(fault, FP_NO_MEMORY, offset, what) : FP_OK;
@@ -67,9 +67,9 @@ static fp_code text_of(filling *f, const stat_fields *stat, int64_t *index) {
     *index = row < 0 || !f->sink->stat_texts ? -1 : f->sink->stat_texts[row];
     return FP_OK;
   }
-  int32_t number;
-  fp_code code = fp_add_text(f->x, &f->sink->texts, &f->sink->faults, stat->payload, stat->value, "XStat.str_value", &number,
-                             f->fault);
+  int32_t number = 0;
+  fp_code code = fp_add_text(f->x, &f->sink->texts, &f->sink->faults, stat->payload, stat->value,
+                             fp_window_place(f->window, stat->payload), "XStat.str_value", &number, f->fault);
   *index = f->sink->text_base + number;
   return code;
 }
@@ -155,19 +155,17 @@ fp_code fp_emit_stat(filling *f, int64_t event_id, int32_t meta, const stat_fiel
   }
 }
 
-/* Reads one stat and writes it wherever it is wanted. */
-static inline fp_code take_stat(filling *f, const uint8_t *p, const uint8_t *end, bool slack, int64_t event_id, int64_t row) {
-  stat_fields stat;
-  fp_code code = read_stat(p, end, slack, &stat);
-  if (code) return code;
-  int32_t meta = fp_id_map_find(f->stats, stat.id);
+/* Writes one stat wherever it is wanted. */
+static inline fp_code put_stat(filling *f, const stat_fields *stat, int64_t event_id, int64_t row) {
+  fp_code code;
+  int32_t meta = fp_id_map_find(f->stats, stat->id);
   if (f->sink->wide_of_stat && meta >= 0 && f->sink->wide_of_stat[meta] >= 0)
-    if ((code = emit_wide(f, row, f->sink->wide_of_stat[meta], &stat))) return code;
+    if ((code = emit_wide(f, row, f->sink->wide_of_stat[meta], stat))) return code;
   if (f->sink->pick_of_stat && meta >= 0 && f->sink->pick_of_stat[meta] >= 0)
-    if ((code = emit_pick(f, row, f->sink->pick_of_stat[meta], &stat))) return code;
+    if ((code = emit_pick(f, row, f->sink->pick_of_stat[meta], stat))) return code;
   if (!f->sink->want_stats) return FP_OK;
   if (meta < 0 || (f->sink->stat.to && f->sink->stat_names[meta] < 0)) return FP_CHANGED; /* the index knew every stat */
-  return fp_emit_stat(f, event_id, meta, &stat);
+  return fp_emit_stat(f, event_id, meta, stat);
 }
 
 /* Reads the stats of an event. Mostly there is nothing else, and tags take one byte. */
@@ -186,7 +184,24 @@ static fp_code fill_stats(filling *f, const uint8_t *p, const uint8_t *end, bool
       return code;
     }
     if (stat.tag != TAG_EVENT_STAT) continue;
-    if ((code = take_stat(f, stat.payload, p, slack && short_tag, event_id, row))) return code;
+    stat_fields fields;
+    if ((code = read_stat(stat.payload, p, slack && short_tag, &fields))) return code;
+    if ((code = put_stat(f, &fields, event_id, row))) return code;
+  }
+  return FP_OK;
+}
+
+/* The same of a large event, which need not be in memory. */
+static fp_code fill_placed_stats(filling *f, const event_fields *event, int64_t event_id, int64_t row) {
+  for (uint64_t at = event->at; at < event->end;) {
+    uint64_t start = at;
+    fp_placed_field field;
+    fp_code code = fp_next_field(f->window, &at, event->end, &field);
+    if (!code && field.tag != TAG_EVENT_STAT) continue;
+    stat_fields stat;
+    if (!code) code = read_stat_at(f->window, field.at, at, &stat);
+    if (!code) code = put_stat(f, &stat, event_id, row);
+    if (code) return f->fault->code ? code : fp_fail(f->fault, code, start, "XEvent");
   }
   return FP_OK;
 }
@@ -213,15 +228,29 @@ bool fp_kept(const fp_filter *filter, const fp_piece *piece, const event_fields 
   return start < filter->to_ps && (end > filter->from_ps || start >= filter->from_ps);
 }
 
+fp_code fp_fail_here(filling *f, fp_code code) {
+  return f->fault->code ? code : fp_fail(f->fault, code, fp_window_place(f->window, f->at), "XEvent");
+}
+
 /* In a segment of regular events any other form means that the bytes have changed. */
-fp_code fp_read_event(filling *f, const uint8_t *p, const uint8_t *end, bool regular, event_fields *event, bool *slack) {
-  *slack = f->data_end - end >= WIRE_SLACK;
-  f->at = p;
-  if (regular && *slack) return read_event_regular(p, end, event) ? FP_OK : FP_CHANGED;
+fp_code fp_read_event(filling *f, uint64_t from, uint64_t size, bool regular, event_fields *event, const uint8_t **end,
+                      bool *slack) {
   *slack = false;
-  fp_code code = read_event_any(&f->at, end, event);
+  *end = NULL;
+  if (is_large(f->window, size)) {
+    uint64_t at = from;
+    fp_code code = read_event_at(f->window, &at, from + size, event);
+    return code ? fp_fail(f->fault, code, at, "XEvent") : FP_OK;
+  }
+  const uint8_t *p = f->at = fp_window_at(f->window, from);
+  *end = p + size;
+  if (regular && f->window->readable - *end >= WIRE_SLACK) {
+    *slack = true;
+    return read_event_regular(p, *end, event) ? FP_OK : fp_fail_here(f, FP_CHANGED);
+  }
+  fp_code code = read_event_any(&f->at, *end, event);
   event->stats = p;
-  return code;
+  return code ? fp_fail_here(f, code) : FP_OK;
 }
 
 /* The columns of one event. Wide columns are emptied first: the first stat of a name counts, then the default. */
@@ -245,51 +274,44 @@ fp_code fp_emit_event(filling *f, const event_fields *event, const uint8_t *end,
   bool picks = sink->pick_of_stat && sink->pick_parts[f->piece->part];
   if (!sink->want_stats && !sink->wide_count && !picks) return FP_OK;
   for (int64_t i = 0; i < sink->wide_count; i++) sink->wide[i].kind[row] = FP_NONE;
-  fp_code code = fill_stats(f, event->stats, end, slack, event_id, row);
+  fp_code code = event->stats ? fill_stats(f, event->stats, end, slack, event_id, row)
+                              : fill_placed_stats(f, event, event_id, row);
   wide_defaults(sink, row, meta);
   return code;
 }
 
 /* Fills the rows of one segment, and checks at the end that the counts match those of the index. */
 static fp_code fill_segment(filling *f, const fp_segment *s) {
-  const uint8_t *p = f->x->data + s->offset, *end = f->x->data + s->end;
   const fp_id_map *metas = &f->x->event_maps[f->piece->part];
   bool regular = s->flags & FP_REGULAR;
   int64_t row = s->row, event_id = s->event_id;
-  while (p < end) {
-    wire_field field;
-    if (*p == TAG_EVENT) {
-      f->at = p++;
-      if (!read_length(&p, end, &field.value)) return FP_BAD_LENGTH;
-      field.payload = p;
-      p += field.value;
-    } else {
-      f->at = p;
-      fp_code code = wire_next(&p, end, &field);
-      if (code) return code;
-      if (field.tag != TAG_EVENT) continue;
-    }
+  for (uint64_t at = s->offset; at < s->end;) {
+    uint64_t start = at;
+    fp_placed_field field;
+    fp_code code = next_of_line(f->window, &at, s->end, &field);
+    if (code) return fp_fail(f->fault, code, start, "XEvent");
+    if (field.tag != TAG_EVENT) continue;
     event_fields event;
+    const uint8_t *end;
     bool slack;
-    fp_code code = fp_read_event(f, field.payload, p, regular, &event, &slack);
-    if (code) return code;
+    if ((code = fp_read_event(f, field.at, field.value, regular, &event, &end, &slack))) return code;
     int32_t meta = fp_id_map_find(metas, event.metadata_id);
     if (!fp_kept(f->sink->filter, f->piece, &event, meta)) {
       event_id++;
       continue;
     }
-    if (row >= s->row_end) return FP_CHANGED;
-    if ((code = fp_emit_event(f, &event, p, slack, meta, row++, event_id++))) return code;
+    if (row >= s->row_end) return fp_fail(f->fault, FP_CHANGED, start, "XEvent");
+    if ((code = fp_emit_event(f, &event, end, slack, meta, row++, event_id++))) return fp_fail_here(f, code);
   }
   fp_fill_line_columns(f->piece, f->sink, s->row, row);
   bool counted = row == s->row_end && event_id == s->event_id + s->event_count &&
                  (!f->sink->want_stats || f->stat_row == f->stat_row_end);
-  return counted ? FP_OK : FP_CHANGED;
+  return counted ? FP_OK : fp_fail(f->fault, FP_CHANGED, s->offset, "XEvent");
 }
 
-fp_code fp_fill(const fp_xspace *x, const fp_piece *pieces, const fp_segment *segments, size_t count, fp_sink *sink,
-                fp_fault *fault) {
-  filling f = {.x = x, .sink = sink, .data_end = x->data + x->size, .fault = fault};
+fp_code fp_fill(const fp_xspace *x, fp_window *window, const fp_piece *pieces, const fp_segment *segments, size_t count,
+                fp_sink *sink, fp_fault *fault) {
+  filling f = {.x = x, .window = window, .sink = sink, .fault = fault};
   for (size_t i = 0; i < count; i++) {
     const fp_segment *s = &segments[i];
     f.piece = &pieces[s->piece];
@@ -298,7 +320,7 @@ fp_code fp_fill(const fp_xspace *x, const fp_piece *pieces, const fp_segment *se
     f.stat_row_end = s->stat_row_end;
     fault->code = FP_OK;
     fp_code code = fill_segment(&f, s);
-    if (code) return fault->code ? code : fp_fail(fault, code, (uint64_t)(f.at - x->data), "XEvent");
+    if (code) return code;
   }
   return FP_OK;
 }

@@ -10,12 +10,12 @@
 /* The state of a walk over one piece. */
 typedef struct walk {
   const fp_xspace *x;
+  fp_window *window;
   fp_piece *piece;
   int64_t piece_number;
   fp_depth depth;
   fp_index *index;
   const fp_id_map *events, *stats; /* the part's name tables */
-  const uint8_t *data_end;
   fp_segment segment; /* the one under construction; event_count 0: it is empty */
 } walk;
 
@@ -53,8 +53,8 @@ static bool note_unknown(fp_memory *memory, fp_vector *unknown, int64_t part, co
 }
 
 /* Logs a remark or a fault that reading survives. */
-static bool remark(walk *w, fp_code code, const uint8_t *at, const char *what) {
-  return fp_fault_log_add(w->x->memory, &w->index->faults, code, (uint64_t)(at - w->x->data), what);
+static bool remark(walk *w, fp_code code, uint64_t at, const char *what) {
+  return fp_fault_log_add(w->x->memory, &w->index->faults, code, at, what);
 }
 
 /* Whether the part itself declares a text for this id; fp_xspace_declare_stats adds rows without one. */
@@ -64,14 +64,14 @@ static bool has_text(const walk *w, int64_t id) {
 }
 
 /* Counts one stat, checks its text, and notes its kind. After a fault *at is where it lies. */
-static fp_code count_stat(walk *w, const stat_fields *stat, const uint8_t **at, fp_segment *s) {
+static fp_code count_stat(walk *w, const stat_fields *stat, uint64_t *at, fp_segment *s) {
   s->stat_count++;
   s->text_count += stat->kind == FP_STR;
   s->bytes_count += stat->kind == FP_BYTES;
   if (stat->kind == FP_REF && !has_text(w, (int64_t)stat->value) && !remark(w, FP_NO_TEXT, *at, "XStat.ref_value"))
     return FP_NO_MEMORY;
   if (stat->kind == FP_STR && !fp_utf8_valid(stat->payload, stat->value)) {
-    *at = stat->payload;
+    *at = fp_window_place(w->window, stat->payload);
     if (!w->x->salvage) return FP_BAD_UTF8;
     if (!remark(w, FP_BAD_UTF8, *at, "XStat.str_value")) return FP_NO_MEMORY;
   }
@@ -86,9 +86,9 @@ static fp_code count_stat(walk *w, const stat_fields *stat, const uint8_t **at, 
 /* Walks the stats of an event. After a fault *at is where it lies. Sets *regular to false if anything else stands
  * among or behind them. */
 static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool slack, fp_segment *s, bool *regular,
-                          const uint8_t **at) {
+                          uint64_t *at) {
   while (p < end) {
-    *at = p;
+    *at = fp_window_place(w->window, p);
     if (*p != TAG_EVENT_STAT) {
       wire_field other;
       fp_code code = wire_next(&p, end, &other);
@@ -110,6 +110,21 @@ static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool sl
       if (code || (code = count_stat(w, &stat, at, s))) return code;
     }
     p += length;
+  }
+  return FP_OK;
+}
+
+/* The same of an event that need not be in memory. */
+static fp_code walk_placed_stats(walk *w, uint64_t next, uint64_t end, fp_segment *s, bool *regular, uint64_t *at) {
+  while (next < end) {
+    *at = next;
+    fp_placed_field field;
+    fp_code code = fp_next_field(w->window, &next, end, &field);
+    if (code) return code;
+    if (field.tag != TAG_EVENT_STAT || !field.short_tag) *regular = false;
+    if (field.tag != TAG_EVENT_STAT || w->depth < FP_STATS) continue;
+    stat_fields stat;
+    if ((code = read_stat_at(w->window, field.at, next, &stat)) || (code = count_stat(w, &stat, at, s))) return code;
   }
   return FP_OK;
 }
@@ -136,30 +151,62 @@ static void note_time(fp_segment *s, const event_fields *e) {
   s->last_duration = duration;
 }
 
+/* Reads one event and its stats. *at is where a fault lies. */
+static fp_code read_event(walk *w, uint64_t from, uint64_t size, event_fields *event, bool *regular, uint64_t *at) {
+  const uint8_t *p = fp_window_at(w->window, from), *end = p + size, *place = p;
+  bool slack = w->window->readable - end >= WIRE_SLACK; /* only events at the very end of a capture have none */
+  bool ordered = slack && read_event_regular(p, end, event);
+  fp_code code = FP_OK;
+  *regular = ordered;
+  if (!ordered && (code = read_event_any(&place, end, event))) {
+    *at = fp_window_place(w->window, place);
+    return code;
+  }
+  code = walk_stats(w, ordered ? event->stats : p, end, ordered, &w->segment, regular, at);
+  if (code || !ordered || *regular) return code;
+  code = read_event_any(&place, end, event); /* its other fields may stand among or after its stats */
+  *at = fp_window_place(w->window, place);
+  return code;
+}
+
+/* The same of a large one, whose beginning is looked at for the regular form. */
+static fp_code read_large_event(walk *w, uint64_t from, uint64_t size, event_fields *event, bool *regular, uint64_t *at) {
+  uint64_t head = size < WIRE_SLACK ? size : WIRE_SLACK, end = from + size, stats = from;
+  fp_code code = fp_window_need(w->window, from, from + head);
+  if (code) return code;
+  const uint8_t *p = fp_window_at(w->window, from);
+  bool slack = w->window->size - end >= WIRE_SLACK; /* so as many bytes are readable behind the head, too */
+  bool ordered = slack && read_event_regular(p, p + head, event);
+  *regular = ordered;
+  if (ordered)
+    stats = fp_window_place(w->window, event->stats);
+  else if ((code = read_event_at(w->window, at, end, event)))
+    return code;
+  code = walk_placed_stats(w, stats, end, &w->segment, regular, at);
+  if (code || !ordered || *regular) return code;
+  *at = from;
+  return read_event_at(w->window, at, end, event);
+}
+
 /* Counts one event into the segment. After a fault the segment is as it was, and *at is where the fault lies. */
-static fp_code walk_event(walk *w, const uint8_t *p, const uint8_t *end, const uint8_t **at) {
+static fp_code walk_event(walk *w, uint64_t from, uint64_t size, uint64_t *at) {
   fp_segment *s = &w->segment;
   int64_t stats = s->stat_count, texts = s->text_count, bytes = s->bytes_count;
-  bool slack = w->data_end - end >= WIRE_SLACK; /* only events at the very end of a file have none */
   event_fields event;
-  bool ordered = slack && read_event_regular(p, end, &event), regular = ordered;
-  fp_code code = FP_OK;
-  *at = p;
-  if (!ordered) code = read_event_any(at, end, &event);
-  if (!code) code = walk_stats(w, ordered ? event.stats : p, end, ordered, s, &regular, at);
-  if (!code && ordered && !regular) { /* its other fields may stand among or after its stats */
-    *at = p;
-    code = read_event_any(at, end, &event);
-  }
+  bool regular, large = is_large(w->window, size);
+  *at = from;
+  fp_code code = large ? FP_OK : fp_window_need(w->window, from, from + size);
+  if (!code) code = (large ? read_large_event : read_event)(w, from, size, &event, &regular, at);
   if (code) {
     s->stat_count = stats, s->text_count = texts, s->bytes_count = bytes;
     return code;
   }
-  if (!regular && slack) s->flags &= ~FP_REGULAR; /* without slack the fill takes the long way anyhow */
+  /* without slack the fill takes the long way anyhow */
+  if (!regular && w->window->size - (from + size) >= WIRE_SLACK) s->flags &= ~FP_REGULAR;
   note_time(s, &event);
   s->event_count++;
   bool named = w->depth < FP_STATS || fp_id_map_find(w->events, event.metadata_id) >= 0;
-  return named || remark(w, FP_NO_METADATA, p, "XEvent.metadata_id") ? FP_OK : FP_NO_MEMORY;
+  return named || remark(w, FP_NO_METADATA, from, "XEvent.metadata_id") ? FP_OK : FP_NO_MEMORY;
 }
 
 /* Starts an empty segment. */
@@ -187,7 +234,7 @@ static bool end_segment(walk *w, uint64_t offset) {
 }
 
 /* A field of the line itself. */
-static void header_field(walk *w, const wire_field *field) {
+static void header_field(walk *w, const fp_placed_field *field) {
   fp_piece *piece = w->piece;
   switch (field->tag) {
     case WIRE_TAG(1, WIRE_VARINT): piece->id = (int64_t)field->value; break;
@@ -195,11 +242,11 @@ static void header_field(walk *w, const wire_field *field) {
     case WIRE_TAG(9, WIRE_VARINT): piece->duration_ps = (int64_t)field->value; break;
     case WIRE_TAG(10, WIRE_VARINT): piece->display_id = (int64_t)field->value; break;
     case WIRE_TAG(2, WIRE_LEN):
-      piece->name_offset = (uint64_t)(field->payload - w->x->data);
+      piece->name_offset = field->at;
       piece->name_length = field->value;
       break;
     case WIRE_TAG(11, WIRE_LEN):
-      piece->display_offset = (uint64_t)(field->payload - w->x->data);
+      piece->display_offset = field->at;
       piece->display_length = field->value;
       break;
     default: break;
@@ -209,71 +256,62 @@ static void header_field(walk *w, const wire_field *field) {
 /* Where reading failed, and in what. `framed`: inside a message whose end is known, so that reading can go on behind
  * it. */
 typedef struct failure {
-  const uint8_t *at;
+  uint64_t at;
   const char *what;
   bool framed;
 } failure;
 
-/* Handles the field of the line at *p. */
-static fp_code walk_field(walk *w, const uint8_t **p, const uint8_t *end, failure *trouble) {
-  *trouble = (failure){*p, "XLine", false};
-  bool short_tag = **p == TAG_EVENT;
-  wire_field field = {.tag = TAG_EVENT};
-  if (short_tag) {
-    ++*p;
-    if (!read_length(p, end, &field.value)) return FP_BAD_LENGTH;
-    field.payload = *p;
-    *p += field.value;
-  } else {
-    fp_code code = wire_next(p, end, &field);
-    if (code) return code;
-  }
+/* Handles the field of the line at *at. */
+static fp_code walk_field(walk *w, uint64_t *at, uint64_t end, failure *trouble) {
+  *trouble = (failure){*at, "XLine", false};
+  fp_placed_field field;
+  fp_code code = fp_next_field(w->window, at, end, &field);
+  if (code) return code;
   if (field.tag != TAG_EVENT) {
     header_field(w, &field);
     return FP_OK;
   }
   if (w->depth > FP_HOP) {
-    *trouble = (failure){field.payload, "XEvent", true};
-    fp_code code = walk_event(w, field.payload, *p, &trouble->at);
-    if (code) return code;
-    if (!short_tag) w->segment.flags &= ~FP_REGULAR;
+    *trouble = (failure){field.at, "XEvent", true};
+    if ((code = walk_event(w, field.at, field.value, &trouble->at))) return code;
+    if (!field.short_tag) w->segment.flags &= ~FP_REGULAR;
   }
   w->piece->event_count++;
   return FP_OK;
 }
 
 /* Skips what does not decode. The segment ends before it, as segments are consecutive bytes. */
-static fp_code salvage(walk *w, fp_code code, const uint8_t *start, const uint8_t **p, const uint8_t *end,
-                       const failure *trouble) {
-  const uint8_t *data = w->x->data;
-  uint64_t at = (uint64_t)(trouble->at - data);
-  if (code == FP_NO_MEMORY || !fp_fault_log_add(w->x->memory, &w->index->faults, code, at, trouble->what)) return FP_NO_MEMORY;
-  if (!end_segment(w, (uint64_t)(start - data))) return FP_NO_MEMORY;
-  if (!trouble->framed) *p = data + fp_resync(data, (uint64_t)(start - data) + 1, (uint64_t)(end - data), FP_XLINE);
-  begin_segment(w, (uint64_t)(*p - data));
+static fp_code salvage(walk *w, fp_code code, uint64_t start, uint64_t *at, uint64_t end, const failure *trouble) {
+  if (fp_ends_reading(code)) return code;
+  if (!fp_fault_log_add(w->x->memory, &w->index->faults, code, trouble->at, trouble->what)) return FP_NO_MEMORY;
+  if (!end_segment(w, start)) return FP_NO_MEMORY;
+  if (!trouble->framed) {
+    *at = start + 1;
+    if ((code = fp_resync(w->window, at, end, FP_XLINE))) return code;
+  }
+  begin_segment(w, *at);
   return FP_OK;
 }
 
 /* One field of the line per iteration. A segment ends at the first event behind segment_size. */
-fp_code fp_index_piece(const fp_xspace *x, fp_piece *piece, int64_t piece_number, fp_depth depth, uint64_t from,
-                       uint64_t budget, uint64_t segment_size, fp_index *index, uint64_t *stopped, fp_fault *fault) {
-  walk w = {.x = x, .piece = piece, .piece_number = piece_number, .depth = depth, .index = index,
-            .events = &x->event_maps[piece->part], .stats = &x->stat_maps[piece->part], .data_end = x->data + x->size};
-  const uint8_t *p = x->data + from, *end = x->data + piece->offset + piece->length;
-  const uint8_t *pause = budget < (uint64_t)(end - p) ? p + budget : end;
+fp_code fp_index_piece(const fp_xspace *x, fp_window *window, fp_piece *piece, int64_t piece_number, fp_depth depth,
+                       uint64_t from, uint64_t budget, uint64_t segment_size, fp_index *index, uint64_t *stopped,
+                       fp_fault *fault) {
+  walk w = {.x = x, .window = window, .piece = piece, .piece_number = piece_number, .depth = depth, .index = index,
+            .events = &x->event_maps[piece->part], .stats = &x->stat_maps[piece->part]};
+  uint64_t at = from, end = piece->offset + piece->length, pause = budget < end - from ? from + budget : end;
   if (from == piece->offset) piece->event_count = 0;
   begin_segment(&w, from);
   fp_code code = FP_OK;
-  while (!code && p < pause) {
-    const uint8_t *start = p;
+  while (!code && at < pause) {
+    uint64_t start = at;
     failure trouble;
-    code = walk_field(&w, &p, end, &trouble);
-    if (code && !x->salvage) return fp_fail(fault, code, (uint64_t)(trouble.at - x->data), trouble.what);
-    if (code) code = salvage(&w, code, start, &p, end, &trouble);
-    if (!code && (uint64_t)(p - x->data) - w.segment.offset >= segment_size && !end_segment(&w, (uint64_t)(p - x->data)))
-      code = FP_NO_MEMORY;
+    code = walk_field(&w, &at, end, &trouble);
+    if (code && !x->salvage) return fp_fail(fault, code, trouble.at, trouble.what);
+    if (code) code = salvage(&w, code, start, &at, end, &trouble);
+    if (!code && at - w.segment.offset >= segment_size && !end_segment(&w, at)) code = FP_NO_MEMORY;
   }
-  *stopped = (uint64_t)(p - x->data);
+  *stopped = at;
   if (!code && !end_segment(&w, *stopped)) code = FP_NO_MEMORY;
   return code ? fp_fail(fault, code, from, "XLine") : FP_OK;
 }
@@ -287,13 +325,12 @@ void fp_index_free(fp_memory *memory, fp_index *index) {
 }
 
 /* For stats outside of events: those of planes and of event metadata. */
-fp_code fp_unknown_in_spans(const fp_xspace *x, const fp_owned_span *spans, const int64_t *parts, size_t count,
-                            fp_vector *unknown, fp_fault *fault) {
+fp_code fp_unknown_in_spans(const fp_xspace *x, fp_window *window, const fp_owned_span *spans, const int64_t *parts,
+                            size_t count, fp_vector *unknown, fp_fault *fault) {
   for (size_t i = 0; i < count; i++) {
-    const uint8_t *p = x->data + spans[i].offset;
     stat_fields stat;
-    fp_code code = read_stat_any(p, p + spans[i].length, &stat);
-    if (code && x->salvage) continue; /* the fill logs it */
+    fp_code code = read_stat_at(window, spans[i].offset, spans[i].offset + spans[i].length, &stat);
+    if (code && x->salvage && !fp_ends_reading(code)) continue; /* the fill logs it */
     if (code) return fp_fail(fault, code, spans[i].offset, "XStat");
     if (fp_id_map_find(&x->stat_maps[parts[i]], stat.id) >= 0) continue;
     if (!note_unknown(x->memory, unknown, parts[i], &stat)) return fp_fail(fault, FP_NO_MEMORY, spans[i].offset, "XStat");

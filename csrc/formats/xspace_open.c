@@ -1,26 +1,23 @@
 /* Name tables: event metadata and stat metadata of every part, read at the places that the scanner found. They are
  * protobuf maps, whose last entry of a key counts: rows of earlier entries are removed once a table is complete. */
-#include "formats/wire.h"
+#include "formats/placed_fields.h"
 #include "formats/xspace.h"
 
 /* The state of reading name tables. */
 typedef struct opening {
   fp_xspace *x;
+  fp_window *window;
   fp_fault *fault;
 } opening;
 
 /* Logs a fault with salvage; fails with it without. */
-static fp_code tolerate(const opening *o, fp_code code, const uint8_t *at, const char *what) {
-  uint64_t offset = (uint64_t)(at - o->x->data);
-  if (!o->x->salvage) return fp_fail(o->fault, code, offset, what);
+static fp_code tolerate(const opening *o, fp_code code, uint64_t offset, const char *what) {
+  if (!o->x->salvage || fp_ends_reading(code)) return fp_fail(o->fault, code, offset, what);
   if (!fp_fault_log_add(o->x->memory, &o->x->faults, code, offset, what)) return fp_fail(o->fault, FP_NO_MEMORY, offset, what);
   return FP_OK;
 }
 
 static fp_code no_memory(const opening *o, const char *what) { return fp_fail(o->fault, FP_NO_MEMORY, 0, what); }
-
-/* The offset of a pointer into the data. */
-static uint64_t place(const opening *o, const uint8_t *p) { return (uint64_t)(p - o->x->data); }
 
 static fp_code add_child(const opening *o, int64_t owner, uint64_t id) {
   fp_child *child = fp_vector_add(o->x->memory, &o->x->children, sizeof *child);
@@ -30,21 +27,21 @@ static fp_code add_child(const opening *o, int64_t owner, uint64_t id) {
 }
 
 /* child_id may be packed or not. */
-static fp_code packed_children(const opening *o, int64_t owner, const wire_field *field) {
-  const uint8_t *p = field->payload, *end = p + field->value;
-  while (p < end) {
+static fp_code packed_children(const opening *o, int64_t owner, const fp_placed_field *field) {
+  uint64_t at = field->at, end = at + field->value;
+  while (at < end) {
     uint64_t id;
-    if (!wire_varint(&p, end, &id)) return tolerate(o, FP_BAD_VARINT, p, "XEventMetadata.child_id");
-    fp_code code = add_child(o, owner, id);
-    if (code) return code;
+    fp_code code = fp_next_varint(o->window, &at, end, &id);
+    if (code) return tolerate(o, code, at, "XEventMetadata.child_id");
+    if ((code = add_child(o, owner, id))) return code;
   }
   return FP_OK;
 }
 
 /* A field of an XEventMetadata. Only places are noted; names are read when they are needed. */
-static fp_code event_meta_field(const opening *o, int64_t row, const wire_field *field) {
+static fp_code event_meta_field(const opening *o, int64_t row, const fp_placed_field *field) {
   fp_event_meta *meta = (fp_event_meta *)o->x->event_metas.items + row;
-  uint64_t offset = (field->tag & 7) == WIRE_LEN ? place(o, field->payload) : 0;
+  uint64_t offset = field->at;
   switch (field->tag) {
     case WIRE_TAG(2, WIRE_LEN): meta->name_offset = offset, meta->name_length = field->value; return FP_OK;
     case WIRE_TAG(3, WIRE_LEN):
@@ -64,24 +61,25 @@ static fp_code event_meta_field(const opening *o, int64_t row, const wire_field 
 }
 
 /* A field of an XStatMetadata. */
-static fp_code stat_meta_field(const opening *o, int64_t row, const wire_field *field) {
+static fp_code stat_meta_field(const opening *o, int64_t row, const fp_placed_field *field) {
   fp_stat_meta *meta = (fp_stat_meta *)o->x->stat_metas.items + row;
   if (field->tag == WIRE_TAG(2, WIRE_LEN))
-    meta->name_offset = place(o, field->payload), meta->name_length = field->value;
+    meta->name_offset = field->at, meta->name_length = field->value;
   else if (field->tag == WIRE_TAG(3, WIRE_LEN))
-    meta->description_offset = place(o, field->payload), meta->description_length = field->value;
+    meta->description_offset = field->at, meta->description_length = field->value;
   return FP_OK;
 }
 
-typedef fp_code (*field_reader)(const opening *, int64_t row, const wire_field *);
+typedef fp_code (*field_reader)(const opening *, int64_t row, const fp_placed_field *);
 
 /* Reads the value of a map entry. With salvage, what follows a fault in it is ignored. */
-static fp_code read_value(const opening *o, const wire_field *value, int64_t row, field_reader reader, const char *what) {
-  const uint8_t *p = value->payload, *end = p + value->value;
-  while (p < end) {
-    const uint8_t *start = p;
-    wire_field field;
-    fp_code code = wire_next(&p, end, &field);
+static fp_code read_value(const opening *o, const fp_placed_field *value, int64_t row, field_reader reader,
+                          const char *what) {
+  uint64_t at = value->at, end = at + value->value;
+  while (at < end) {
+    uint64_t start = at;
+    fp_placed_field field;
+    fp_code code = fp_next_field(o->window, &at, end, &field);
     if (code) return tolerate(o, code, start, what); /* nothing after it can be trusted */
     if ((code = reader(o, row, &field))) return code;
   }
@@ -91,11 +89,11 @@ static fp_code read_value(const opening *o, const wire_field *value, int64_t row
 /* Reads one entry of a map: a key, and a value that may come in several pieces, which are merged. */
 static fp_code read_entry(const opening *o, const fp_span *span, int64_t row, int64_t *key, field_reader reader,
                           const char *what) {
-  const uint8_t *p = o->x->data + span->offset, *end = p + span->length;
-  while (p < end) {
-    const uint8_t *start = p;
-    wire_field field;
-    fp_code code = wire_next(&p, end, &field);
+  uint64_t at = span->offset, end = at + span->length;
+  while (at < end) {
+    uint64_t start = at;
+    fp_placed_field field;
+    fp_code code = fp_next_field(o->window, &at, end, &field);
     if (code) return tolerate(o, code, start, what);
     if (field.tag == WIRE_TAG(1, WIRE_VARINT)) *key = (int64_t)field.value;
     if (field.tag == WIRE_TAG(2, WIRE_LEN) && (code = read_value(o, &field, row, reader, what))) return code;
@@ -196,8 +194,8 @@ static size_t spans_of_part(const fp_vector *spans, size_t from, int64_t part) {
 }
 
 /* Part by part, as the spans of both kinds are in the order of the file. */
-fp_code fp_xspace_open(fp_xspace *x, const fp_scanner *scanner, fp_fault *fault) {
-  opening o = {x, fault};
+fp_code fp_xspace_open(fp_xspace *x, const fp_scanner *scanner, fp_window *window, fp_fault *fault) {
+  opening o = {x, window, fault};
   x->part_count = scanner->parts.count;
   x->event_maps = fp_alloc_zeroed(x->memory, x->part_count, sizeof *x->event_maps);
   x->stat_maps = fp_alloc_zeroed(x->memory, x->part_count, sizeof *x->stat_maps);
@@ -237,7 +235,7 @@ static void point_to(fp_id_map *map, const int32_t *rows) {
 
 /* Builds the extended map first, so that nothing changes if memory runs out. */
 fp_code fp_xspace_declare_stats(fp_xspace *x, int64_t part, const int64_t *ids, size_t count, fp_fault *fault) {
-  opening o = {x, fault};
+  opening o = {x, NULL, fault};
   fp_id_map *map = &x->stat_maps[part], extended = {0};
   size_t room = map->dense_count + map->slot_count + count;
   if (x->stat_metas.count + count > INT32_MAX) return no_memory(&o, "XPlane.stat_metadata");
@@ -282,7 +280,7 @@ void fp_xspace_free(fp_xspace *x) {
 }
 
 fp_code fp_xspace_fork(const fp_xspace *x, fp_xspace *fork, fp_fault *fault) {
-  opening o = {fork, fault};
+  opening o = {fork, NULL, fault};
   *fork = *x;
   memset(&fork->stat_metas, 0, sizeof fork->stat_metas);
   fork->stat_maps = fp_alloc_zeroed(x->memory, x->part_count, sizeof *fork->stat_maps);

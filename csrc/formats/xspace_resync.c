@@ -5,7 +5,7 @@
  *    ... damage ... | event | event | event | event |
  *    tried at every byte here ^ four fields in a row: go on at this offset
  */
-#include "formats/wire.h"
+#include "formats/placed_fields.h"
 #include "formats/xspace.h"
 
 enum {
@@ -28,39 +28,51 @@ static bool known(int what, uint32_t tag) {
   }
 }
 
+/* A search: `code` is set once the bytes cannot be read, and nothing is known then. */
+typedef struct search {
+  fp_window *window;
+  fp_code code;
+} search;
+
 /* Reads a known field. Unknown ones are not skipped but rejected: a group might reach to the end of the data. */
-static bool next_known(const uint8_t **p, const uint8_t *end, int what, wire_field *field) {
-  const uint8_t *q = *p;
-  uint32_t tag;
-  return wire_tag(&q, end, &tag) && known(what, tag) && !wire_next(p, end, field);
+static bool next_known(search *s, uint64_t *at, uint64_t end, int what, fp_placed_field *field) {
+  if ((s->code = fp_window_need(s->window, *at, *at + 1))) return false;
+  uint64_t tag = *fp_window_at(s->window, *at), after = *at;
+  fp_code code = tag < 0x80 ? FP_OK : fp_next_varint(s->window, &after, end, &tag);
+  if (!code && (tag > UINT32_MAX || !known(what, (uint32_t)tag))) return false;
+  if (!code) code = fp_next_field(s->window, at, end, field);
+  if (fp_ends_reading(code)) s->code = code;
+  return !code;
 }
 
 /* Whether the bytes can be an XEvent. */
-static bool is_event(const uint8_t *p, const uint8_t *end) {
-  wire_field field;
-  for (int i = 0; i < EVENT_FIELDS && p < end; i++)
-    if (!next_known(&p, end, EVENT, &field)) return false;
+static bool is_event(search *s, uint64_t at, uint64_t end) {
+  fp_placed_field field;
+  for (int i = 0; i < EVENT_FIELDS && at < end; i++)
+    if (!next_known(s, &at, end, EVENT, &field)) return false;
   return true;
 }
 
 /* Whether CHAIN known fields begin here, or fewer that reach exactly to the end. Lines and planes in them must look
  * like lines and planes inside. */
-static bool chain_begins(const uint8_t *p, const uint8_t *end, enum fp_message what) {
+static bool chain_begins(search *s, uint64_t at, uint64_t end, enum fp_message what) {
   for (int i = 0; i < CHAIN; i++) {
-    wire_field field;
-    if (p == end) return i > 0;
-    if (!next_known(&p, end, (int)what, &field)) return false;
-    if (what == FP_XLINE && field.tag == WIRE_TAG(4, WIRE_LEN) && !is_event(field.payload, field.payload + field.value))
-      return false;
-    if (what == FP_XSPACE && field.tag == WIRE_TAG(1, WIRE_LEN) &&
-        !chain_begins(field.payload, field.payload + field.value, FP_XPLANE))
+    fp_placed_field field;
+    if (at == end) return i > 0;
+    if (!next_known(s, &at, end, (int)what, &field)) return false;
+    uint64_t inside = field.at + field.value;
+    if (what == FP_XLINE && field.tag == WIRE_TAG(4, WIRE_LEN) && !is_event(s, field.at, inside)) return false;
+    if (what == FP_XSPACE && field.tag == WIRE_TAG(1, WIRE_LEN) && !chain_begins(s, field.at, inside, FP_XPLANE))
       return false;
   }
   return true;
 }
 
-uint64_t fp_resync(const uint8_t *data, uint64_t from, uint64_t end, enum fp_message what) {
-  for (uint64_t at = from; at < end; at++)
-    if (chain_begins(data + at, data + end, what)) return at;
-  return end;
+fp_code fp_resync(fp_window *window, uint64_t *at, uint64_t end, enum fp_message what) {
+  search s = {window, FP_OK};
+  while (*at < end && !chain_begins(&s, *at, end, what)) {
+    if (s.code) return s.code;
+    ++*at;
+  }
+  return FP_OK;
 }

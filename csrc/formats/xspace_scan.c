@@ -6,7 +6,7 @@
  *    chunk n + 1      ........ payload | tag, len       <- cut off: carried over
  *    chunk n + 2      gth | payload ...
  */
-#include "formats/wire.h"
+#include "formats/placed_fields.h"
 #include "formats/xspace.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -123,17 +123,16 @@ static fp_code take_field(fp_scanner *s, wire_field *field) {
   return s->in_part ? field_of_plane(s, field) : field_of_space(s, field);
 }
 
-/* Salvage: logs the fault and goes on where fields seem to begin again. `chunk` holds all the bytes. */
-static fp_code recover(fp_scanner *s, fp_code code, const uint8_t *chunk, uint64_t chunk_start, size_t size) {
-  if (code == FP_NO_MEMORY) return code;
+/* Salvage: logs the fault and goes on where fields seem to begin again, which moves the window. */
+static fp_code recover(fp_scanner *s, fp_code code) {
+  if (fp_ends_reading(code)) return code;
   if (!fp_fault_log_add(s->memory, &s->faults, code, s->item, name_of_place(s))) return FP_NO_MEMORY;
-  uint64_t end = chunk_start + size;
+  uint64_t end = s->window->size;
   if (s->in_part && s->part_end < end) end = s->part_end;
   s->depth = 0;
   s->skip = 0;
-  uint64_t from = s->item + 1 - chunk_start;
-  s->position = chunk_start + fp_resync(chunk, from, end - chunk_start, s->in_part ? FP_XPLANE : FP_XSPACE);
-  return FP_OK;
+  s->position = s->item + 1;
+  return fp_resync(s->window, &s->position, end, s->in_part ? FP_XPLANE : FP_XSPACE);
 }
 
 static fp_code failed(fp_scanner *s, fp_code code, fp_fault *fault) {
@@ -197,9 +196,30 @@ fp_code fp_scanner_push(fp_scanner *s, const uint8_t *chunk, size_t size, fp_fau
       s->carried = 0;
       code = code_of(result);
     }
-    if (code && !s->salvage) return failed(s, code, fault);
-    if (code && (code = recover(s, code, chunk, chunk_start, size))) return failed(s, code, fault);
+    if (code && s->window && s->salvage && !(code = recover(s, code))) return FP_OK; /* the chunk is gone */
+    if (code) return failed(s, code, fault);
   }
+}
+
+/* Pushes what the window holds, from where the next header is. The last push is empty, so that what ends with the bytes
+ * is left. */
+fp_code fp_scanner_read(fp_scanner *s, fp_window *w, fp_fault *fault) {
+  s->window = w;
+  fp_code code = FP_OK;
+  for (bool last = false; !code && !last;) {
+    uint64_t left = w->size - s->position - s->carried, step = s->skip < left ? s->skip : left;
+    s->skip -= step;
+    s->position += step;
+    uint64_t at = s->position + s->carried;
+    last = at == w->size;
+    code = fp_window_need(w, at, last ? at : at + 1);
+    if (code)
+      failed(s, code, fault);
+    else
+      code = fp_scanner_push(s, fp_window_at(w, at), (size_t)(w->end - at), fault);
+  }
+  s->window = NULL;
+  return code;
 }
 
 /* Limits parts and spans to the data, if the file was cut off. */

@@ -1,6 +1,9 @@
 /* The steps of a decoding, with checks between them that hold for any bytes: faults lie within the data, segments
  * within their pieces, counts add up, texts and ids are found again. */
+#define _POSIX_C_SOURCE 200809L
 #include "tests/decoding.h"
+
+#include <unistd.h>
 
 #include "tests/check.h"
 
@@ -12,7 +15,7 @@ void *exact(size_t count, size_t item_size) {
 
 /* Checks that a failure is reported completely: a code, a text for it, and a place within the data. */
 static fp_code failed(decoding *d, fp_code code) {
-  CHECK(code > FP_OK && code <= FP_CHANGED);
+  CHECK(code > FP_OK && (code <= FP_CHANGED || code == FP_UNREADABLE));
   CHECK_INT(d->fault.code, code);
   CHECK(d->fault.what != NULL && *fp_code_text(code));
   CHECK(d->fault.offset <= d->size);
@@ -21,19 +24,34 @@ static fp_code failed(decoding *d, fp_code code) {
 
 void decoding_begin(decoding *d) {
   decoding begun = {.data = d->data, .size = d->size, .salvage = d->salvage, .depth = d->depth,
-                    .segment_size = d->segment_size, .budget = d->budget};
+                    .segment_size = d->segment_size, .budget = d->budget, .most = d->most};
   *d = begun;
   fp_memory_init(&d->memory);
   d->scanner.memory = d->names.memory = d->texts.memory = d->xspace.memory = &d->memory;
   d->scanner.salvage = d->xspace.salvage = d->salvage;
-  d->xspace.data = d->data;
-  d->xspace.size = d->size;
+  fp_window_begin(&d->window, &d->memory);
+  if (d->most) {
+    d->file = tmpfile();
+    CHECK(d->file != NULL);
+    decoding_rewrite(d, d->size);
+    d->window.most = d->most;
+    fp_window_of_file(&d->window, fileno(d->file), d->size, false);
+  } else {
+    fp_window_of_memory(&d->window, d->data, d->size);
+  }
+}
+
+void decoding_rewrite(decoding *d, size_t size) {
+  if (!d->file) return;
+  CHECK(size <= d->size && pwrite(fileno(d->file), d->data, size, 0) == (ssize_t)size);
+  CHECK(!ftruncate(fileno(d->file), (off_t)size));
+  fp_window_of_file(&d->window, fileno(d->file), d->size, false);
 }
 
 fp_code decoding_open(decoding *d) {
-  fp_code code = fp_scanner_push(&d->scanner, d->data, d->size, &d->fault);
+  fp_code code = fp_scanner_read(&d->scanner, &d->window, &d->fault);
   if (!code) code = fp_scanner_finish(&d->scanner, &d->fault);
-  if (!code) code = fp_xspace_open(&d->xspace, &d->scanner, &d->fault);
+  if (!code) code = fp_xspace_open(&d->xspace, &d->scanner, &d->window, &d->fault);
   if (code) return failed(d, code);
   const fp_vector *lines = &d->scanner.spans[FP_LINES];
   d->piece_count = lines->count;
@@ -59,7 +77,7 @@ static fp_code index_pieces(decoding *d) {
     fp_piece *piece = &d->pieces[i];
     uint64_t from = piece->offset, end = piece->offset + piece->length, stopped;
     do {
-      fp_code code = fp_index_piece(&d->xspace, piece, (int64_t)i, d->depth, from, d->budget, d->segment_size, &d->index,
+      fp_code code = fp_index_piece(&d->xspace, &d->window, piece, (int64_t)i, d->depth, from, d->budget, d->segment_size, &d->index,
                                     &stopped, &d->fault);
       if (code) return failed(d, code);
       CHECK(stopped <= end && (stopped > from || stopped == end));
@@ -124,7 +142,7 @@ static fp_code look_up(decoding *d, const fp_vector *records, size_t item_size, 
     lengths[i] = place[1];
     CHECK(lengths[i] == UINT64_MAX || (offsets[i] <= d->size && lengths[i] <= d->size - offsets[i]));
   }
-  fp_code code = fp_intern(&d->xspace, offsets, lengths, count, what, pool, found, &d->faults, &d->fault);
+  fp_code code = fp_intern(&d->xspace, &d->window, offsets, lengths, count, what, pool, found, &d->faults, &d->fault);
   for (size_t i = 0; !code && i < count; i++)
     CHECK(found[i] >= (lengths[i] == UINT64_MAX ? -1 : 0) && (size_t)(found[i] + 1) <= fp_strings_count(pool));
   free(offsets);
@@ -224,11 +242,13 @@ void decoding_free(decoding *d) {
     fp_scanner_free(&d->scanner);
     if (d->forked) fp_xspace_free_fork(&d->xspace);
     fp_xspace_free(d->forked ? &d->original : &d->xspace);
+    fp_window_free(&d->window);
     fp_index_free(&d->memory, &d->index);
     fp_strings_free(&d->names);
     fp_strings_free(&d->texts);
     fp_vector_free(&d->memory, &d->faults);
   }
+  if (d->file) fclose(d->file);
   free(d->pieces);
   free(d->meta_names);
   free(d->stat_names);
@@ -246,7 +266,7 @@ fp_code decoding_fill(decoding *d, const fp_filter *filter, columns *c) {
   size_t count = d->index.segments.count;
   fp_segment *segments = exact(count, sizeof *segments);
   if (count) memcpy(segments, d->index.segments.items, count * sizeof *segments);
-  fp_code code = fp_count_kept(&d->xspace, d->pieces, segments, count, filter, d->depth == FP_STATS, &d->fault);
+  fp_code code = fp_count_kept(&d->xspace, &d->window, d->pieces, segments, count, filter, d->depth == FP_STATS, &d->fault);
   int64_t rows = 0, stats = 0;
   for (size_t i = 0; !code && i < count; i++) {
     CHECK(segments[i].kept_events <= segments[i].event_count);
@@ -257,7 +277,7 @@ fp_code decoding_fill(decoding *d, const fp_filter *filter, columns *c) {
   }
   columns_make(c, d, rows, stats);
   c->sink.filter = filter;
-  if (!code) code = fp_fill(&d->xspace, d->pieces, segments, count, &c->sink, &d->fault);
+  if (!code) code = fp_fill(&d->xspace, &d->window, d->pieces, segments, count, &c->sink, &d->fault);
   free(segments);
   return code ? failed(d, code) : FP_OK;
 }
@@ -269,7 +289,7 @@ static fp_code keys_of(decoding *d, const fp_filter *filter, fp_event_key *keys,
   *kept = *stats = 0;
   for (size_t i = 0; i < d->index.segments.count; i++) {
     fp_event_key *own = exact((size_t)segments[i].event_count, sizeof *own);
-    fp_code code = fp_event_keys(&d->xspace, d->pieces, &segments[i], filter, own, &d->fault);
+    fp_code code = fp_event_keys(&d->xspace, &d->window, d->pieces, &segments[i], filter, own, &d->fault);
     for (int64_t j = 0; !code && j < segments[i].event_count; j++) {
       if (!own[j].kept) continue;
       keys[*kept] = own[j];
@@ -288,7 +308,7 @@ fp_code decoding_fill_keys(decoding *d, const fp_filter *filter, columns *c) {
   fp_code code = keys_of(d, filter, keys, event_ids, &kept, &stats);
   columns_make(c, d, code ? 0 : kept, code ? 0 : stats);
   if (!code)
-    code = fp_fill_keys(&d->xspace, d->pieces, keys, event_ids, (size_t)kept, 0, 0, stats, &c->sink, &d->fault);
+    code = fp_fill_keys(&d->xspace, &d->window, d->pieces, keys, event_ids, (size_t)kept, 0, 0, stats, &c->sink, &d->fault);
   free(keys);
   free(event_ids);
   return code ? failed(d, code) : FP_OK;
@@ -296,7 +316,7 @@ fp_code decoding_fill_keys(decoding *d, const fp_filter *filter, columns *c) {
 
 static fp_code fill_spans(decoding *d, const fp_owned_span *spans, const int64_t *parts, size_t count) {
   fp_vector unknown = {0};
-  fp_code code = fp_unknown_in_spans(&d->xspace, spans, parts, count, &unknown, &d->fault);
+  fp_code code = fp_unknown_in_spans(&d->xspace, &d->window, spans, parts, count, &unknown, &d->fault);
   if (!code) code = declare(d, &unknown);
   fp_vector_free(&d->memory, &unknown);
   if (code) return failed(d, code);
@@ -323,7 +343,7 @@ static fp_code fill_spans(decoding *d, const fp_owned_span *spans, const int64_t
   c.sink.wide_count = 0;
   c.sink.wide_of_stat = NULL;
   c.sink.pick_of_stat = NULL;
-  code = fp_fill_spans(&d->xspace, spans, parts, count, stat_ids, &c.sink, &d->fault);
+  code = fp_fill_spans(&d->xspace, &d->window, spans, parts, count, stat_ids, &c.sink, &d->fault);
   for (size_t i = 0; !code && i < count; i++) {
     CHECK(c.sink.kind[i] <= FP_NONE || (d->salvage && c.sink.kind[i] == FP_LOST_REF));
     CHECK(index_at(&c.sink.stat, (int64_t)i) >= -1 && index_at(&c.sink.stat, (int64_t)i) < c.sink.text_base);

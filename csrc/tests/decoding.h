@@ -3,6 +3,8 @@
 #ifndef FASTPROF_DECODING_H
 #define FASTPROF_DECODING_H
 
+#include <stdio.h>
+
 #include "formats/xspace.h"
 
 enum { WIDE_COLUMNS = 3 };
@@ -14,11 +16,14 @@ typedef struct decoding {
   bool salvage;
   fp_depth depth;
   uint64_t segment_size, budget; /* of an index call */
+  uint64_t most; /* 0: the bytes are read in memory; else from a file, this number at once */
   /* owned by the core */
   fp_memory memory;
+  fp_window window;
   fp_scanner scanner;
   fp_xspace xspace, original; /* `original`: what xspace is a fork of, once stats were declared */
   bool forked;
+  FILE *file;
   fp_index index;
   fp_strings names, texts; /* of events; of stat metadata */
   fp_vector faults;
@@ -39,6 +44,8 @@ void *exact(size_t count, size_t item_size);
 
 /* Zeroes everything that the caller has not set. Allocations are not limited until decoding.memory.countdown is set. */
 void decoding_begin(decoding *d);
+/* Gives the file the bytes that `data` has now, `size` of them or fewer, as another process would. */
+void decoding_rewrite(decoding *d, size_t size);
 /* Scans and opens. */
 fp_code decoding_open(decoding *d);
 /* Indexes every line, declares stats that are used but not declared, interns names, and numbers the rows. */

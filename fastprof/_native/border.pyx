@@ -5,7 +5,7 @@ from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_WRITABLE, PyBuffer_Rel
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
-from fastprof.errors import CaptureError, ChangedError, MemoryLimitError
+from fastprof.errors import CaptureError, ChangedError, MemoryLimitError, UnreadableError
 
 
 cdef extern from "columns/bounds.h" nogil:
@@ -167,6 +167,8 @@ cdef int check(fp_code code, str doing, const fp_fault *fault=NULL, path=None) e
         raise MemoryLimitError(f"out of memory while {doing}", path=path)
     if code == FP_CHANGED:
         raise ChangedError("the file changed while it was being read; load it again", path=path)
+    if code == FP_UNREADABLE:
+        raise UnreadableError(f"{fp_code_text(code).decode()} while {doing}", path=path)
     if code == FP_OVERFLOW:
         raise OverflowError(fp_code_text(code).decode())
     if code == FP_UNSORTED or code == FP_OUT_OF_RANGE:

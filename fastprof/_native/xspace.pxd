@@ -25,6 +25,17 @@ cdef extern from "columns/picked.h" nogil:
                         void *row, void *kind, void *value)
 
 
+cdef extern from "formats/byte_window.h" nogil:
+    ctypedef struct fp_window:
+        fp_memory *memory
+        size_t capacity
+    void fp_window_begin(fp_window *window, fp_memory *memory)
+    void fp_window_of_memory(fp_window *window, const uint8_t *data, uint64_t size)
+    void fp_window_of_file(fp_window *window, int descriptor, uint64_t size, bint same)
+    fp_code fp_window_copy(fp_window *window, uint64_t offset, uint64_t size, uint8_t *to)
+    void fp_window_free(fp_window *window)
+
+
 cdef extern from "formats/xspace.h" nogil:
     enum: FP_SPAN_KINDS, FP_STR
     ctypedef struct fp_span:
@@ -63,18 +74,17 @@ cdef extern from "formats/xspace.h" nogil:
         fp_vector parts
         fp_vector spans[7]
         fp_vector faults
+    fp_code fp_scanner_read(fp_scanner *scanner, fp_window *window, fp_fault *fault)
     fp_code fp_scanner_push(fp_scanner *scanner, void *chunk, size_t size, fp_fault *fault)
     fp_code fp_scanner_finish(fp_scanner *scanner, fp_fault *fault)
     void fp_scanner_free(fp_scanner *scanner)
 
     ctypedef struct fp_xspace:
         fp_memory *memory
-        void *data
-        uint64_t size
         size_t part_count
         bint salvage
         fp_vector event_metas, stat_metas, meta_stats, children, faults
-    fp_code fp_xspace_open(fp_xspace *xspace, const fp_scanner *scanner, fp_fault *fault)
+    fp_code fp_xspace_open(fp_xspace *xspace, const fp_scanner *scanner, fp_window *window, fp_fault *fault)
     fp_code fp_xspace_fork(const fp_xspace *xspace, fp_xspace *fork, fp_fault *fault)
     void fp_xspace_free_fork(fp_xspace *fork)
     fp_code fp_xspace_declare_stats(fp_xspace *xspace, int64_t part, void *ids, size_t count, fp_fault *fault)
@@ -85,8 +95,8 @@ cdef extern from "formats/xspace.h" nogil:
     ctypedef struct fp_index:
         fp_vector segments, unknown, faults
         uint8_t *kinds
-    fp_code fp_index_piece(const fp_xspace *xspace, fp_piece *piece, int64_t piece_number, fp_depth depth,
-                           uint64_t start, uint64_t budget, uint64_t segment_size, fp_index *index,
+    fp_code fp_index_piece(const fp_xspace *xspace, fp_window *window, fp_piece *piece, int64_t piece_number,
+                           fp_depth depth, uint64_t start, uint64_t budget, uint64_t segment_size, fp_index *index,
                            uint64_t *stopped, fp_fault *fault)
     void fp_index_free(fp_memory *memory, fp_index *index)
 
@@ -136,18 +146,18 @@ cdef extern from "formats/xspace.h" nogil:
         fp_picked *picks
         fp_vector faults
         int64_t unnamed
-    fp_code fp_fill(const fp_xspace *xspace, void *pieces, void *segments, size_t count,
+    fp_code fp_fill(const fp_xspace *xspace, fp_window *window, void *pieces, void *segments, size_t count,
                     fp_sink *sink, fp_fault *fault)
-    fp_code fp_count_kept(const fp_xspace *xspace, void *pieces, void *segments, size_t count,
+    fp_code fp_count_kept(const fp_xspace *xspace, fp_window *window, void *pieces, void *segments, size_t count,
                           const fp_filter *filter, bint stats, fp_fault *fault)
-    fp_code fp_event_keys(const fp_xspace *xspace, void *pieces, void *segment,
+    fp_code fp_event_keys(const fp_xspace *xspace, fp_window *window, void *pieces, void *segment,
                           const fp_filter *filter, void *keys, fp_fault *fault)
-    fp_code fp_fill_keys(const fp_xspace *xspace, void *pieces, void *keys,
+    fp_code fp_fill_keys(const fp_xspace *xspace, fp_window *window, void *pieces, void *keys,
                          void *event_ids, size_t count, int64_t row, int64_t stat_row,
                          int64_t stat_row_end, fp_sink *sink, fp_fault *fault)
-    fp_code fp_fill_spans(const fp_xspace *xspace, void *spans, void *parts, size_t count,
+    fp_code fp_fill_spans(const fp_xspace *xspace, fp_window *window, void *spans, void *parts, size_t count,
                           void *stat_ids, fp_sink *sink, fp_fault *fault)
-    fp_code fp_unknown_in_spans(const fp_xspace *xspace, void *spans, void *parts,
+    fp_code fp_unknown_in_spans(const fp_xspace *xspace, fp_window *window, void *spans, void *parts,
                                 size_t count, fp_vector *unknown, fp_fault *fault)
-    fp_code fp_intern(const fp_xspace *xspace, void *offsets, void *lengths, size_t count,
+    fp_code fp_intern(const fp_xspace *xspace, fp_window *window, void *offsets, void *lengths, size_t count,
                       const char *what, fp_strings *pool, void *numbers, fp_vector *faults, fp_fault *fault)

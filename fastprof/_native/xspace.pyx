@@ -4,12 +4,14 @@ Arrays go in as anything with the buffer protocol; structs have the layouts of r
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, INT64_MAX, SIZE_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from fastprof._native.border cimport *
 from fastprof._native.xspace cimport *
+
+from itertools import count
 
 SIZES = {
     "PART": sizeof(fp_part), "SPAN": sizeof(fp_span), "EVENT_META": sizeof(fp_event_meta),
@@ -38,22 +40,7 @@ cdef enum:  # the numbers of their fields
 cdef str DOING = "reading a capture"
 
 
-@cython.final
-cdef class Memory:
-    """Where the core allocates from; counts blocks, and fails on demand, for tests."""
-
-    cdef fp_memory memory
-
-    def __cinit__(self):
-        fp_memory_init(&self.memory)
-
-    @property
-    def live(self):
-        return self.memory.live
-
-    def fail_after(self, int64_t allocations):
-        """Allocations fail after this number of further ones; negative: none fails."""
-        self.memory.countdown = allocations
+include "window.pxi"
 
 
 cdef list faults_of(fp_vector *log):
@@ -96,6 +83,15 @@ cdef class Scanner:
             code = fp_scanner_push(&self.scanner, bytes_in.at, bytes_in.count, &fault)
         check(code, DOING, &fault, self.path)
 
+    def read(self, Bytes data not None):
+        """Reads what is needed of a capture that was not pushed."""
+        cdef Window window = data.begin(self.memory)
+        cdef fp_fault fault
+        cdef fp_code code
+        with nogil:
+            code = fp_scanner_read(&self.scanner, &window.window, &fault)
+        data.end(self.memory, window, code, DOING, &fault, self.path)
+
     def finish(self):
         cdef fp_fault fault
         check(fp_scanner_finish(&self.scanner, &fault), DOING, &fault, self.path)
@@ -122,13 +118,14 @@ cdef class XSpace:
 
     cdef fp_xspace xspace
     cdef Memory memory
-    cdef Array data
+    cdef Bytes data
     cdef XSpace original  # of a fork: who owns all but its stat metadata
     cdef readonly str path
 
     def __cinit__(self, Scanner scanner, data, bint salvage=False, XSpace original=None):
         cdef fp_fault fault
         cdef fp_code code
+        cdef Window window
         if original is not None:
             self.memory, self.path, self.data = original.memory, original.path, original.data
             self.original = original if original.original is None else original.original
@@ -138,15 +135,15 @@ cdef class XSpace:
             raise TypeError("a capture is opened with the Scanner of its bytes")
         self.memory = scanner.memory
         self.path = scanner.path
-        self.data = given(data, U8)
+        self.data = data if isinstance(data, Bytes) else Bytes(data)
         self.xspace.memory = &self.memory.memory
-        self.xspace.data, self.xspace.size = self.data.at, self.data.count
         self.xspace.salvage = salvage
         for i in range(FP_SPAN_KINDS):
-            vector_spans(&scanner.scanner.spans[i], sizeof(fp_span), self.xspace.size)
+            vector_spans(&scanner.scanner.spans[i], sizeof(fp_span), self.data.size)
+        window = self.data.begin(self.memory)
         with nogil:
-            code = fp_xspace_open(&self.xspace, &scanner.scanner, &fault)
-        check(code, DOING, &fault, self.path)
+            code = fp_xspace_open(&self.xspace, &scanner.scanner, &window.window, &fault)
+        self.end(window, code, &fault)
 
     def __dealloc__(self):
         if self.memory is not None:
@@ -154,6 +151,13 @@ cdef class XSpace:
                 fp_xspace_free(&self.xspace)
             else:
                 fp_xspace_free_fork(&self.xspace)
+
+    cdef int end(self, Window window, fp_code code, const fp_fault *fault) except -1:
+        return self.data.end(self.memory, window, code, DOING, fault, self.path)
+
+    def copies(self, offsets, lengths):
+        """Copies of the bytes at these places."""
+        return self.data.copies(self.memory, offsets, lengths, self.path)
 
     def forked(self):
         """The same capture, with stat metadata of its own: what is declared there is unknown here."""
@@ -177,20 +181,20 @@ cdef class XSpace:
     cdef Array pieces(self, array, bint writable=False):
         """Pieces that lie in the capture, of parts that there are."""
         cdef Array pieces = room(array, PIECE) if writable else given(array, PIECE)
-        spans(pieces, self.xspace.size)
+        spans(pieces, self.data.size)
         within(pieces, 0, self.xspace.part_count, PIECE_PART)
         return pieces
 
     cdef Array segments(self, array, Array pieces, bint writable=False):
         """Segments that lie in the capture, of these pieces."""
         cdef Array segments = room(array, SEGMENT) if writable else given(array, SEGMENT)
-        slices(segments, self.xspace.size)
+        slices(segments, self.data.size)
         within(segments, 0, pieces.count, SEGMENT_PIECE)
         return segments
 
     cdef Array places(self, array):
         cdef Array places = given(array, OWNED_SPAN)
-        spans(places, self.xspace.size)
+        spans(places, self.data.size)
         return places
 
     cdef Array parts(self, array, size_t count):
@@ -219,7 +223,7 @@ cdef class XSpace:
         cdef bint outside = False
         cdef size_t i
         for i in range(at.count):  # the largest length: there is no text
-            outside |= length[i] != <uint64_t>-1 and (offset[i] > self.xspace.size or length[i] > self.xspace.size - offset[i])
+            outside |= length[i] != <uint64_t>-1 and (offset[i] > self.data.size or length[i] > self.data.size - offset[i])
         if outside:
             raise ValueError("a text lies outside of the capture")
         numbers = bytearray(4 * at.count)
@@ -228,10 +232,11 @@ cdef class XSpace:
         cdef fp_fault fault
         cdef fp_code code
         memset(&faults, 0, sizeof(faults))
+        cdef Window window = self.data.begin(self.memory)
         with nogil:
-            code = fp_intern(&self.xspace, at.at, sizes.at, at.count, name, &pool.strings, out.at, &faults, &fault)
+            code = fp_intern(&self.xspace, &window.window, at.at, sizes.at, at.count, name, &pool.strings, out.at, &faults, &fault)
         try:
-            check(code, DOING, &fault, self.path)
+            self.end(window, code, &fault)
             return numbers, faults_of(&faults)
         finally:
             fp_vector_free(&self.memory.memory, &faults)
@@ -252,6 +257,7 @@ cdef class XSpace:
         cdef bint resumed = start is not None
         cdef size_t i
         cdef size_t stats = self.xspace.stat_metas.count
+        cdef Window window
         if last > parts.count or first > last or not 0 <= depth <= <int>FP_STATS:
             raise IndexError(last)
         if resumed:
@@ -263,14 +269,15 @@ cdef class XSpace:
             if depth == FP_STATS:
                 index.kinds = <uint8_t *>fp_alloc_zeroed(&self.memory.memory, stats, 1)
                 check(FP_NO_MEMORY if index.kinds == NULL else FP_OK, "indexing", NULL, self.path)
+            window = self.data.begin(self.memory)
             with nogil:
                 for i in range(first, last):
-                    code = fp_index_piece(&self.xspace, &items[i], <int64_t>i, <fp_depth>depth,
+                    code = fp_index_piece(&self.xspace, &window.window, &items[i], <int64_t>i, <fp_depth>depth,
                                           begin if resumed else items[i].offset, budget, segment_size, &index, &stopped,
                                           &fault)
                     if code != FP_OK:
                         break
-            check(code, DOING, &fault, self.path)
+            self.end(window, code, &fault)
             return (taken(&index.segments, sizeof(fp_segment)), taken(&index.unknown, sizeof(fp_unknown_stat)),
                     PyBytes_FromStringAndSize(<char *>index.kinds, <Py_ssize_t>stats) if index.kinds != NULL else b"",
                     faults_of(&index.faults), stopped)
@@ -286,9 +293,10 @@ cdef class XSpace:
         rows_within(parts, SEGMENT_ROW, sink.rows)
         if sink.sink.want_stats:
             rows_within(parts, SEGMENT_STAT_ROW, sink.stat_rows)
+        cdef Window window = self.data.begin(self.memory)
         with nogil:
-            code = fp_fill(&self.xspace, lines.at, parts.at, parts.count, &sink.sink, &fault)
-        check(code, DOING, &fault, self.path)
+            code = fp_fill(&self.xspace, &window.window, lines.at, parts.at, parts.count, &sink.sink, &fault)
+        self.end(window, code, &fault)
 
     def count_kept(self, pieces, segments, Filter filter not None, bint stats):
         """Sets kept_events and, if asked, kept_stats of the segments."""
@@ -296,9 +304,10 @@ cdef class XSpace:
         cdef fp_filter *wanted = &self.fitting(filter).filter
         cdef fp_fault fault
         cdef fp_code code
+        cdef Window window = self.data.begin(self.memory)
         with nogil:
-            code = fp_count_kept(&self.xspace, lines.at, parts.at, parts.count, wanted, stats, &fault)
-        check(code, DOING, &fault, self.path)
+            code = fp_count_kept(&self.xspace, &window.window, lines.at, parts.at, parts.count, wanted, stats, &fault)
+        self.end(window, code, &fault)
 
     def event_keys(self, pieces, segment, keys, Filter filter=None):
         """Writes the keys of one segment's events."""
@@ -309,14 +318,15 @@ cdef class XSpace:
         if part.count != 1 or (<fp_segment *>part.at).event_count < 0:
             raise ValueError("there is not one segment")
         out = room(keys, EVENT_KEY, (<fp_segment *>part.at).event_count)
+        cdef Window window = self.data.begin(self.memory)
         with nogil:
-            code = fp_event_keys(&self.xspace, lines.at, part.at, wanted, out.at, &fault)
-        check(code, DOING, &fault, self.path)
+            code = fp_event_keys(&self.xspace, &window.window, lines.at, part.at, wanted, out.at, &fault)
+        self.end(window, code, &fault)
 
     def fill_keys(self, pieces, keys, event_ids, int64_t row, int64_t stat_row, int64_t stat_row_end, Sink sink not None):
         cdef Array lines = self.pieces(pieces), events = given(keys, EVENT_KEY), ids = given(event_ids, I64, events.count)
         cdef const fp_event_key *key = <const fp_event_key *>events.at
-        cdef uint64_t size = self.xspace.size
+        cdef uint64_t size = self.data.size
         cdef bint outside = False
         cdef size_t i
         cdef fp_fault fault
@@ -331,10 +341,11 @@ cdef class XSpace:
             raise IndexError(row)
         if stat_row < 0 or (sink.sink.want_stats and stat_row_end > 0 and <size_t>stat_row_end > sink.stat_rows):
             raise IndexError(stat_row)
+        cdef Window window = self.data.begin(self.memory)
         with nogil:
-            code = fp_fill_keys(&self.xspace, lines.at, events.at, ids.at, events.count, row, stat_row, stat_row_end,
+            code = fp_fill_keys(&self.xspace, &window.window, lines.at, events.at, ids.at, events.count, row, stat_row, stat_row_end,
                                 &sink.sink, &fault)
-        check(code, DOING, &fault, self.path)
+        self.end(window, code, &fault)
 
     def unknown_in_spans(self, spans, parts):
         """Stats used at these places that their part does not declare."""
@@ -343,10 +354,11 @@ cdef class XSpace:
         cdef fp_fault fault
         cdef fp_code code
         memset(&unknown, 0, sizeof(unknown))
+        cdef Window window = self.data.begin(self.memory)
         with nogil:
-            code = fp_unknown_in_spans(&self.xspace, at.at, whose.at, at.count, &unknown, &fault)
+            code = fp_unknown_in_spans(&self.xspace, &window.window, at.at, whose.at, at.count, &unknown, &fault)
         try:
-            check(code, DOING, &fault, self.path)
+            self.end(window, code, &fault)
             return taken(&unknown, sizeof(fp_unknown_stat))
         finally:
             fp_vector_free(&self.memory.memory, &unknown)
@@ -358,9 +370,10 @@ cdef class XSpace:
         sink.fits(&self.xspace)
         if at.count > sink.stat_rows:
             raise IndexError(at.count)
+        cdef Window window = self.data.begin(self.memory)
         with nogil:
-            code = fp_fill_spans(&self.xspace, at.at, whose.at, at.count, ids.at, &sink.sink, &fault)
-        check(code, DOING, &fault, self.path)
+            code = fp_fill_spans(&self.xspace, &window.window, at.at, whose.at, at.count, ids.at, &sink.sink, &fault)
+        self.end(window, code, &fault)
 
 
 cdef int rows_within(Array segments, int first, size_t rows) except -1:

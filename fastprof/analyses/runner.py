@@ -133,7 +133,6 @@ def run(
         for name, keeper in keepers.items():
             with _faults_named(tables, number):
                 of_form[name].append(keeper.of_host(host, params or {}))
-        host.raw.capture.source.give_back_all()
         del host
         if len(hosts) > 1:
             workers.report("analysing hosts", done + 1, len(hosts))

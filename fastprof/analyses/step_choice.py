@@ -50,7 +50,6 @@ def steps_of_hosts(tables: TableSet, hosts: Sequence[int], *, modules: bool = Fa
     for number in hosts:
         host = Host(read_host(every, number, needs.planes, needs.stats, needs.metadata_stats), tables.session.workers)
         found.append(host.steps_from(modules=modules))
-        host.raw.capture.source.give_back_all()
     return found
 
 

@@ -39,10 +39,10 @@ class Block:
         return self.rows if self.segments is None else int(self.segments["event_count"].sum())
 
     def fill(self, part: CaptureIndex, xspace: XSpace, sink: Sink, row: int, stat_row: int) -> None:
-        """Fills the sink's columns from ``row`` and ``stat_row`` on, and gives the pages back. ``xspace``: the view of
-        the capture whose stats the sink's tables know."""
-        pieces, source = part.pieces, part.capture.source
-        source.check_unchanged()
+        """Fills the sink's columns from ``row`` and ``stat_row`` on. ``xspace``: the view of the capture whose stats
+        the sink's tables know."""
+        pieces = part.pieces
+        part.capture.source.check_unchanged()
         if self.keys is not None and self.event_ids is not None:
             xspace.fill_keys(pieces, self.keys, self.event_ids, row, stat_row, stat_row + self.stats, sink)
             return
@@ -53,7 +53,6 @@ class Block:
         for name in ("stat_row", "stat_row_end"):
             segments[name] += stat_row
         xspace.fill(pieces, segments, sink)
-        source.give_back(int(segments["offset"][0]), int(segments["end"][-1]))
 
 
 def blocks(

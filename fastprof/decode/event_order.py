@@ -65,7 +65,6 @@ def _reader(part: CaptureIndex, wanted: Filter | None) -> Callable[[Records], Re
     def read(segment: Records) -> Records:
         keys = np.zeros(int(segment["event_count"][0]), records.EVENT_KEY)
         part.capture.xspace.event_keys(part.pieces, np.ascontiguousarray(segment), keys, wanted)
-        part.capture.source.give_back(int(segment["offset"][0]), int(segment["end"][0]))
         return keys
 
     return read

@@ -293,11 +293,11 @@ def _with_lost_refs_as(other: int, kind: Kinds, text: npt.NDArray[Any] | None) -
 
 def _bytes_of(places: _Places, column: int) -> list[tuple[int, bytes]]:
     """Rows and values of a column of bytes; -1: of event_stats."""
-    found = []
+    found: list[tuple[int, bytes]] = []
     for capture, at in places:
-        data = memoryview(capture.source.data)
-        for row, _, offset, length in at[at["column"] == column].tolist():
-            found.append((row, bytes(data[offset : offset + length])))
+        mine = at[at["column"] == column]
+        values = capture.copies(mine[["offset", "length"]].tolist())
+        found += zip(mine["row"].tolist(), values, strict=True)
     return found
 
 

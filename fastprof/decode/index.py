@@ -93,13 +93,12 @@ class CaptureIndex:
         return tasks
 
     def _index(self, first: int, last: int, depth: int, segment_bytes: int) -> tuple[int, int, int, Any]:
-        """Indexes pieces first..last; large ones a stretch at a time, so that few pages stay mapped."""
-        pieces, source = self.pieces, self.capture.source
-        source.check_unchanged()
+        """Indexes pieces first..last; large ones a stretch at a time, which others may follow.""" ""
+        pieces = self.pieces
+        self.capture.source.check_unchanged()
         found = []
         if last - first > 1:
             found.append(self.capture.xspace.index(pieces, first, last, depth, segment_bytes))
-            source.give_back(int(pieces["offset"][first]), int(pieces["offset"][last - 1] + pieces["length"][last - 1]))
             return first, last, depth, found
         at, end = int(pieces["offset"][first]), int(pieces["offset"][first] + pieces["length"][first])
         while True:
@@ -107,7 +106,6 @@ class CaptureIndex:
                 self.capture.xspace.index(pieces, first, last, depth, segment_bytes, start=at, budget=_TASK_BYTES)
             )
             stopped = found[-1][4]
-            source.give_back(at, stopped)
             if stopped >= end:
                 return first, last, depth, found
             at = stopped
@@ -177,7 +175,6 @@ class SessionNames:
                 capture.intern(metas["name_offset"], metas["name_length"], b"XEventMetadata.name", self.events)
             )
             self.texts.append(CaptureTexts(capture, self.stats))
-            capture.source.give_back_all()
 
     @cached_property
     def event_names(self) -> pa.Array:
@@ -198,7 +195,6 @@ class Index:
         planes = 0
         for capture in captures:
             self.captures.append(CaptureIndex(capture, planes))
-            capture.source.give_back_all()
             planes += len(capture.plane_keys)
         self.plane_count = planes
         self.line_names: list[str] = []
@@ -238,7 +234,6 @@ class Index:
         learnt = {}
         for part, results in found.items():
             learnt[part] = part.learnt(results, self.log)
-            part.capture.source.give_back_all()
         lines = self._number_lines() if self._lines is None else self._lines
         for part, known in learnt.items():
             part.known = _numbered(part.pieces, lines, known)
@@ -360,7 +355,6 @@ class Index:
                 texts = part.capture.texts(part.pieces, what, prefix)
                 for line, text in zip(part.pieces["line_id"].tolist(), texts, strict=True):
                     names[line] = names[line] or text
-            part.capture.source.give_back_all()
 
 
 def _numbered(pieces: Records, lines: Records, known: KnownEvents) -> KnownEvents:

@@ -121,11 +121,12 @@ def event_metadata_table(index: Index, wanted: Mask) -> pa.Table:
 
 
 def _metadata_bytes(capture: Capture, metas: Records) -> list[bytes | None]:
-    data = memoryview(capture.source.data)
-    return [
-        bytes(data[offset : offset + length]) if has else None
-        for offset, length, has in metas[["metadata_offset", "metadata_length", "has_metadata"]].tolist()
-    ]
+    has = metas["has_metadata"] != 0
+    values: list[bytes | None] = [None] * len(metas)
+    found = capture.copies(metas[has][["metadata_offset", "metadata_length"]].tolist())
+    for row, value in zip(np.flatnonzero(has).tolist(), found, strict=True):
+        values[row] = value
+    return values
 
 
 def _children(capture: Capture, rows: npt.NDArray[np.intp]) -> pa.Array:
@@ -255,7 +256,7 @@ def _stat_table(
     base = 0
     for stats, _ in shares:
         for row, value in stats.payloads().items():
-            payloads[base + row] = bytes(value)
+            payloads[base + row] = value
         base += len(stats.kind)
     return _table(
         name,

@@ -92,11 +92,10 @@ class SpanStats:
             self.double_value[rows], self.text[rows], at, self.span[rows],
         )  # fmt: skip
 
-    def payloads(self) -> dict[int, memoryview]:
-        """The bytes of the rows that have such a value, not copied."""
-        data = memoryview(self.capture.source.data)
-        at = self.bytes_at[["row", "offset", "length"]].tolist()
-        return {row: data[offset : offset + length] for row, offset, length in at}
+    def payloads(self, rows: npt.NDArray[np.intp] | None = None) -> dict[int, bytes]:
+        """The bytes of those of the rows that have such a value; None: of all."""
+        at = self.bytes_at if rows is None else self.bytes_at[np.isin(self.bytes_at["row"], rows)]
+        return dict(zip(at["row"].tolist(), self.capture.copies(at[["offset", "length"]].tolist()), strict=True))
 
     def values(self, texts: pa.Array) -> list[Any]:
         """Python values. uint64 is positive, a ref without text is the number that it holds, None is no value.
@@ -117,7 +116,7 @@ class SpanStats:
             elif kind == records.DOUBLE:
                 values[row] = double
             elif row in payloads:
-                values[row] = bytes(payloads[row])
+                values[row] = payloads[row]
         return values
 
 

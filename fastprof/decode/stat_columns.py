@@ -69,10 +69,10 @@ class WideColumn:
         dangling = (kinds == records.REF) & (stats.text[rows] < 0)
         kinds = np.where(dangling, records.LOST_REF, kinds).astype(np.uint8)
         values = np.where(dangling, stats.int_value[rows], values)
-        payloads = stats.payloads()
+        payloads = stats.payloads(rows[kinds == records.BYTES])
         for i in np.flatnonzero(kinds == records.BYTES).tolist():
             key = number << _CAPTURE_SHIFT | int(owner[i])
-            self._default_bytes[key] = bytes(payloads[int(rows[i])])
+            self._default_bytes[key] = payloads[int(rows[i])]
             values[i] = key
         kind[owner] = kinds
         value[owner] = values

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.xspace import Memory, Scanner, XSpace
+from fastprof._native.xspace import Bytes, Memory, Scanner, XSpace
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.merged_planes import renumbered
 from fastprof.decode.other_files import explained, refuse_other, refuse_program
@@ -23,6 +23,8 @@ from fastprof.inputs.source import open_source
 from fastprof.schema.array_types import Int32s, Int64s, Records
 
 Kinds = npt.NDArray[np.uint8]
+_HEAD = 64
+"""Bytes by which files of other kinds are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,14 @@ class Capture:
         self._scanner = Scanner(memory, file.path, salvage)
         try:
             self.source = open_source(file.source, file.path, self._push, salvage, max_unpacked)
+            data = self._bytes()
+            if not self.source.pushed:
+                self._head = self.source.read(0, _HEAD)
+                refuse_program(self._head, self.path)
+                self._scanner.read(data)
             refuse_program(self._head, self.path)
             self._scanner.finish()
-            xspace = XSpace(self._scanner, self.source.data, salvage)
+            xspace = XSpace(self._scanner, data, salvage)
             self.stats = DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
         except CaptureError as error:
             raise explained(error, self._head) from None
@@ -78,9 +85,16 @@ class Capture:
         log.add_faults(self._scanner.faults() + self.xspace.faults(), self.path)
         del self._scanner
 
+    def _bytes(self) -> Bytes:
+        source = self.source
+        if source.memory is not None:
+            return Bytes(source.memory)
+        assert source.stored is not None
+        return Bytes(source.stored, source.size)
+
     def _push(self, chunk: Any) -> None:
-        if len(self._head) < 64:
-            self._head += bytes(memoryview(chunk)[: 64 - len(self._head)])
+        if len(self._head) < _HEAD:
+            self._head += bytes(memoryview(chunk)[: _HEAD - len(self._head)])
             refuse_program(self._head, self.path)
         self._scanner.push(chunk)
 
@@ -108,7 +122,12 @@ class Capture:
     def _recorded_host(self) -> str:
         return self.hostnames[0] if self.hostnames and self.hostnames[0] else "unknown"
 
-    # ---- texts
+    # ---- bytes and texts
+
+    def copies(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes at these places: offset and length."""
+        at = np.array(places, np.uint64).reshape(-1, 2)
+        return self.xspace.copies(np.ascontiguousarray(at[:, 0]), np.ascontiguousarray(at[:, 1])) if len(at) else []
 
     def intern(self, offsets: Any, lengths: Any, what: bytes, table: TextTable) -> Int32s:
         """Numbers in the table of the texts at these places; -1 where the length is NO_TEXT."""

@@ -19,7 +19,7 @@ from fastprof.decode.import_log import ImportLog
 from fastprof.decode.other_files import explained
 from fastprof.decode.span_stats import SpanStats
 from fastprof.decode.xspace_capture import Capture
-from fastprof.errors import CaptureError, FastprofError, UnreadableError
+from fastprof.errors import CaptureError, ChangedError, FastprofError, UnreadableError
 from fastprof.hlo.message import varint
 from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
 from fastprof.inputs.paths import shown
@@ -34,6 +34,7 @@ PROTO_STATS = ("Hlo Proto", "HLO Proto")
 OWN_ID = "program_id"
 STATS = (*PROTO_STATS, OWN_ID)
 """Stats of event metadata that are read."""
+_PIECE = 1 << 20
 _MODULE_TAG = b"\x0a"
 """Of field 1: of an HloProto the module, of an HloModuleProto its name."""
 _NAMED = re.compile(r".*\((\d+)\)", re.DOTALL)
@@ -56,14 +57,22 @@ class Program:
 
     @property
     def data(self) -> memoryview:
-        """The HloProto. Raises ChangedError."""
+        """The HloProto, read again each time. Raises ChangedError."""
         self.source.check_unchanged()
-        own = memoryview(self.source.data)[self.offset : self.offset + self.length]
-        return memoryview(self.head + bytes(own)) if self.head else own
+        own = self.source.read(self.offset, self.length)
+        return memoryview(self.head + own) if self.head else memoryview(own)
 
     def is_same(self, other: Program) -> bool:
         """To the byte."""
-        return self is other or (self.length == other.length and self.data == other.data)
+        if self is other or self.length != other.length:
+            return self is other
+        pieces = zip(self._pieces(), other._pieces(), strict=True)
+        return self.head == other.head and all(mine == theirs for mine, theirs in pieces)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Its bytes, a few at a time."""
+        for at in range(0, self.length, _PIECE):
+            yield self.source.read(self.offset + at, min(_PIECE, self.length - at))
 
     def read(self, log: ImportLog) -> HloModule:
         """CaptureError: it does not decode, which is logged, too."""
@@ -174,6 +183,8 @@ def _of_file(file: str, named: int | None, log: ImportLog) -> Program | None:
         source = open_program(file)
         program = Program(named or 0, shown(stem(file)), path, 0, source.size, False, source, head_of(source))
         return program if named is not None else replace(program, id=program.read(log).id)
+    except ChangedError:
+        raise
     except FastprofError as error:
         if not isinstance(error, CaptureError) or error.path is not None:
             log.add("error", "unreadable_program", error.message, path, offset=error.offset)
@@ -195,7 +206,7 @@ def head_of(source: Source) -> bytes:
     """Bytes that make a file an HloProto: empty, or for a file of an HloModuleProto alone, as written from
     ``as_serialized_hlo_module_proto``, its tag and length. An HloModuleProto begins with its name, a text; an HloProto
     begins with a module, whose first byte no text begins with."""
-    start = bytes(memoryview(source.data)[:12])
+    start = source.read(0, 12)
     try:
         length, at = varint(memoryview(start), 1)
     except CaptureError:
@@ -232,5 +243,5 @@ def _checked_size(file: str) -> int:
             raise CaptureError("the file holds no compiled program: no computation", offset=0)
     except CaptureError as error:
         placed = CaptureError(error.message, path=shown(file), offset=program.place(error))
-        raise explained(placed, bytes(memoryview(source.data)[:64]), is_program=True) from None
+        raise explained(placed, source.read(0, 64), is_program=True) from None
     return source.size

@@ -1,87 +1,77 @@
-"""Bytes of a capture, readable at any offset: a memory map, the caller's own bytes, or a spooled stream.
+"""Bytes of a capture, readable at any offset: the caller's own, a file, or a spooled stream.
 
-Plain files are mapped. Whatever can only be read from front to back (pipes, file objects, gzip, zstd) is
-written to an unnamed temporary file, which is mapped then: in an XSpace the names come after the
+Plain files are read where and when their bytes are needed. Whatever can only be read from front to back (pipes, file
+objects, gzip, zstd) is written to an unnamed temporary file, to be read so: in an XSpace the names come after the
 events that use them. Decompressed bytes are what offsets count.
 """
 
 from __future__ import annotations
 
-import errno
 import io
-import mmap
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import IO, Any, BinaryIO
 
 from fastprof.errors import CaptureError, ChangedError, UnreadableError
 from fastprof.inputs import unpacking
+from fastprof.inputs.open_files import ReadFile, SpooledFile, Watched, WatchedFile, opened, reason
 
 CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _MAGIC |= {bytes([first]) + b"\x2a\x4d\x18": "zstd" for first in range(0x50, 0x60)}  # frames to skip, as pzstd begins
 _HEAD = 4
-
-Watched = tuple[tuple[int, int], tuple[int, int], str | bytes]
-"""Of a file: device and number; size and time of the last change; name."""
+_EMPTY = "the file is empty: nothing was captured, or the profiler lost the data (as it does above 2 GiB)"
 
 
 class Source:
-    """The bytes of one capture. ``data`` has the buffer protocol and stays valid while the source lives."""
+    """The bytes of one capture: in ``memory``, or read from ``stored``. ``pushed``: all were pushed on the way."""
 
-    def __init__(self, data: mmap.mmap | memoryview | bytes, path: str, watched: Watched | None) -> None:
-        self.data = data
+    def __init__(
+        self, path: str, *, memory: memoryview | None = None, stored: ReadFile | None = None, pushed: bool = False
+    ) -> None:
         self.path = path
-        self.size = len(data)
+        self.memory = memory
+        self.stored = stored
+        self.size = len(memory) if memory is not None else stored.size if stored is not None else 0
+        self.pushed = pushed
         self.damage: str | None = None
         """What cut a compressed stream short, where that was tolerated."""
-        self.file = watched
+        self.file: Watched | None = None
         """The file that the bytes came from, compressed or not, as it was when it was opened; None: it was none."""
-        self._watched = watched
+        if not self.size:
+            raise CaptureError(_EMPTY, path=path, offset=0, salvageable=False)
 
-    def give_back(self, start: int, end: int) -> None:
-        """Drop the mapped pages that lie wholly between the offsets; they come back when read again."""
-        if not isinstance(self.data, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
-            return
-        start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-        end = end if end == self.size else end // mmap.PAGESIZE * mmap.PAGESIZE
-        if end > start:
-            self.data.madvise(mmap.MADV_DONTNEED, start, end - start)
-
-    def give_back_all(self) -> None:
-        """Drop all mapped pages: between two stages of reading, so that those of many files do not add up."""
-        self.give_back(0, self.size)
+    def read(self, offset: int, length: int) -> bytes:
+        """These bytes, or fewer where the capture ends. Raises ChangedError, UnreadableError."""
+        length = max(0, min(length, self.size - offset))
+        if self.memory is not None:
+            return bytes(self.memory[offset : offset + length])
+        assert self.stored is not None
+        descriptor = self.stored.begin()
+        try:
+            found = _read_at(descriptor, offset, length)
+        except OSError as error:
+            raise UnreadableError(f"reading failed: {error.strerror or error}", path=self.path) from error
+        finally:
+            self.stored.end()
+        if len(found) != length:
+            raise ChangedError("the file changed while it was being read; load it again", path=self.path)
+        return found
 
     def check_unchanged(self) -> None:
-        """Raise ChangedError where the file is not the one that was mapped: reading a truncated map would crash."""
-        if self._watched is None:
-            return
-        place, state, name = self._watched
-        try:
-            now = os.stat(name)  # noqa: PTH116 - names may be bytes
-        except OSError:
-            changed = not self._is_whole()  # deleted or renamed: the map keeps the bytes, but those cut off before
-        else:
-            changed = (now.st_size, now.st_mtime_ns) != state
-            if not changed and (now.st_dev, now.st_ino) != place:
-                changed = not self._is_whole()
-        if changed:
-            raise ChangedError("the file changed since it was loaded; load it again", path=self.path)
+        """Raise ChangedError if the file is not what it was when it was loaded."""
+        if self.stored is not None:
+            self.stored.check()
 
-    def _is_whole(self) -> bool:
-        """Whether the end of the map can be read. Where the file is shorter the system ends a process that reads there;
-        writing it to a pipe returns an error instead. The file itself is not kept open."""
-        reader, writer = os.pipe()
-        try:
-            return os.write(writer, memoryview(self.data)[-1:]) == 1
-        except OSError:
-            return False
-        finally:
-            os.close(reader)
-            os.close(writer)
+
+def _read_at(descriptor: int, offset: int, length: int) -> bytes:
+    found = os.pread(descriptor, length, offset)
+    while 0 < len(found) < length and (more := os.pread(descriptor, length - len(found), offset + len(found))):
+        found += more
+    return found
 
 
 Push = Callable[[Any], None]
@@ -90,67 +80,52 @@ Push = Callable[[Any], None]
 def open_source(
     what: object, path: str, push: Push, salvage: bool = False, max_unpacked: int = unpacking.MOST
 ) -> Source:
-    """Open a capture and push its bytes, in order, to ``push`` on the way: to salvage, all in one push.
+    """Open a capture. What can only be read once is pushed, in order, to ``push`` on the way, unless it is salvaged.
 
     ``what`` is a path, bytes, or a binary file object. ``max_unpacked``: bytes that a compressed one may unpack to.
-    Raises UnreadableError, or CaptureError where the bytes are
-    empty or the compression is damaged (to salvage, what came before the damage is kept); whatever ``push``
-    raises ends the reading.
+    Raises UnreadableError, or CaptureError where the bytes are empty or the compression is damaged (to salvage, what
+    came before the damage is kept); whatever ``push`` raises ends the reading.
     """
     if isinstance(what, (bytes, bytearray, memoryview)):
         view = memoryview(what)
         view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
         if _codec(bytes(view[:_HEAD])):
             return _spool(io.BytesIO(view), path, push, salvage, max_unpacked)
-        return _pushed(Source(view, path, None), push)
+        return Source(path, memory=view)
     if isinstance(what, (str, os.PathLike)):
         return _open_file(os.fspath(what), path, push, salvage, max_unpacked)
     return _spool(what, path, push, salvage, max_unpacked)  # type: ignore[arg-type]
 
 
-def _pushed(source: Source, push: Push) -> Source:
-    if not source.size:
-        raise CaptureError(
-            "the file is empty: nothing was captured, or the profiler lost the data (as it does above 2 GiB)",
-            path=source.path,
-            offset=0,
-            salvageable=False,
-        )
-    push(source.data)
-    return source
-
-
 def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
     try:
-        with open(name, "rb", buffering=0) as file:  # noqa: PTH123 - names may be bytes
-            status = os.fstat(file.fileno())
-            if stat.S_ISDIR(status.st_mode):
-                raise UnreadableError("is a directory; a file was expected", path=path)
-            if not stat.S_ISREG(status.st_mode):
-                return _spool(file, path, push, salvage, max_unpacked)
-            watched = (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns), name
-            if _codec(os.pread(file.fileno(), _HEAD, 0)):
-                source = _spool(file, path, push, salvage, max_unpacked)
-                source.file = watched
-                return source
-            data: mmap.mmap | bytes = b""
-            if status.st_size:
-                data = _mapped(file.fileno(), status.st_size)
+        number = opened(name)
+        status = os.fstat(number)
+        if stat.S_ISDIR(status.st_mode):
+            os.close(number)
+            raise UnreadableError("is a directory; a file was expected", path=path)
+        if not stat.S_ISREG(status.st_mode):
+            with open(number, "rb", buffering=0) as stream:  # noqa: PTH123
+                return _spool(stream, path, push, salvage, max_unpacked)
+        file = WatchedFile(name, path, number)
     except UnreadableError:
         raise
     except OSError as error:
-        hint = (
-            "; each capture keeps one file open, raise the limit with ulimit -n" if error.errno == errno.EMFILE else ""
-        )
-        raise UnreadableError(f"{error.strerror or error}{hint}", path=path) from error
-    return _pushed(Source(data, path, watched), push)
+        raise UnreadableError(reason(error), path=path) from error
+    source = Source(path, stored=file)
+    if _codec(source.read(0, _HEAD)):
+        source = _unpacked(file, path, push, salvage, max_unpacked)
+    source.file = file.watched
+    return source
 
 
-def _mapped(descriptor: int, size: int) -> mmap.mmap:
-    """The file in memory. From Python 3.13 on the map keeps no descriptor, so that hosts may be thousands."""
-    if sys.version_info >= (3, 13):
-        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False)
-    return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+def _unpacked(file: WatchedFile, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
+    number = file.begin()
+    try:
+        with open(number, "rb", buffering=0, closefd=False) as stream:
+            return _spool(stream, path, push, salvage, max_unpacked)
+    finally:
+        file.end()
 
 
 def _codec(head: bytes) -> str | None:
@@ -255,32 +230,36 @@ def _last_bytes(packed: IO[bytes], known: int) -> bytes:
 
 
 def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
-    """Copy a stream to a temporary file and map that. ``push`` sees the bytes as they come, unless salvaging."""
+    """Copy a stream to a temporary file, which is read then. ``push`` sees the bytes as they come, unless salvaging."""
     damage, copied = None, 0
-    try:
-        with tempfile.TemporaryFile() as spool, tempfile.TemporaryFile() as packed:
+    with ExitStack() as temporary:
+        try:
+            spool = temporary.enter_context(tempfile.TemporaryFile())
+            packed = temporary.enter_context(tempfile.TemporaryFile()) if salvage else None
             try:
-                for chunk in _chunks(stream, path, packed if salvage else None, max_unpacked):
+                for chunk in _chunks(stream, path, packed, max_unpacked):
                     if not salvage:
                         push(chunk)
                     spool.write(chunk)
                     copied += len(chunk)
                     unpacking.check_space(copied - len(chunk), copied, path)
             except CaptureError as error:
-                if not salvage:
+                if packed is None:
                     raise
                 damage = error.message
                 spool.write(_last_bytes(packed, spool.tell()))
             spool.flush()
             size = spool.tell()
-            data: mmap.mmap | bytes = _mapped(spool.fileno(), size) if size else b""
-    except (CaptureError, UnreadableError):
-        raise
-    except OSError as error:
-        text = f"copying to a temporary file failed: {error.strerror or error} (TMPDIR sets its directory)"
-        raise UnreadableError(text, path=path) from error
-    if damage is not None and not size:
-        raise CaptureError(f"{damage}, and no data can be read", path=path, salvageable=False)
-    source = _pushed(Source(data, path, None), push if salvage else lambda _: None)
-    source.damage = damage
-    return source
+            number = os.dup(spool.fileno()) if size else -1
+        except (CaptureError, UnreadableError):
+            raise
+        except OSError as error:
+            text = f"copying to a temporary file failed: {reason(error)} (TMPDIR sets its directory)"
+            raise UnreadableError(text, path=path) from error
+        if damage is not None and not size:
+            raise CaptureError(f"{damage}, and no data can be read", path=path, salvageable=False)
+        if not size:
+            raise CaptureError(_EMPTY, path=path, offset=0, salvageable=False)
+        source = Source(path, stored=SpooledFile(number, size), pushed=not salvage)
+        source.damage = damage
+        return source

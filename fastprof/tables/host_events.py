@@ -215,10 +215,11 @@ class HostEvents:
         self._source.metadata_numbers[name]
         return self._source.meta_stats.get(name, _EMPTY)
 
-    def meta_bytes(self, name: str) -> dict[int, memoryview]:
+    def meta_bytes(self, name: str) -> dict[int, bytes]:
         """A stat of event metadata of kind bytes, by row of metadata."""
         self._source.metadata_numbers[name]
-        return self._source.meta_bytes.get(name, {})
+        places = self._source.meta_places.get(name, {})
+        return dict(zip(places, self._source.capture.copies(list(places.values())), strict=True))
 
     # ---- others of the same host
 
@@ -259,7 +260,7 @@ class _Source:
         self.metadata_numbers = {name: i for i, name in enumerate(metadata)}
         self.texts = pa.array([], pa.string())
         self.meta_stats: dict[str, Stat] = {}
-        self.meta_bytes: dict[str, dict[int, memoryview]] = {}
+        self.meta_places: dict[str, dict[int, tuple[int, int]]] = {}
         self.programs: Sequence[Program] = ()
 
     @cached_property
@@ -397,7 +398,6 @@ def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
     owner, stats = tables.session.metadata_stats(number)
     if set(hlo.METADATA_STATS) <= set(source.metadata_numbers):
         source.programs = tables.session.programs(number, (owner, stats))
-    payloads = stats.payloads()
     for name in source.metadata_numbers:
         rows = stats.first_rows(owner, names.stats.find(name))
         kind = stats.kind[rows].copy()
@@ -407,6 +407,5 @@ def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
         kind[is_text & (stats.text[rows] < 0)] = records.NONE
         source.meta_stats[name] = Stat(owner[rows].astype(np.int32), kind, value.astype(np.int64))
         rows = rows[kind == records.BYTES]
-        source.meta_bytes[name] = {
-            meta: payloads[row] for meta, row in zip(owner[rows].tolist(), rows.tolist(), strict=True)
-        }
+        places = stats.places_of_bytes(rows)
+        source.meta_places[name] = {int(owner[row]): places[row] for row in rows.tolist()}

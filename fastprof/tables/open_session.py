@@ -16,7 +16,7 @@ from fastprof.decode.index import Index
 from fastprof.decode.span_stats import SpanStats, metadata_stats
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, name_hosts
-from fastprof.errors import CaptureError, FastprofError, MemoryLimitError
+from fastprof.errors import CaptureError, ChangedError, FastprofError, MemoryLimitError
 from fastprof.inputs.resolve import Session
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_clocks import host_clocks
@@ -67,8 +67,7 @@ class OpenSession:
                 if on_error == "skip":  # reads all that can be broken, before a broken host has numbered anything
                     metadata_tables.read_all(Index([capture], self.workers, ImportLog()))
                 captures.append(capture)
-                capture.source.give_back_all()
-            except MemoryLimitError:
+            except (ChangedError, MemoryLimitError):
                 raise  # no fault of the host
             except FastprofError as error:
                 if on_error == "raise":

@@ -12,8 +12,8 @@ from fastprof._version import __version__
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import ChangedError
 from fastprof.inputs.log_directory import is_transient, split_name
+from fastprof.inputs.open_files import Watched
 from fastprof.inputs.paths import shown
-from fastprof.inputs.source import Watched
 from fastprof.tables.open_session import OpenSession
 from fastprof.viewer.cache_folder import source_key
 from fastprof.viewer.host_facts import VERSION as FACTS_VERSION

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.errors import CaptureError, ChangedError, NotFoundError, UnreadableError
-from fastprof.inputs.source import Watched
+from fastprof.inputs.open_files import Watched
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.run_list import RunList

@@ -191,6 +191,7 @@ def keys() -> np.ndarray:
 SPANS = structs("u8 u8 i8")
 of_xspace("declare_stats", lambda *_: [0, free(i64(5, 6))])
 of_xspace("intern", lambda *_: [index(u64(0, 1)), index(u64(1, 1)), b"XPlane.name", xspace.Pool(xspace.Memory())])
+of_xspace("copies", lambda *_: [index(u64(0, 1)), index(u64(1, 1))])
 of_xspace("index", lambda pieces, _: [Given(pieces, written=True, free=True, index=True), 0, 1, records.STATS, 1 << 20])
 of_xspace("fill", lambda pieces, segments: [index(pieces, free=True), index(segments, free=True), sink()])
 of_xspace(
@@ -222,6 +223,8 @@ CALLS["xspace.Scanner.push"] = lambda: (
     xspace.Scanner(xspace.Memory(), "path").push,
     [free(np.frombuffer(CAPTURE, np.uint8))],
 )
+CALLS["xspace.Scanner.read"] = lambda: (xspace.Scanner(xspace.Memory(), "path").read, [xspace.Bytes(CAPTURE)])
+CALLS["xspace.Bytes"] = lambda: (xspace.Bytes, [free(np.frombuffer(CAPTURE, np.uint8))])
 CALLS["xspace.Scanner.spans"] = lambda: (xspace.Scanner(xspace.Memory(), "path").spans, [0])
 CALLS["xspace.Filter"] = lambda: (xspace.Filter, [free(u8(1, 1)), True, (0, 9)])
 CALLS["xspace.Picks"] = lambda: (xspace.Picks, [xspace.Memory(), 2])

@@ -27,13 +27,13 @@ Totals = dict[tuple[int, int], int]
 """Bytes by direction and space."""
 
 
-def memory_accesses(payloads: Mapping[int, memoryview], keys: Int64s, known: dict[bytes, Totals]) -> MemoryAccess:
+def memory_accesses(payloads: Mapping[int, bytes], keys: Int64s, known: dict[bytes, Totals]) -> MemoryAccess:
     """The accesses of each op, ``keys[i]`` being the payload of op i, for one occurrence. Of a payload that is cut off
     or holds something else, what comes before counts. ``known``: payloads read before; cores that run one program
     share them."""
     accesses: list[tuple[int, int, int, int]] = []
     for row, key in enumerate(keys.tolist()):
-        payload = bytes(payloads.get(key, b""))
+        payload = payloads.get(key, b"")
         totals = known.get(payload)
         if totals is None:
             totals = known[payload] = _totals(payload)

@@ -162,7 +162,6 @@ class _Writing:
                 own = of_decoded(decoded, key_of_stat, timed)
                 yield from self._written(drawn, row, last, raw.meta[row:last], own, added.of_rows(row, last))
             row = last
-        raw.capture.source.give_back_all()
 
     def _found_events(self) -> Iterator[bytes]:
         """The regions of thread pools, then what is derived."""

@@ -1,0 +1,126 @@
+# The bytes of captures, and the windows through which the core reads them.
+
+cdef object NUMBERS = count(1)
+cdef enum: MOST_KEPT = 1 << 23, MOST_WINDOWS = 64
+
+
+@cython.final
+cdef class Window:
+    """A buffer for stretches of files. One call has it at a time; a Memory, which outlives it, keeps those that none has."""
+
+    cdef fp_window window
+    cdef uint64_t holds  # the number of the Bytes that it holds a stretch of; 0: of none
+
+    def __dealloc__(self):
+        if self.window.memory != NULL:
+            fp_window_free(&self.window)
+
+
+@cython.final
+cdef class Memory:
+    """Where the core allocates from; counts blocks, and fails on demand, for tests."""
+
+    cdef fp_memory memory
+    cdef list windows
+
+    def __cinit__(self):
+        fp_memory_init(&self.memory)
+        self.windows = []
+
+    @property
+    def live(self):
+        """How many blocks are in use; buffers that no call reads through are released first."""
+        self.windows.clear()
+        return self.memory.live
+
+    def fail_after(self, int64_t allocations):
+        """Allocations fail after this number of further ones; negative: none fails."""
+        self.memory.countdown = allocations
+
+    cdef Window window(self):
+        cdef Window window
+        try:
+            return self.windows.pop()
+        except IndexError:
+            window = Window.__new__(Window)
+            fp_window_begin(&window.window, &self.memory)
+            return window
+
+    cdef int give_back(self, Window window) except -1:
+        if window.window.capacity <= MOST_KEPT and len(self.windows) < MOST_WINDOWS:
+            self.windows.append(window)
+        return 0
+
+
+@cython.final
+cdef class Bytes:
+    """The bytes of a capture: in memory, or in a file of ``size`` bytes.
+
+    ``data``: a buffer, or an object with ``begin()``, which returns a descriptor to read from, and ``end()``, which raises
+    ChangedError where the file is not what it was. What is read between the two is not used unless ``end`` accepts it.
+    """
+
+    cdef Array data
+    cdef object file
+    cdef readonly uint64_t size
+    cdef uint64_t number
+
+    def __cinit__(self, data, size=None):
+        self.number = next(NUMBERS)
+        if size is None:
+            self.data = given(data, U8)
+            self.size = self.data.count
+        else:
+            self.file, self.size = data, size
+
+    cdef Window begin(self, Memory memory):
+        """A window for one call; ``end`` must follow."""
+        cdef Window window = memory.window()
+        if self.file is None:
+            fp_window_of_memory(&window.window, <const uint8_t *>self.data.at, self.size)
+        else:
+            try:
+                fp_window_of_file(&window.window, self.file.begin(), self.size, window.holds == self.number)
+            except BaseException:
+                memory.give_back(window)
+                raise
+        window.holds = self.number
+        return window
+
+    cdef int end(self, Memory memory, Window window, fp_code code, str doing, const fp_fault *fault, str path) except -1:
+        """Raises the exception of a status; ChangedError, whatever the status, if the file has changed."""
+        try:
+            if self.file is not None:
+                self.file.end()
+        except BaseException:
+            window.holds = 0
+            raise
+        finally:
+            memory.give_back(window)
+        return check(code, doing, fault, path)
+
+    cdef list copies(self, Memory memory, offsets, lengths, str path):
+        """Copies of the bytes at these places."""
+        cdef Array at = given(offsets, U64), sizes = given(lengths, U64, at.count)
+        cdef const uint64_t *offset = <const uint64_t *>at.at
+        cdef const uint64_t *length = <const uint64_t *>sizes.at
+        cdef fp_fault fault
+        cdef fp_code code = FP_OK
+        cdef size_t i
+        cdef uint8_t *to
+        cdef Window window
+        cdef list found = []
+        for i in range(at.count):
+            if offset[i] > self.size or length[i] > self.size - offset[i]:
+                raise ValueError("bytes lie outside of the capture")
+            found.append(PyBytes_FromStringAndSize(NULL, <Py_ssize_t>length[i]))
+        window = self.begin(memory)
+        fault.what = NULL
+        for i in range(at.count):
+            to = <uint8_t *>PyBytes_AsString(found[i])
+            with nogil:
+                code = fp_window_copy(&window.window, offset[i], length[i], to)
+            if code != FP_OK:
+                break
+        self.end(memory, window, code, DOING, &fault, path)
+        return found
