@@ -75,6 +75,15 @@ def test_the_overview_has_the_figures_of_the_analysis(page: Any, server: Callabl
     assert str(scalars["step_count"].value) in text
 
 
+def test_the_overview_begins_with_a_headline_and_at_most_six_figures(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'pod')}#/overview")
+    settle(page)
+    assert page.inner_text(".headline").startswith("A step takes ")
+    assert 1 <= page.locator(".card:visible").count() - page.locator("[aria-label='Ran on'] .card").count() <= 6
+    page.get_by_text("All figures").click()
+    assert page.locator(".all-figures .card:visible").count() > 6
+
+
 def test_op_stats_can_leave_idle_out(page: Any, server: Callable[..., str]) -> None:
     page.goto(f"{server(DEMO / 'xla')}#/op_stats")
     settle(page)

@@ -28,7 +28,8 @@ export function figures(element, report, names = Object.keys(report.scalars)) {
   const listed = names.map((name) => report.scalars[name]).filter(Boolean);
   if (!listed.length) return;
   const unknown = listed.filter((one) => one.value === null);
-  element.append(h("div.cards", listed.filter((one) => one.value !== null).map(figure)));
+  if (unknown.length < listed.length)
+    element.append(h("div.cards", listed.filter((one) => one.value !== null).map(figure)));
   if (unknown.length) element.append(unknownFigures(unknown));
 }
 

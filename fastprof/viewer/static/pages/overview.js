@@ -11,6 +11,10 @@ import { text } from "../units.js";
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"] });
 
+/** The cards that come first: those of these that are known, up to six. */
+const FIRST_FIGURES = list(`step_time_mean_ps, step_count, compute_percent, input_percent, idle_percent,
+  duty_cycle_percent, flops_utilization_percent, mxu_utilization_percent, device_idle_percent, host_idle_percent`);
+const MOST_FIRST = 6;
 const STEP_FIGURES = list(`step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps,
   step_time_p90_ps, step_time_p99_ps, step_time_max_ps, step_count, incomplete_step_count`);
 const USE_FIGURES = list(`compute_percent, input_percent, output_percent, idle_percent, duty_cycle_percent,
@@ -26,7 +30,9 @@ const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_shar
 
 async function draw(body, report, context) {
   summary(body, report);
+  const rest = allFigures(report);
   await stepPanels(body, report, context);
+  body.append(rest);
   verdicts(body, report);
   topOps(body, report, context);
   latency(body, report);
@@ -39,8 +45,35 @@ async function draw(body, report, context) {
 
 function summary(body, report) {
   const part = section(body, "Performance");
-  if (report.value("step_count")) figures(part, report, STEP_FIGURES.slice(0, 8));
-  figures(part, { scalars: { ...report.scalars, ...busy(report) } }, USE_FIGURES);
+  const words = headline(report);
+  if (words) part.append(h("p.headline", words));
+  const steps = report.value("step_count");
+  const known = FIRST_FIGURES.filter((name) => {
+    const { value } = report.scalars[name] ?? {};
+    return value !== null && value !== undefined && (steps || !name.startsWith("step_"));
+  });
+  figures(part, { scalars: { ...report.scalars, ...busy(report) } }, known.slice(0, MOST_FIRST));
+}
+
+/** What matters most, in a sentence: the time of a step, and what takes most of it. */
+function headline(report) {
+  const mean = report.value("step_count") ? report.value("step_time_mean_ps") : null;
+  if (mean === null || mean === undefined) return "";
+  const compute = busy(report).compute_percent?.label ?? "compute";
+  const parts = [[compute, "compute_percent"], ["input", "input_percent"], ["output", "output_percent"], [
+    "idle time",
+    "idle_percent",
+  ]].map(([words, name]) => [words, report.value(name)]).filter(([, share]) => share > 0);
+  const [most] = parts.sort((one, other) => other[1] - one[1]);
+  return `A step takes ${text(mean, "ps")}${most ? `; ${text(most[1], "%")} of it is ${most[0]}` : ""}.`;
+}
+
+/** All figures of steps and of use, folded. */
+function allFigures(report) {
+  const box = h("details.all-figures", h("summary", "All figures"));
+  if (report.value("step_count")) figures(box, report, STEP_FIGURES.slice(0, 8));
+  figures(box, { scalars: { ...report.scalars, ...busy(report) } }, USE_FIGURES);
+  return box;
 }
 
 /** What input, output and idle time leave is compute only if no collectives are measured apart from it. */
