@@ -14,6 +14,8 @@ from exported import plain, put_run
 from trace_builder import event, line, plane, xspace
 
 import fastprof
+from fastprof.decode.blocks import Block
+from fastprof.decode.decoder import Decoder
 from fastprof.errors import CaptureError, NotFoundError, UsageError
 from fastprof.tables.table_set import TABLES
 
@@ -241,6 +243,27 @@ def test_a_scan_goes_run_by_run(both: fastprof.Profile) -> None:
         both.scan(columns=["x"])
 
 
+@pytest.mark.parametrize("stats", [[], ["step"]])
+def test_a_scan_decodes_no_run_before_its_turn(
+    stats: list[str], both: fastprof.Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is that of one share of events, however many runs there are."""
+    seen: list[tuple[int, int]] = []
+    decode = Decoder.decode
+
+    def counted(decoder: Decoder, share: list[Block], *args: object, **named: object) -> object:
+        seen.append((len(decoder.index.captures), sum(block.rows for block in share)))
+        return decode(decoder, share, *args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Decoder, "decode", counted)
+    batches = both.scan(["name"], stats, batch_rows=5)
+    first = next(batches)
+    assert [hosts for hosts, _ in seen] == [2]
+    rest = list(batches)
+    assert [hosts for hosts, _ in seen] == sorted((hosts for hosts, _ in seen), reverse=True)
+    assert sum(rows for _, rows in seen) == 78 == first.num_rows + sum(batch.num_rows for batch in rest)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "values"),
     [
@@ -312,6 +335,7 @@ def test_a_profile_of_runs_shows_itself(both: fastprof.Profile) -> None:
     assert repr(both).splitlines() == [
         "<fastprof.Profile: 2 runs", f"  {A}  2 hosts", f"  {B}  1 host", "  lines    12 rows>",
     ]  # fmt: skip
+    assert both._repr_html_().count("<h3>Run ") == 2
 
 
 # ---- reports ----------------------------------------------------------------------------------------

@@ -41,7 +41,8 @@ def resolve_runs(
         more, failed = named_parts(what, name, missing_ok)
         parts += more
         faults += failed
-    groups = {} if as_hosts else _by_directory(parts)
+    several = not as_hosts and sum(bool(part.files) for part in parts) > 1
+    groups = _by_directory(parts) if several else {}
     if len(groups) < 2:
         session = as_one(parts, faults)
         return {session.run or "": session}

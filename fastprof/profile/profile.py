@@ -18,12 +18,12 @@ from fastprof.profile.report import Report
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet
-from fastprof.tables.tables_of_runs import TablesOfRuns
 from fastprof.wording.screen import printable, wrapped
 
 if TYPE_CHECKING:
     from fastprof.analyses import contract
     from fastprof.decode.xspace_capture import Capture
+    from fastprof.tables.tables_of_runs import TablesOfRuns
 
 _REPR_WIDTH = 88  # of the names of tables and analyses
 
