@@ -58,6 +58,7 @@ def test_pinned_tracks_stay_on_top_and_a_link_has_them(timeline: Timeline) -> No
     for name in ("thread 3", "thread 1"):
         label(timeline, name).hover()
         label(timeline, name).get_by_role("button", name=f"Pin on top: {name}").click()
+        timeline.settle()  # labels are given to other rows in the next frame
     before = [timeline.track(name)["top"] for name in ("thread 3", "thread 1")]
     timeline.page.mouse.move(800, 600)
     timeline.page.mouse.wheel(0, 700)
@@ -76,6 +77,8 @@ def test_pinned_tracks_stay_on_top_and_a_link_has_them(timeline: Timeline) -> No
 def test_hidden_tracks_are_listed_and_come_back(timeline: Timeline) -> None:
     label(timeline, "thread 2").hover()
     timeline.page.keyboard.press("Shift+H")
+    timeline.until("t.tracks().every(one => one.name !== 'thread 2')")
+    timeline.settle()  # labels are given to other rows in the next frame
     label(timeline, "/device:GPU:0").hover()
     label(timeline, "/device:GPU:0").get_by_role("button", name="Hide").click()
     timeline.page.mouse.move(800, 600)

@@ -30,11 +30,16 @@ export class WindowWatch {
 
   /** After each frame. */
   follow() {
-    const { view, model } = this.timeline;
+    const { view, model, layout } = this.timeline;
     const stamp = `${view.start} ${view.span} ${model.key}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    this.later(SETTLED_MS);
+    if (layout.occupied || !view.holds(0, model.span)) {
+      this.later(SETTLED_MS);
+      return;
+    }
+    this.asked = stamp; // in all of the session each lane has events
+    this.first = false;
   }
 
   later(ms) {
