@@ -22,7 +22,7 @@ export async function start(sourceOf) {
   source.open().catch(() => {}); // the page says what is wrong when it needs the run
   try {
     const { runs, count, directory, title, fastprof, note } = await source.runs();
-    const session = { runs, count, directory, title, fastprof, note, saved: source.saved, analyses: [],
+    const session = { runs, count, matches: null, directory, title, fastprof, note, saved: source.saved, analyses: [],
       pages: Object.keys(PAGES) };
     const app = new App(sourceOf, session, source);
     if (source.saved) await app.learn();
@@ -43,8 +43,9 @@ class App {
     this.opened = null;
     this.shown = null;
     const run = (name) => this.navigated({ run: name, host: null, params: new URLSearchParams() });
+    const find = (q) => this.guarded(() => this.find(q));
     this.shell = new Shell(session, { href: (page, params) => this.href(page, params), hosts: () => this.hosts(), run,
-      host: (host) => this.navigated({ host }) });
+      find, host: (host) => this.navigated({ host }) });
     this.news = new News(this.shell.news, run);
     this.take(source);
   }
@@ -169,6 +170,12 @@ class App {
     }
     this.shell.drawPickers(this.route, this.opened.run);
     this.news.offer(this.session.runs, this.opened.run);
+  }
+
+  /** Offers the runs whose names contain a text; the empty text: the newest. */
+  async find(q) {
+    this.session.matches = q ? { q, ...(await this.source.runs({ q })) } : null;
+    this.shell.drawPickers(this.route, this.opened?.run);
   }
 
   leave() {

@@ -1,7 +1,7 @@
 // What surrounds the pages: navigation, pickers for run and host, theme, the head of a page.
 
 import { failure } from "./cards.js";
-import { picker } from "./controls.js";
+import { field, picker } from "./controls.js";
 import { clear, h, shortened } from "./dom.js";
 import { toggleTheme } from "./theme.js";
 import { label } from "./units.js";
@@ -113,16 +113,17 @@ export class Shell {
   /** Names the run that is shown, even one that the server does not list, and offers the others. */
   drawPickers(route, shown = route.run) {
     clear(this.pickers);
-    const { runs, count } = this.session;
+    const { runs, count, matches } = this.session;
     const value = shown ?? runs.find((run) => run.open)?.name ?? "";
-    const options = runs.map((run) => [run.name, optionOf(run)]);
-    if (value && !runs.some(({ name }) => name === value)) options.unshift([value, `${value} (not listed)`]);
-    if (options.length > 1) {
+    const offered = matches?.runs ?? runs;
+    const options = offered.map((run) => [run.name, optionOf(run)]);
+    if (value && !offered.some(({ name }) => name === value))
+      options.unshift([value, matches ? value : `${value} (not listed)`]);
+    if (options.length > 1 || matches) {
       const label = value === runs.find((run) => run.newest)?.name ? "Run, the newest" : "Run";
       this.pickers.append(picker({ label, options, value, title: value, onchange: (run) => this.go.run(run) }));
     }
-    if (count > runs.length)
-      this.pickers.append(h("div.older-runs", `${count - runs.length} older runs: write run=NAME in the address`));
+    if (count > runs.length || matches) this.pickers.append(this.finder(count, matches));
     const hosts = this.go.hosts();
     if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {
       const options = [[ALL_HOSTS, `All ${hosts.length} hosts`], ...hosts];
@@ -131,6 +132,14 @@ export class Shell {
           this.go.host(host || null) }),
       );
     }
+  }
+
+  /** A box that finds runs by name: the list has the newest only. */
+  finder(count, matches) {
+    const placeholder = `of ${count.toLocaleString("en-US")} runs`;
+    const title = matches ? `${matches.count.toLocaleString("en-US")} runs match` : "A part of the name of a run";
+    return field({ label: "Find a run", value: matches?.q ?? "", placeholder, title,
+      onchange: (q) => this.go.find(q.trim()) });
   }
 
   waiting(text) {

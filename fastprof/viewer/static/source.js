@@ -43,8 +43,9 @@ export class ServerSource {
     this.listed = null;
   }
 
-  runs(signal) {
-    return this.json("runs", {}, signal);
+  /** The newest runs, or with `q` those whose names contain it, and how many there are (`count`). */
+  runs(options = {}, signal = undefined) {
+    return this.json("runs", options, signal);
   }
 
   /** Opens the run, or the one that the server shows: {run, version, hosts, notice}; run is null while there is none. */
