@@ -117,7 +117,7 @@ def _groups(host: Host, params: Params) -> Groups:
     return host.executions or grouped_by_execution(host.events, host.groups)
 
 
-def run(kept: Sequence[KeptHost], _params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     database = after["steps"].detail_as(SessionSteps).database
     hosts = [one.communication for one in kept]
     numbers = [_step_numbers(one, database, place) for place, one in enumerate(kept)]

@@ -5,7 +5,8 @@ An analysis is a module of this package:
     \"\"\"Kernel statistics: …\"\"\"                  first line: help, title of its docs page
     NAME = "kernel_stats"                          its verb is kernel-stats
     TITLE = "Kernel stats"                         heading of its text and page; absent: this, made of NAME
-    READS = Needs(planes=(…), stats=(…))           what the decoder must produce
+    READS = Needs(planes=(…), stats=(…))           what the decoder must produce at least; with Host.GROUPING for
+                                                   host.events, groups and steps
     AFTER = ("steps",)                             analyses whose reports it is given
     OF_ALL_THREADS = True                          selected steps include everything in their time, also events
                                                    without a step; absent: False

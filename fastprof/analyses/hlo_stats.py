@@ -225,11 +225,11 @@ class HloStats:
     ops: Ranked
 
 
-def of_host(given: Host, _params: Params) -> HostDeviceOps:
+def of_host(given: Host, params: Params) -> HostDeviceOps:
     return given.device_ops
 
 
-def run(kept: Sequence[HostDeviceOps], _params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostDeviceOps], params: Params, after: Mapping[str, Report]) -> Report:
     devices = SessionOps.of(kept)
     ranked = by_cost(devices.ops)
     table = ranked.table

@@ -91,7 +91,7 @@ class Inference(NamedTuple):
     params: Params
 
 
-def of_host(host: Host, _params: Params) -> HostKept:
+def of_host(host: Host, params: Params) -> HostKept:
     if not may_serve(host.raw):
         return HostKept(None, False)
     from fastprof.derive.serving.of_host import serving_of_host
@@ -99,7 +99,7 @@ def of_host(host: Host, _params: Params) -> HostKept:
     return HostKept(serving_of_host(host.name, host.events, host.groups), host.groups.vetoed)
 
 
-def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -> Report:
     serving = [host.serving for host in kept if host.serving is not None]
     session, tables, values = None, {name: table.empty() for name, table in TABLES.items()}, _no_figures()
     if serving:

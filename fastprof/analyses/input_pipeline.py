@@ -218,7 +218,7 @@ def _time(ops: InputOps, share: float) -> InputTime:
     return input_ops.input_time(ops, share) if len(ops) else InputTime()
 
 
-def run(kept: Sequence[Any], params: Params, after: Mapping[str, Report]) -> Report:  # noqa: ARG001
+def run(kept: Sequence[Any], params: Params, after: Mapping[str, Report]) -> Report:
     db = after["steps"].detail_as(SessionSteps).database
     host_ops = after["op_stats"].detail_as(OpDatabase).host
     counted = examine(db.complete_steps(), host_ops)

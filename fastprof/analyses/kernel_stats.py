@@ -195,7 +195,7 @@ class HostKernels:
     rows: list[Row]
 
 
-def of_host(host: Host, _params: Params) -> HostKernels:
+def of_host(host: Host, params: Params) -> HostKernels:
     events = host.raw
     planes = {plane.number: plane for plane in events.planes_of("GPU")}
     rows, details = _kernel_rows(events)
@@ -300,7 +300,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def run(kept: Sequence[HostKernels], _params: Params, _after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]) -> Report:
     rows = [row for host in kept for row in host.rows]
     rows.sort(key=lambda row: (-row.ps[1], row.kernel, row.host))  # longest first, then by name and configuration
     total = exact_sum([row.ps[1] for row in rows], "the durations of kernels")

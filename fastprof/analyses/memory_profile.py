@@ -195,7 +195,7 @@ def _span(events: HostEvents) -> tuple[int, int]:
     return first, max(last, int((events.start_ps + events.duration_ps).max()))
 
 
-def run(kept: Sequence[HostMemory], params: Params, _after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostMemory], params: Params, after: Mapping[str, Report]) -> Report:
     hosts = [host for host in kept if len(host.events)]
     options = (params.at, params.short_lived_us, params.request)
     found = [MemoryFigures(host, *options, names_host=len(hosts) > 1) for host in hosts]

@@ -129,12 +129,12 @@ class OpProfile:
     fused: FusedInstructions
 
 
-def of_host(given: Host, _params: Params) -> HostKept:
+def of_host(given: Host, params: Params) -> HostKept:
     ops = given.device_ops
     return ops, Programs.of(ops.ops.table, given.raw.programs, given.raw.capture.log)
 
 
-def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -> Report:
     session = SessionOps.of([ops for ops, _ in kept])
     counting = OF_GPUS if session.hardware == GPU else GENERAL
     fused, problems = fused_instructions(session.ops.table, [programs for _, programs in kept], counting)

@@ -255,7 +255,7 @@ class OpDatabase:
         return self.is_training_by_host[-1] if self.is_training_by_host else None
 
 
-def of_host(given: Host, _params: Params) -> HostOpStats:
+def of_host(given: Host, params: Params) -> HostOpStats:
     ops = list(given.modules.metadata_ops())
     return HostOpStats(
         given.name,
@@ -272,7 +272,7 @@ def _devices(given: Host) -> HostDeviceOps:
     return replace(devices, ops=Ops.none(), by_device=()) if devices.hardware == CPU_ONLY else devices
 
 
-def run(kept: Sequence[HostOpStats], _params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Report]) -> Report:
     session = _session(kept)
     device, threads = _by_framework(session.device, session.framework), ranked(session.host)
     unknown = names_without_work(session.device.table)

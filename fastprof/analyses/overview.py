@@ -234,7 +234,7 @@ class Overview:
     precision: tuple[int, int]  # ps of 16-bit and of 32-bit kernels
 
 
-def of_host(host: Host, params: Params) -> HostFacts:  # noqa: ARG001
+def of_host(host: Host, params: Params) -> HostFacts:
     threads = host.raw.plane_named(HOST_THREADS)
     counters = {} if threads is None else threads.stats
     return HostFacts(

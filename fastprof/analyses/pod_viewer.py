@@ -99,11 +99,11 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def of_host(host: Host, _params: Params) -> HostEnvironment:
+def of_host(host: Host, params: Params) -> HostEnvironment:
     return HostEnvironment.of(host.raw, host.hostname, host.hardware)
 
 
-def run(kept: Sequence[HostEnvironment], _params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Report]) -> Report:
     steps = after["steps"]
     database = steps.detail_as(SessionSteps).database
     environment = run_environment.combined(kept)

@@ -127,7 +127,7 @@ def of_host(given: Host, params: Params) -> RooflineHost:
     return RooflineHost(devices, step_ops(given, groups, tables))
 
 
-def run(kept: Sequence[RooflineHost], _params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[RooflineHost], params: Params, after: Mapping[str, Report]) -> Report:
     devices = SessionOps.of([one.devices for one in kept])
     ops = by_cost(devices.ops)
     beneath = tuple(ceilings(devices.peaks))

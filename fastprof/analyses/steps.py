@@ -233,7 +233,7 @@ def of_host(host: Host, params: Params) -> HostSteps:
     return found if host.missed is None else replace(found, missed=host.missed)
 
 
-def run(kept: Sequence[HostSteps], params: Params, _after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostSteps], params: Params, after: Mapping[str, Report]) -> Report:
     database = combined(kept)
     rows = [OnCores.of(host.database, _numbers(host, database, place)) for place, host in enumerate(kept)]
     of_hosts = host_times(database)

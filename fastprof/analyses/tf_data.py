@@ -155,7 +155,7 @@ class HostKept:
     chosen: bool
 
 
-def of_host(host: Host, params: Params) -> HostKept:  # noqa: ARG001
+def of_host(host: Host, params: Params) -> HostKept:
     kept = _kept(host)
     called = len(kept.exact.calls) > 0
     none = np.zeros(0, np.int64)
@@ -191,7 +191,7 @@ def has_iterators(events: HostEvents) -> bool:
     return any(name.startswith("Iterator:") for name in events.names)
 
 
-def run(kept: Sequence[HostKept], params: Params, _after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -> Report:
     hosts = [
         HostPipelines(one.host, one.pipelines.exact, one.steps, params.slow_call_us, params.parallel) for one in kept
     ]

@@ -75,7 +75,14 @@ class Host:
 
     @cached_property
     def forest(self) -> Forest:
-        """What encloses each event and what it waits for; groups are made from it."""
+        """What encloses each event and what it waits for; groups are made from it. TypeError: what it takes was not
+        read."""
+        missing = [stat for stat in self.GROUPING.stats if stat not in self.raw.stats]
+        if missing:
+            raise TypeError(
+                "host.events, host.groups and host.steps take groups: declare READS = union([Host.GROUPING, Needs(…)]) "
+                f"or use host.raw, the events as they were read (not read: {', '.join(missing[:3])}, …)"
+            )
         return Forest(self.raw, self.workers)
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from fastprof.analyses import ANALYSES
 from fastprof.decode.selection import Interval, Patterns, Selection, Steps, narrowed_steps, steps_text
 from fastprof.errors import FastprofError, NotFoundError, UsageError
 from fastprof.profile.analysis_methods import AnalysisMethods
@@ -148,7 +149,7 @@ class Profile(AnalysisMethods):
     def reports(self, *names: str, **params: Any) -> dict[str, Report]:
         """Several reports (without names: all) from one pass over the capture. A parameter goes to all analyses that
         have it."""
-        from fastprof.analyses import ANALYSES, runner
+        from fastprof.analyses import runner
 
         for name in names:
             if not isinstance(name, str):
@@ -304,7 +305,6 @@ class Profile(AnalysisMethods):
         return notebook.html(self._tables, self._selected_captures(), self._selected(), self.steps)
 
     def __repr__(self) -> str:
-        from fastprof.analyses import ANALYSES
         from fastprof.profile.notebook import devices
 
         captures = self._selected_captures()
@@ -336,6 +336,19 @@ class Profile(AnalysisMethods):
             raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file and load that file")
         items = [bytes(item) if isinstance(item, memoryview) else item for item in items]
         return items if isinstance(self._source, (list, tuple)) else items[0]
+
+
+def check_names(analyses: Iterable[str]) -> None:
+    """TypeError: an analysis has the name of something that a profile has itself."""
+    taken = sorted(set(analyses) & set(vars(Profile)))
+    if taken:
+        raise TypeError(
+            f"an analysis cannot be called {taken[0]!r}, because Profile.{taken[0]} exists and would hide its method; "
+            "choose another NAME"
+        )
+
+
+check_names(ANALYSES)
 
 
 def _step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What is decoded. ``planes``: regular expressions, a plane is decoded if any matches; empty: all planes.
+    """What is decoded. ``planes``: regular expressions, a plane is decoded if any matches; empty: all planes. They save
+    time and are not a filter: analyses that run together receive the planes, and the stats, that any of them reads.
     ``stats``: stats of events; a name that ends in ``*`` is a prefix. ``metadata_stats``: stats of event metadata.
     ``stats_with_gpus``: stats of events, only on hosts with GPUs."""
 
