@@ -240,6 +240,23 @@ def test_what_no_export_has_written_is_never_replaced(name: str, beside: bool, r
     assert contents(place) == before
 
 
+@pytest.mark.parametrize("name", [".", "../out", "inside/.."])
+def test_the_current_folder_is_replaced(name: str, run: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = fastprof.load(run)
+    out = folders.write(profile, place / "out", tables=["lines"])
+    if "/.." in name:
+        (out / "inside").mkdir()
+        with pytest.raises(fastprof.OutputError, match="contains 'inside'"):
+            folders.write(profile, out / name, tables=["planes"], force=True)
+        (out / "inside").rmdir()
+        return
+    monkeypatch.chdir(out)
+    folders.write(profile, name, tables=["planes"], force=True)
+    monkeypatch.chdir(place)
+    assert {file.split("/")[0] for file in files(out)} == {"planes"}
+    assert [path.name for path in place.iterdir()] == ["out"]
+
+
 def test_files_and_links_are_never_replaced(run: Path, place: Path) -> None:
     (place / "file").write_bytes(b"precious")
     (place / "folder").mkdir()

@@ -15,6 +15,7 @@ import pytest
 from log_directories import MIDDLE, NEW, OLD, codes, hosts, paths, profile, put
 
 from fastprof.errors import CaptureError, NotFoundError, UsageError
+from fastprof.inputs import log_directory
 from fastprof.inputs.resolve import resolve, runs
 
 # Log directories
@@ -295,3 +296,27 @@ def test_listing_runs_looks_at_each_directory_once(tmp_path: Path, monkeypatch: 
     assert len(runs(tmp_path)) == 300
     assert calls["scandir"] == 303
     assert calls["stat"] + calls["lstat"] + calls["readlink"] < 10
+
+
+def test_a_search_ends_after_many_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those near to the one named come first."""
+    put(tmp_path / "logs", profile(NEW))
+    for number in range(20):
+        (tmp_path / f"a{number:02}" / "b" / "c" / "d").mkdir(parents=True)
+    listed = 0
+    scandir = os.scandir
+
+    def counted(path: str) -> object:
+        nonlocal listed
+        listed += 1
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    monkeypatch.setattr(log_directory, "MOST_DIRECTORIES", 70)
+    session = resolve(tmp_path)
+    assert session.run == f"logs/{NEW}" and listed <= 70 + 8
+    (remark,) = [remark for remark in session.remarks if remark.code == "search_ended"]
+    assert "the search ended after 70 directories" in remark.message
+    monkeypatch.setattr(log_directory, "MOST_DIRECTORIES", 10)
+    with pytest.raises(NotFoundError, match=r"the search ended after 10 directories, with .* not searched"):
+        resolve(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 import subprocess
@@ -440,3 +441,11 @@ def test_hosts_with_few_and_with_many_texts_share_one_table() -> None:
     ]
     profile = fastprof.load(captures)
     assert profile.plane_stats["str_value"].to_pylist() == [text for own in texts.values() for text in own]
+
+
+def test_a_misspelt_attribute_is_met_with_the_nearest_name() -> None:
+    profile = fastprof.load(xspace(plane("p")))
+    with pytest.raises(AttributeError, match=r"^a profile has no attribute 'overvew'; did you mean 'overview'\?$"):
+        profile.overvew()  # type: ignore[attr-defined]
+    assert not hasattr(profile, "_repr_png_")
+    assert copy.copy(profile).planes == profile.planes

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from fastprof.cli import arguments, opening, output
 from fastprof.errors import UsageError
 from fastprof.render.table_forms import chunks
+from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +81,9 @@ def _check_columns(requested: Iterable[str]) -> None:
     known = CAPTURE_TABLES["events"].names()
     for column in requested:
         if column not in known and column != RUN.name:
-            raise UsageError(f"--columns: events have no column {column!r}; there are: {', '.join(known)}")
+            raise UsageError(
+                f"--columns: events have no column {column!r}; there are: {', '.join(known)}{meant(column, known)}"
+            )
 
 
 def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None) -> int:

@@ -10,6 +10,7 @@ import argparse
 
 from fastprof.cli import arguments, opening
 from fastprof.errors import UsageError
+from fastprof.wording.spelling import meant
 
 FORMATS = ("parquet", "arrow", "csv")
 
@@ -37,7 +38,9 @@ def run(args: argparse.Namespace) -> None:
 
     for table in args.tables or ():
         if table not in TABLES:
-            raise UsageError(f"--tables: there is no table {table!r}; there are: {', '.join(TABLES)}")
+            raise UsageError(
+                f"--tables: there is no table {table!r}; there are: {', '.join(TABLES)}{meant(table, TABLES)}"
+            )
     if args.output == "-":
         raise UsageError("export writes a directory; give its name with -o")
     session = opening.open_session(args)

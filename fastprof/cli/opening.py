@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
 
 _LOSSES = ("error", "data_loss")
-_CHOICES = ("cut_texts", "newest_run", "runs_below", "several_runs")
+_CHOICES = ("cut_texts", "search_ended", "newest_run", "runs_below", "several_runs")
 _OFFERED = {
     "newest_run": "showing the newest run; choose another on the page",
     "runs_below": "showing the captures of the directory itself; choose a run below it on the page",
@@ -113,8 +113,25 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> None:
             explained = True
             expressions = " or ".join(repr(pattern) for pattern in patterns)
             args.talk.note(f"no {what} matches {expressions}; {nearest(patterns, names)}")
+    if args.steps is not None and (text := _steps_missed(profile, args.steps)):
+        explained = True
+        args.talk.note(text)
     if not explained:
         args.talk.note("no event matches all filters" if filtered(args) else "the session has no events")
+
+
+def _steps_missed(profile: Profile, requested: tuple[int | None, int | None]) -> str:
+    """Why none of the requested steps is there; empty if one is."""
+    from fastprof.decode.selection import steps_text
+
+    numbers = sorted(set(profile.steps().tables["steps"]["step"].drop_null().to_pylist()))
+    first, last = requested
+    if any((first is None or number >= first) and (last is None or number < last) for number in numbers):
+        return ""
+    if not numbers:
+        return "--steps: the session has no steps"
+    listed = ", ".join(map(str, numbers)) if len(numbers) <= _NEAREST else f"{numbers[0]} to {numbers[-1]}"
+    return f"--steps: there are no {steps_text(requested)}; steps of the session: {listed}"
 
 
 def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None:

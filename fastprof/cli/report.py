@@ -131,7 +131,9 @@ def _one_table(requested: str | None, names: tuple[str, ...]) -> tuple[str, str]
     name = name.replace("-", "_")
     there = [f"{known}.{table}" for known in names for table in analyses[known].TABLES]
     if f"{name}.{table}" not in there:
-        known = ", ".join(there) + meant(requested, there)
+        of_tables = {one.partition(".")[2]: one for one in reversed(there)}  # for a table without its analysis
+        close = meant(requested, there) or meant(requested, of_tables, of_tables)
+        known = ", ".join(there) + close
         raise UsageError(f"--table: there is no table {requested!r}; there are: {known}")
     return name, table
 

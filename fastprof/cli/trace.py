@@ -11,7 +11,7 @@ import argparse
 import sys
 
 from fastprof.cli import arguments, opening, output, signals
-from fastprof.errors import UsageError
+from fastprof.errors import NotFoundError, UsageError
 
 _SUFFIXES = ".json, .json.gz: chrome; .pftrace, .perfetto-trace: perfetto"
 
@@ -81,6 +81,10 @@ def run(args: argparse.Namespace) -> None:
         resolution=resolution,
         max_text=MOST_TEXT if args.max_text is None else max(args.max_text, 0),
     )
+    if args.output not in (None, "-") and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
+        opening.note_log(profile, args.talk)
+        opening.explain_nothing(session, args)
+        raise NotFoundError("not written, because there are no events", path=args.output)
     with output.opened(args, form) as sink:
         sink.send(trace.chunks((args.output or "").endswith(trace_out.GZIP)))
     opening.note_log(profile, args.talk)

@@ -21,6 +21,7 @@ from fastprof.export.hive import export_tables
 from fastprof.export.new_files import new_folder, output_errors
 from fastprof.export.writers import WRITERS
 from fastprof.tables.table_set import TABLES
+from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
     from fastprof.tables.table_set import TableSet
@@ -56,38 +57,41 @@ def write(
     new one is complete) or cannot be written.
     """
     if format not in WRITERS:
-        raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}")
+        raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}{meant(format, WRITERS)}")
     chosen = DEFAULT_TABLES if tables is None else tuple(dict.fromkeys(tables))
     for name in chosen:
         if name not in TABLES:
-            raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+            raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}{meant(name, TABLES)}")
     if not chosen:
         raise UsageError("nothing to export: the list of tables is empty")
-    target = Path(out)
-    with output_errors(str(target)):
-        _check_target(target, force)
+    path = Path(out)
+    named = path.name not in ("", "..")  # the folder of the process may be the one that is replaced, so names are full
+    target = Path(os.path.realpath(path.parent), path.name) if named else Path(os.path.realpath(path))
+    with output_errors(str(path)):
+        _check_target(target, force, str(path))
         with new_folder(target) as temporary:
             exported = profile.exported
             with exported.workers.reporting(progress):
                 export_tables(exported, temporary, chosen, WRITERS[format])
-            _check_target(target, force)  # it may have appeared meanwhile
+            _check_target(target, force, str(path))  # it may have appeared meanwhile
             _replace(temporary, target)
-    return target
+    return path
 
 
-def _check_target(target: Path, force: bool) -> None:
+def _check_target(target: Path, force: bool, shown: str) -> None:
+    """``shown``: the name of the target in messages."""
     if not (target.is_symlink() or target.exists()):
         return
     if not force:
-        raise OutputError("already exists; use force (--force) to replace it", path=str(target))
+        raise OutputError("already exists; use force (--force) to replace it", path=shown)
     if not target.is_dir() or target.is_symlink():
-        raise OutputError("already exists and is not a folder; delete it first", path=str(target))
+        raise OutputError("already exists and is not a folder; delete it first", path=shown)
     for path in target.rglob("*"):
         name = path.relative_to(target).as_posix()
         known = _OURS.fullmatch(name)
         if known is None or path.is_dir() == bool(known["file"] or known["about"]):
             text = f"contains {name!r}, which is not part of an export; force (--force) replaces only exports"
-            raise OutputError(text, path=str(target))
+            raise OutputError(text, path=shown)
 
 
 def _replace(temporary: Path, target: Path) -> None:

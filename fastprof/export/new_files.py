@@ -1,4 +1,5 @@
-"""Files and folders that appear complete or not at all: written under a hidden name, then renamed."""
+"""Files and folders that appear complete or not at all: a file is written without a name, if the file system can, and a
+folder under a hidden one. So a killed process leaves no file behind."""
 
 from __future__ import annotations
 
@@ -40,15 +41,37 @@ def new_file(path: str, force: bool, flag: str = "--force") -> Iterator[Write]:
     advice = f"use {flag} to overwrite it"
     if target.exists() and not force:
         raise OutputError(f"already exists; {advice}", path=path)
-    temporary = target.with_name(f".fastprof-{os.urandom(6).hex()}.partial")
+    hidden = target.with_name(f".fastprof-{os.urandom(6).hex()}.partial")
+    nameless = _nameless(target.parent)
     try:
-        with _writing(temporary, "xb", path) as write:
+        opened: tuple[Path | int, str] = (hidden, "xb") if nameless is None else (os.dup(nameless), "wb")
+        with _writing(opened[0], opened[1], path) as write:
             yield write
         with output_errors(path):
-            if force or not _linked(target, temporary, path, advice):
-                temporary.replace(target)
+            if nameless is not None:
+                os.link(_DESCRIPTOR.format(nameless), hidden, src_dir_fd=nameless, follow_symlinks=True)
+            if force or not _linked(target, hidden, path, advice):
+                hidden.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        hidden.unlink(missing_ok=True)
+        if nameless is not None:
+            os.close(nameless)
+
+
+_DESCRIPTOR = "/proc/self/fd/{}"
+
+
+def _nameless(folder: Path) -> int | None:
+    """The descriptor of a new file without a name, which disappears with its last descriptor. None: the system has no
+    such files, or cannot give them a name later."""
+    try:
+        number = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    except (AttributeError, OSError):
+        return None
+    if Path(_DESCRIPTOR.format(number)).is_symlink():
+        return number
+    os.close(number)
+    return None
 
 
 @contextmanager
@@ -63,10 +86,10 @@ def new_folder(target: Path, suffix: str = "partial") -> Iterator[Path]:
 
 
 @contextmanager
-def _writing(target: Path, mode: str, path: str) -> Iterator[Write]:
-    """Open ``target``, and close it, which writes what is buffered. Errors name ``path``, once."""
+def _writing(target: Path | int, mode: str, path: str) -> Iterator[Write]:
+    """Open ``target``, a path or a descriptor, and close it, which flushes it. Errors name ``path``, once."""
     with output_errors(path):
-        file = cast(BinaryIO, target.open(mode))
+        file = cast(BinaryIO, open(target, mode))  # noqa: PTH123, SIM115
     try:
         yield file.write
         with output_errors(path):

@@ -1,7 +1,8 @@
 """Where the runs of a log directory lie: ``plugins/profile/RUN/[HOST.]xplane.pb``, at any depth.
 
 A directory that holds captures is a run if it is the one named, lies directly below that one, or lies
-directly below a ``plugins/profile``. The walk goes neither through links nor into runs.
+directly below a ``plugins/profile``. The walk goes neither through links nor into runs. It takes ``plugins/profile``
+and directories near to the one named first, and ends after ``MOST_DIRECTORIES`` that are no runs.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import os
 import re
 import stat
 import time
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.inputs.paths import absolute, few, shown, unreadable
@@ -22,6 +25,9 @@ PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
 """Of files that hold a compiled program: beside captures the first, which XProf writes; both where they are named."""
 NO_PROGRAM = "NO_MODULE.hlo_proto.pb"
 """What XProf calls the empty file that it leaves beside captures without programs."""
+MOST_DIRECTORIES: Final = 50_000
+"""Directories that a search lists, beside ``_FOR_EACH_RUN`` for each run: a path such as / means all disks."""
+_FOR_EACH_RUN: Final = 8
 _SUFFIXES = (".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")  # of copies of one capture, the first is read
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
 PROFILE = ("plugins", "profile")
@@ -77,6 +83,8 @@ class Search:
     links: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     strays: dict[str, tuple[int, str]] = field(default_factory=dict)
+    unlisted: int = 0
+    """Directories that were known but not listed, because there are too many."""
 
     def note(self, kind: str, name: str) -> None:
         count, first = self.strays.get(kind, (0, name))
@@ -93,9 +101,14 @@ def find_runs(path: str) -> Search:
     if ".." in place_of_top.parts:
         place_of_top = place_of_top.resolve()
     search = Search(Place(str(Path(path)), shown(path), shown(place_of_top.name) or "/"))
-    stack: list[tuple[tuple[str, ...], str, bool]] = [((), search.top.directory, False)]
-    while stack:
-        parts, directory, linked = stack.pop()
+    queue: deque[tuple[tuple[str, ...], str, bool]] = deque([((), search.top.directory, False)])
+    listed = 0
+    while queue:
+        if listed >= MOST_DIRECTORIES + _FOR_EACH_RUN * len(search.runs):
+            search.unlisted = len(queue)
+            break
+        listed += 1
+        parts, directory, linked = queue.popleft()
         place = Place(directory, shown(directory), linked=linked) if parts else search.top
         try:
             inside, links = _list(place, search)
@@ -116,7 +129,9 @@ def find_runs(path: str) -> Search:
             search.links += [shown(below(directory, name)) for name in links]
             links = []
         children = [(name, False) for name in inside] + [(name, True) for name in links]
-        stack += [((*parts, name), below(directory, name), link) for name, link in sorted(children, reverse=True)]
+        for name, link in sorted(children):
+            is_near = is_profile or name == PROFILE[0] or (*full[-1:], name) == PROFILE
+            (queue.appendleft if is_near else queue.append)(((*parts, name), below(directory, name), link))
     if not search.runs:
         raise _nothing(path, search)
     return search
@@ -207,9 +222,19 @@ def _nothing(path: str, search: Search) -> NotFoundError:
         message += f"; {shown(name)}{f' and {count - 1} more' if count > 1 else ''}: {kind}"
     if search.links:
         message += f"; links are not followed, give their target: {few(search.links)}"
+    if search.unlisted:
+        message += f"; {ended(search)}"
     if search.refused:
         message += f"; the system refused to list: {few(search.refused)}"
     return NotFoundError(message, path=shown(path))
+
+
+def ended(search: Search) -> str:
+    """That a search of too many directories has ended early."""
+    return (
+        f"the search ended after {MOST_DIRECTORIES:,} directories, with {search.unlisted:,} and what is below them not "
+        "searched; give a directory nearer to the captures"
+    )
 
 
 def newest_first(runs: Iterable[Place]) -> list[Place]:

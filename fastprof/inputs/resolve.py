@@ -23,6 +23,7 @@ from fastprof.inputs.log_directory import (
     Place,
     Search,
     below,
+    ended,
     find_runs,
     is_program,
     is_transient,
@@ -253,6 +254,8 @@ def _choice(chosen: Place, places: list[Place], full: list[Place], search: Searc
     if search.deeper:
         text = f"there are captures deeper, in directories that are not runs of this one: {few(search.deeper)}"
         remarks.append(Remark("info", "captures_deeper", text, search.top.path))
+    if search.unlisted:
+        remarks.append(Remark("notice", "search_ended", ended(search), search.top.path))
     if search.refused:
         text = f"directories that the system refused to list: {few(search.refused)}"
         remarks.append(Remark("notice", "unreadable_directory", text, search.top.path))

@@ -74,6 +74,17 @@ class Profile(AnalysisMethods):
         every = self._of_all_steps
         return TableSet(every.session, every.selection.within(_step_times(every, self._steps)))
 
+    if not TYPE_CHECKING:  # type checkers know the attributes
+
+        def __getattr__(self, name: str) -> Any:
+            known = dir(type(self))
+            if name in known:  # a property, whose own error is what a user wants to see
+                return object.__getattribute__(self, name)
+            from fastprof.wording.spelling import meant
+
+            hint = "" if name.startswith("_") else meant(name, [one for one in known if not one.startswith("_")])
+            raise AttributeError(f"a profile has no attribute {name!r}{hint}", name=name, obj=self)
+
     # ---- tables
 
     @property

@@ -113,7 +113,7 @@ def test_export(run_directory: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     out = tmp_path / "out"
     assert main(["export", str(run_directory), "-o", str(out), "--tables", "events,nesting", "--host", "alpha"]) == 0
     assert capsys.readouterr() == ("", f"fastprof: Wrote {out}\n")
-    assert sorted(path.name for path in out.iterdir()) == ["events", "nesting"]
+    assert sorted(path.name for path in out.iterdir()) == ["events", "nesting", "session.json"]
     assert pyarrow.parquet.read_table(out / "events").num_rows == 2
     assert main(["export", str(run_directory), "-o", str(out)]) == 3
 
@@ -236,3 +236,20 @@ def test_a_stat_that_no_capture_has_is_an_error(run_directory: Path, capsys: pyt
         == "fastprof: no capture has a stat 'xx'; the table stat_metadata lists all; did you mean 'x'?\n"
     )
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "likely"),
+    [
+        (("report", "--table", "ops"), "op_stats.ops"),
+        (("report", "--table", "op_stats.opss"), "op_stats.ops"),
+        (("export", "-o", "out", "--tables", "evnts"), "events"),
+        (("events", "--list", "--columns", "nme"), "name"),
+    ],
+)
+def test_misspelt_names_are_met_with_the_nearest(
+    argv: tuple[str, ...], likely: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb, *flags = argv
+    assert main([verb, "absent", *flags]) == 2
+    assert capsys.readouterr().err.endswith(f"; did you mean {likely!r}?\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -74,11 +75,20 @@ def test_a_reader_of_errors_that_goes_changes_nothing() -> None:
     assert (code, out.count("\n")) == (0, 2)
 
 
-def until_partial(folder: Path) -> None:
+def until_writing(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Until the process has opened a file of the folder, which has no name yet."""
     deadline = time.monotonic() + 60
-    while not list(folder.glob(".fastprof-*.partial")):
+    while not any(target.startswith(str(folder)) for target in open_files(process.pid)):
         assert time.monotonic() < deadline, "the output was never begun"
         time.sleep(0.01)
+
+
+def open_files(process: int) -> list[str]:
+    names = []
+    for descriptor in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            names.append(str(descriptor.readlink()))
+    return names
 
 
 @pytest.mark.parametrize(
@@ -89,9 +99,17 @@ def test_a_signal_is_one_line_and_leaves_nothing(
     tmp_path: Path, number: signal.Signals, code: int, message: str
 ) -> None:
     process = start("events", "hangs", "--list", "-o", str(tmp_path / "out.csv"))
-    until_partial(tmp_path)
+    until_writing(process, tmp_path)
     process.send_signal(number)
     assert ended(process) == (code, "", f"fastprof: {message}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
+    process = start("events", "hangs", "--list", "-o", str(tmp_path / "out.csv"))
+    until_writing(process, tmp_path)
+    process.kill()
+    assert ended(process)[0] == -signal.SIGKILL
     assert list(tmp_path.iterdir()) == []
 
 

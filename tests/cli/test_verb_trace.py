@@ -78,6 +78,33 @@ def test_a_selection_without_events_says_so(command: Command) -> None:
     assert "no event matches 'mian'" in ran.err
 
 
+def test_a_file_without_events_is_not_written(command: Command, tmp_path: Path) -> None:
+    ran = command("-o", str(tmp_path / "t.json"), "--name", "mian")
+    assert (ran.code, ran.out) == (3, "")
+    assert "no event matches 'mian'" in ran.err and "t.json: not written, because there are no events" in ran.err
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_steps_that_do_not_exist_are_met_with_those_that_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [
+        one
+        for n in range(9)
+        for one in (event("train", 1_000 * n, 900, {"_r": 1, "step_num": n}), event("op", 1_000 * n + 1, 9))
+    ]
+    for first, listed in ((steps, "0 to 8"), (steps[:4], "0, 1")):
+        source = tmp_path / "steps.xplane.pb"
+        source.write_bytes(xspace(plane("/host:CPU", [line("main", first)])))
+        for argv in (["trace", "--format", "chrome"], ["events"]):
+            assert main([*argv, str(source), "--steps", "100"]) == 0
+            assert (
+                capsys.readouterr().err
+                == f"fastprof: --steps: there are no steps 100:101; steps of the session: {listed}\n"
+            )
+    source.write_bytes(xspace(plane("/host:CPU", [line("main", [event("a", 0, 9)])])))
+    assert main(["events", str(source), "--steps", "100"]) == 0
+    assert capsys.readouterr().err == "fastprof: --steps: the session has no steps\n"
+
+
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
