@@ -45,11 +45,13 @@ class OpenSession:
 
     def _note_clocks(self) -> None:
         """A row of import_log for each host that is not on the clock of the others."""
-        for number in host_clocks([part.environment.start_unix_ns for part in self.index.captures]).apart:
+        starts = [part.environment.start_unix_ns for part in self.index.captures]
+        for number in host_clocks(starts).apart:
             capture = self.captures[number]
+            why = "unknown" if starts[number] is None else "weeks away from that of other hosts"
             text = (
-                f"the start of {capture.host} is unknown, or is weeks from that of other hosts: its times count from "
-                "its own start, also beside those of others"
+                f"the start of {capture.host} is {why}: its times count from its own start and are not aligned with "
+                "those of other hosts"
             )
             self.log.add("notice", "no_common_clock", text, capture.path)
 
