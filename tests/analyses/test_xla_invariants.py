@@ -52,12 +52,15 @@ def spans_by_line(profile: fastprof.Profile) -> dict[tuple[str, str, int], Spans
     lines = {
         row["line_id"]: (planes[row["plane_id"]], row["name"], row["line_id"]) for row in profile.lines.to_pylist()
     }
-    events = profile.event_table(["line_id", "start_ps", "duration_ps"], ["device_offset_ps", "device_duration_ps"])
+    declared = set(profile.stat_metadata["name"].to_pylist())
+    clock = [name for name in ("device_offset_ps", "device_duration_ps") if name in declared]
+    events = profile.event_table(["line_id", "start_ps", "duration_ps"], clock)
     spans: dict[tuple[str, str, int], Spans] = {}
     for row in events.to_pylist():
         start, took = row["start_ps"], row["duration_ps"]
-        if row["device_offset_ps"] is not None and row["device_duration_ps"] is not None:
-            start, took = row["device_offset_ps"], row["device_duration_ps"]
+        by_device = [row.get("device_offset_ps"), row.get("device_duration_ps")]
+        if None not in by_device:
+            start, took = by_device
         if start is not None:
             spans.setdefault(lines[row["line_id"]], []).append((start, start + max(took, 0)))
     return spans
