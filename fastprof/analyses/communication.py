@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
+from fastprof.analyses.contract import (
+    Evidence,
+    Needs,
+    Notice,
+    Report,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    scalars,
+    union,
+)
 from fastprof.derive.communication import communication_tables as tables_of
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.communication_remarks import remarks, why_nothing
@@ -38,6 +49,10 @@ READS = union([
     Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
 ])  # fmt: skip
 AFTER = ("steps",)
+CONTENT = Evidence(
+    "No communication: the capture has no planes of devices, and CPUs record none apart from their ops.",
+    planes=("^/device:(TPU|GPU):",),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ An analysis is a module of this package:
     AFTER = ("steps",)                             analyses whose reports it is given
     OF_ALL_THREADS = True                          selected steps include everything in their time, also events
                                                    without a step; absent: False
+    CONTENT = Evidence("…", planes=(…))            without which a capture has nothing for it; absent: unknown
     @dataclass(frozen=True, slots=True)
     class Params: …                                flags, keyword arguments, docs
     TABLES = {"kernels": TableSchema(…)}           what it answers
@@ -102,6 +103,29 @@ class Section:
 def has_rows(table: str) -> Callable[[Report], bool]:
     """For Section.shown: whether there is anything in the table."""
     return lambda report: report.tables[table].num_rows > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What captures declare if they have anything for an analysis: one of these is enough. Captures that declare none
+    of it have nothing, which is known without reading their events. ``absent``: that, in words; ``planes``, ``events``:
+    regular expressions that names contain in any case; ``stats``: names; ``programs``: whether compiled programs are
+    enough."""
+
+    absent: str
+    planes: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    stats: tuple[str, ...] = ()
+    programs: bool = False
+
+
+OF_OPS = Evidence(
+    "No ops: the capture has no planes of devices, and no thread ran what XLA compiled.",
+    planes=("^/device:(TPU|GPU):",),
+    stats=("hlo_op",),
+    programs=True,
+)
+"""Of analyses of the ops of devices."""
 
 
 @dataclass(frozen=True, slots=True)

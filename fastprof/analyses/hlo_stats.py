@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
+from fastprof.analyses.contract import OF_OPS, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
 from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
@@ -38,6 +38,7 @@ NAME = "hlo_stats"
 TITLE = "HLO stats"
 READS = device_ops.READS
 AFTER: tuple[str, ...] = ()
+CONTENT = OF_OPS
 
 
 @dataclass(frozen=True, slots=True)

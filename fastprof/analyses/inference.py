@@ -9,8 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastprof.analyses.contract import Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, scalars
-from fastprof.derive.serving import PERCENTILES, REQUESTS, STATS, may_serve, percentile_name, summaries
+from fastprof.analyses.contract import Evidence, Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, scalars
+from fastprof.derive.serving import (
+    BATCHES,
+    PERCENTILES,
+    REQUESTS,
+    SERVER_REQUEST,
+    STATS,
+    may_serve,
+    percentile_name,
+    summaries,
+)
 from fastprof.derive.serving.summaries import TABLES as TABLES
 from fastprof.derive.steps.grouping import STATS as GROUPING_STATS
 
@@ -22,6 +31,11 @@ if TYPE_CHECKING:
 NAME = "inference"
 READS = Needs(stats=(*GROUPING_STATS, *STATS))
 AFTER: tuple[str, ...] = ()
+CONTENT = Evidence(
+    "No requests: the capture has no events of model servers.",
+    events=(*(f"^{name}$" for names in (*REQUESTS, BATCHES) for name in names), f"^{SERVER_REQUEST}"),
+    stats=("_r",),
+)
 
 LATENCY = "latency"
 REQUEST_ORDERS = (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
+from fastprof.analyses.contract import Evidence, Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
 from fastprof.derive.devices import kernel_launch, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.kernel_launch import Dim, Launch
@@ -39,6 +39,7 @@ READS = Needs(
     metadata_stats=METADATA_STATS,
 )
 AFTER: tuple[str, ...] = ()
+CONTENT = Evidence("No kernels: the capture has no GPU planes.", planes=("^/device:GPU:",))
 
 WORTH_SAYING = 0.05
 """Share of kernel time that could use Tensor Cores and does not, from which on it is said."""

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import (
+    Evidence,
     Needs,
     Notice,
     Report,
@@ -46,6 +47,10 @@ READS = union([
     Needs(stats=memory_events.STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
+CONTENT = Evidence(
+    "No memory profile: the capture has no events of allocators.",
+    events=(memory_events.ALLOCATION_EVENT, memory_events.FREE_EVENT),
+)
 _LATEST_PS = 2**63 - 1
 
 

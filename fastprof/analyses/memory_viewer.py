@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fastprof import hlo
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, is_known, scalars
+from fastprof.analyses.contract import (
+    Evidence,
+    Needs,
+    Notice,
+    Report,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    is_known,
+    scalars,
+)
 from fastprof.decode.plane_kinds import device_of
 from fastprof.derive.host import CPU_ONLY, GPU, TPU, Host
 from fastprof.errors import CaptureError
@@ -44,6 +55,7 @@ OF_ALL_THREADS = True
 """Programs are of no step."""
 READS = Needs(planes=hlo.PLANES, metadata_stats=hlo.METADATA_STATS)
 AFTER: tuple[str, ...] = ()
+CONTENT = Evidence("No programs: the capture carries no compiled programs.", programs=True)
 
 
 @dataclass(frozen=True, slots=True)

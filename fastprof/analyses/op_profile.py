@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Notice, Report, ScalarSpec, Section, Value, has_rows, is_known, scalars
+from fastprof.analyses.contract import OF_OPS, Notice, Report, ScalarSpec, Section, Value, has_rows, is_known, scalars
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
@@ -32,6 +32,7 @@ from fastprof.hlo.work import GENERAL, OF_GPUS
 NAME = "op_profile"
 READS = device_ops.READS
 AFTER: tuple[str, ...] = ()
+CONTENT = OF_OPS
 MOST_SHOWN = 40
 """Nodes of a tree that the text shows: the largest, each below its parent."""
 SHOWN_SHARE = 0.0005

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fastprof.analyses.contract import Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
+from fastprof.analyses.contract import OF_OPS, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
 from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
@@ -43,6 +43,7 @@ READS = union([
     device_ops.READS,
 ])  # fmt: skip
 AFTER = ("steps",)
+CONTENT = OF_OPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.analyses.contract import (
+    Evidence,
     Needs,
     Notice,
     Report,
@@ -49,6 +50,7 @@ READS = union([
     Needs(stats=(*host_steps.STATS, *STATS), metadata_stats=host_steps.METADATA_STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
+CONTENT = Evidence("No input pipelines: the capture has no events of tf.data iterators.", events=("Iterator",))
 MOST_PARALLEL = 1_000_000
 
 

@@ -7,16 +7,28 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.analyses import ANALYSES, runner
-from fastprof.analyses.contract import Analysis, Section
+from fastprof.analyses import ANALYSES, content, runner
+from fastprof.analyses.contract import Analysis, Evidence, Section
 from fastprof.render import report_svg
+
+if TYPE_CHECKING:
+    from fastprof.tables.open_session import OpenSession
 
 
 def listed(names: Iterable[str] = ANALYSES) -> list[dict[str, Any]]:
     """A document of each analysis: names, parameters, tables and sections, as JSON takes it."""
     return [_document(name, runner.module(name)) for name in names]
+
+
+OF_PROGRAMS: Final = Evidence("No programs: the capture carries no compiled programs.", programs=True)
+
+
+def empty_pages(session: OpenSession) -> dict[str, str]:
+    """Why pages have nothing to show of a session, by name, as far as its captures declare it."""
+    no_programs = {"hlo": OF_PROGRAMS.absent} if content.lack(session.captures, OF_PROGRAMS) else {}
+    return {**content.declared_empty(session.captures), **no_programs}
 
 
 def _document(name: str, analysis: Analysis) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof._version import __version__
+from fastprof.analyses.content import why_empty
 from fastprof.render import report_columns
-from fastprof.viewer.analysis_list import listed
+from fastprof.viewer.analysis_list import empty_pages, listed
 from fastprof.viewer.html_modules import ENTRY, import_map, name_of, styles
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def chunks(
     yield _head(title).encode("utf-8")
     pages = ["timeline", *reports]
     analyses = [{**one, "params": []} for one in listed(reports)]
-    yield from _block("analyses", {"analyses": analyses, "pages": pages})
+    empty = _empty(profile, reports)
+    yield from _block("analyses", {"analyses": analyses, "pages": pages, "empty": empty})
     for name, report in reports.items():
         part = report_columns.Part(rows=rows, letters=MOST_LETTERS)
         yield from _json_block(f"report-{name}", b"".join(report_columns.chunks(report, part)))
@@ -61,6 +63,13 @@ def chunks(
         yield from _packed_block(f"tiles-{level}", tile)
     yield from _block("session", _session(title, shown, timeline.exact))
     yield _END.encode("utf-8")
+
+
+def _empty(profile: Profile, reports: Mapping[str, Report]) -> dict[str, str]:
+    """Why pages have nothing to show, by name."""
+    declared = empty_pages(profile.table_set.session)
+    found = {name: why_empty(report) or declared.get(name) for name, report in reports.items()}
+    return {name: reason for name, reason in found.items() if reason is not None}
 
 
 def _session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:

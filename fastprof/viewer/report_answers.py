@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 
 from fastprof.analyses import parameters, runner
+from fastprof.analyses.content import why_empty
 from fastprof.errors import UsageError
 from fastprof.viewer.answers import answer, body
 from fastprof.viewer.query import RequestError
@@ -26,6 +27,11 @@ def analyses(_call: Call) -> Any:
     from fastprof.viewer.analysis_list import listed
 
     return listed()
+
+
+def empty(call: Call) -> Any:
+    """Why pages have nothing to show of the run, by name, as far as it is known."""
+    return {**call.run.declared_empty, **call.run.empty_reports}
 
 
 def svg(call: Call) -> Response:
@@ -71,7 +77,11 @@ def _report(call: Call) -> Report:
     hosts, steps = tuple(dict.fromkeys(call.all("host"))), _steps(call.given("steps"))
 
     def compute() -> Report:  # of a profile of its own, which does not keep it
-        return run.profile.select(hosts=hosts or None, steps=steps).report(name, **params)
+        report = run.profile.select(hosts=hosts or None, steps=steps).report(name, **params)
+        reason = None if hosts or steps or params else why_empty(report.answer)
+        if reason is not None:
+            run.empty_reports[name] = reason
+        return report
 
     return call.state.reports.of((run.identity, name, hosts, tuple(sorted(params.items())), steps), compute)
 

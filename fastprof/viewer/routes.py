@@ -42,6 +42,7 @@ _SEARCH = {
 }
 _READ = {"/api/event": event_answers.event, "/api/event/text": event_answers.text}
 _SLOW = {
+    "/api/empty": report_answers.empty,
     "/api/hlo": lambda call: _programs(call),
     "/api/report/{name}.svg": report_answers.svg,
     "/api/report/{name}/xprof": report_answers.xprof,

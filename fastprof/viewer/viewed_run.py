@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -58,6 +59,8 @@ class ViewedRun:
         self._pause_s = 0.0
         self.identity = f"run {next(_NUMBERS)}"
         """Distinguishes this run, and this version of it, from others that are or were open."""
+        self.empty_reports: dict[str, str] = {}
+        """Why reports of the entire run have no rows, of those computed so far."""
         self._files = RunVersion(self.session)
         self.version = self._files.name
         self._replaced: str | None = None
@@ -72,6 +75,13 @@ class ViewedRun:
         self._issued: dict[str, Snapshot] = {}
         self.changes = Changes()
         self.snapshot = self._look()
+
+    @cached_property
+    def declared_empty(self) -> dict[str, str]:
+        """Why pages have nothing to show, as far as the captures declare it."""
+        from fastprof.viewer.analysis_list import empty_pages  # late: it imports all analyses
+
+        return empty_pages(self.session)
 
     def start(self) -> None:
         """Begins to build, unless that has been begun."""

@@ -149,3 +149,32 @@ def test_the_saved_report_has_a_timeline_that_zooms(page: Any, saved: Path) -> N
     assert after["end_ps"] - after["start_ps"] < before["end_ps"] - before["start_ps"]
     tracks = page.evaluate("() => window.fastprofTimeline.tracks()")
     assert any(page.evaluate("id => window.fastprofTimeline.slices(id).length", one["id"]) for one in tracks)
+
+
+def test_pages_without_content_in_the_capture_are_grey_with_the_reason(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'xla')}#/overview")
+    settle(page)
+    page.wait_for_selector("nav a.nav-empty")
+    grey = {one.inner_text(): one.get_attribute("title") for one in page.locator("nav a.nav-empty").all()}
+    assert set(grey) == {"Kernel stats", "Memory profile", "tf.data", "Inference"}
+    assert grey["Kernel stats"] == "No kernels: the capture has no GPU planes."
+    page.get_by_role("link", name="Kernel stats").click()
+    settle(page)
+    assert "the capture has no GPU planes" in page.inner_text("#page")
+
+
+def test_a_page_that_turned_out_empty_is_grey_from_then_on(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'serving')}#/communication")
+    settle(page)
+    page.wait_for_selector("nav a.nav-empty[href*=communication]")
+    title = page.get_attribute("nav a[href*=communication]", "title")
+    assert title == "The devices of the capture recorded no ops."
+
+
+def test_the_saved_report_greys_pages_without_content(page: Any, saved: Path) -> None:
+    page.goto(f"file://{saved}#/overview")
+    settle(page)
+    page.wait_for_selector("nav a.nav-empty")
+    grey = {one.inner_text(): one.get_attribute("title") or "" for one in page.locator("nav a.nav-empty").all()}
+    assert set(grey) == {"Kernel stats", "Memory profile", "tf.data", "Inference"}
+    assert grey["Inference"].startswith("No requests: ")

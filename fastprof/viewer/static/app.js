@@ -23,13 +23,13 @@ export async function start(sourceOf) {
   try {
     const { runs, count, directory, title, fastprof, note } = await source.runs();
     const session = { runs, count, matches: null, directory, title, fastprof, note, saved: source.saved, analyses: [],
-      pages: Object.keys(PAGES) };
+      empty: {}, pages: Object.keys(PAGES) };
     const app = new App(sourceOf, session, source);
     if (source.saved) await app.learn();
     else app.watch();
     window.addEventListener("hashchange", () => app.follow());
     app.follow();
-    setTimeout(() => app.learn().catch(() => {}), LEARNT_MS); // a page that needs it says what is wrong
+    setTimeout(() => app.learn().then(() => app.findEmpty(), () => {}), LEARNT_MS); // a page that needs it says what is wrong
   } catch (error) {
     document.body.replaceChildren(h("div.failed", { role: "alert" }, h("p", sentenceOf(error))));
   }
@@ -67,6 +67,20 @@ class App {
       throw error;
     });
     return this.learnt;
+  }
+
+  /** Asks, once analyses are known, which pages have nothing to show; a page that was computed may have more to say. */
+  async findEmpty() {
+    const { source } = this;
+    if (!this.learnt || !this.opened || source.gone) return;
+    try {
+      const empty = await source.empty();
+      if (source !== this.source || JSON.stringify(empty) === JSON.stringify(this.session.empty)) return;
+      this.session.empty = empty;
+      this.shell.describe(this.route);
+    } catch {
+      return; // all pages can be opened, and say themselves that they are empty
+    }
   }
 
   /** Shows what the address says. */
@@ -109,6 +123,7 @@ class App {
       const shown = await show(page, this.context(control));
       if (control.signal.aborted) shown?.leave?.();
       else this.shown = shown ?? {};
+      this.findEmpty();
     } catch (error) {
       if (!control.signal.aborted) this.fail(error);
     } finally {
@@ -209,6 +224,7 @@ class App {
   /** All data come from this source from now on. */
   take(source) {
     Object.assign(this, { source, opened: null });
+    this.session.empty = {};
     source.onGone = (sentence) => source === this.source && this.news.gone(sentence);
   }
 

@@ -25,6 +25,11 @@ export class FileSource {
     return this.json("analyses");
   }
 
+  /** Why pages have nothing to show, by name. */
+  async empty() {
+    return (await this.analyses()).empty ?? {};
+  }
+
   timeline() {
     return this.json("timeline");
   }

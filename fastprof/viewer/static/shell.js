@@ -107,7 +107,10 @@ export class Shell {
   link(page, route) {
     const current = page === route.page;
     const href = this.go.href(page, {});
-    return h("li", h("a", { href, "aria-current": current ? "page" : null }, this.about(page).title));
+    const empty = Object.hasOwn(this.session.empty, page) ? this.session.empty[page] : null;
+    return h("li",
+      h("a", { href, class: empty === null ? null : "nav-empty", title: empty,
+        "aria-current": current ? "page" : null }, this.about(page).title));
   }
 
   /** Names the run that is shown, even one that the server does not list, and offers the others. */

@@ -8,6 +8,7 @@ const GONE = 410;
 /** Requests that answer with JSON, by the method that asks for them: `source.event(options, signal)`. */
 const REQUESTS = {
   timeline: "timeline",
+  empty: "empty",
   steps: "steps",
   counters: "counters",
   event: "event",
