@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.analyses.contract import (
+    Alike,
     Evidence,
     Needs,
     Notice,
@@ -93,7 +94,8 @@ SECTIONS = (
             shown=lambda report: bool(report.scalars["step_count"].value)),
     Section("Operations, the most exposed first", "operations", ("name", "kind", "occurrences", "mean_ps", "hidden_ps",
             "exposed_ps", "exposed_share", "payload_bytes", "bus_bytes_per_s"), "exposed_share", 20,
-            shown=has_rows("operations")),
+            shown=has_rows("operations"),
+            alike=Alike(("name",), ("occurrences", "hidden_ps", "exposed_ps", "exposed_share"))),
     Section("Who others wait for", "stragglers", ("device", "meetings", "last_count", "late_ps", "waited_ps",
             "caused_ps"), rows=8, shown=has_rows("stragglers")),
     Section("Collective operations of several devices", "meetings", ("step", "number", "name", "kind", "device_count",

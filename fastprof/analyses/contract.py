@@ -74,6 +74,16 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Alike:
+    """Which rows of a section are shown as one: those whose ``names`` differ by numbers only (``fusion.12`` and
+    ``fusion.17``, ``layer_3/`` and ``layer_4/``), while the other columns shown are equal or, if they are amounts,
+    differ by at most a tenth. ``summed``: columns whose sum is shown; the others show the value of the first row."""
+
+    names: tuple[str, ...]
+    summed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A part of the text. It shows ``columns`` of ``table``, at most ``rows`` rows, with a bar for the share in the
     column ``bar``, a number from 0 to 1; without a table, the figures ``scalars``.
@@ -82,7 +92,7 @@ class Section:
     by name, from the column before. ``only``: the rows to show; None: all. ``kernels``: a column with names of kernels,
     which are shortened. ``depth``: a column with the depth of rows in a tree, in preorder, drawn as branches before the
     first column. ``parts``: columns that are left out if they are always 0. ``by_worth``: if the text is too wide, the
-    last column is left out first, else numbers before texts.
+    last column is left out first, else numbers before texts. ``alike``: which rows are shown as one; None: no rows.
     """
 
     title: str
@@ -98,6 +108,7 @@ class Section:
     only: Callable[[pa.Table], pa.Array] | None = None
     parts: tuple[str, ...] = ()
     by_worth: bool = False
+    alike: Alike | None = None
 
 
 def has_rows(table: str) -> Callable[[Report], bool]:

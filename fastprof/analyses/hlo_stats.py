@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import OF_OPS, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
+from fastprof.analyses.contract import OF_OPS, Alike, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
 from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
@@ -204,13 +204,15 @@ SECTIONS = (
     Section("Shares", scalars=("unknown_work_share", "unattributed_share", "rematerialized_share",
             "outside_compilation_share", "padding_share")),
     Section("Ops (summed over devices)", "ops", ("name", "category", *_TIME, "bound_by", "flops_per_s",
-            "hbm_bytes_per_s", "framework_op", "program"), "self_share", 20, shown=has_rows("ops"), by_worth=True),
+            "hbm_bytes_per_s", "framework_op", "program"), "self_share", 20, shown=has_rows("ops"), by_worth=True,
+            alike=Alike(("name", "framework_op"), _TIME)),
     Section("Categories", "categories", ("category", "op_count", *_TIME, "flops_per_s", "bytes_per_s"), "self_share",
             shown=has_rows("categories")),
     Section("Programs", "programs", ("program", "op_count", *_TIME, "flops_per_s", "bytes_per_s"), "self_share",
             shown=lambda report: report.tables["programs"].num_rows > 1),
     Section("Padded most", "padding", ("name", "padding_share", "padding_bytes", "worst_operand", "worst_share",
-            "worst_shape", "occurrences", "program"), "padding_share", shown=has_rows("padding"), by_worth=True),
+            "worst_shape", "occurrences", "program"), "padding_share", shown=has_rows("padding"), by_worth=True,
+            alike=Alike(("name", "worst_operand"), ("padding_bytes", "occurrences"))),
     Section("Collectives by groups of devices", "replica_groups", ("category", "replica_groups", "group_size", *_TIME),
             "self_share", shown=has_rows("replica_groups")),
     Section("How ops are known", "attribution", ("how", "self_ps", "self_share", "is_attributed", "occurrences"),

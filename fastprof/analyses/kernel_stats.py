@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Evidence, Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
+from fastprof.analyses.contract import (
+    Alike,
+    Evidence,
+    Needs,
+    Notice,
+    Report,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    scalars,
+)
 from fastprof.derive.devices import kernel_launch, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.kernel_launch import Dim, Launch
@@ -138,11 +149,14 @@ SCALARS = {
 SECTIONS = (
     Section("Kernel time", scalars=tuple(SCALARS)),
     Section("Kernels", "kernels", ("op_name", "name", "occurrences", "total_ps", "mean_ps", "total_share"),
-            "total_share", 20, kernels="name"),
+            "total_share", 20, kernels="name",
+            alike=Alike(("op_name", "name"), ("occurrences", "total_ps", "total_share"))),
     Section("Resources of the same kernels", "kernels", ("name", "registers_per_thread", "shared_bytes", "grid_dim",
-            "block_dim", "occupancy_percent"), rows=20, shown=has_rows("kernels"), kernels="name"),
+            "block_dim", "occupancy_percent"), rows=20, shown=has_rows("kernels"), kernels="name",
+            alike=Alike(("name",))),
     Section("Ops by the time of their kernels", "ops", ("op_name", "kernel_count", "occurrences", "total_ps",
-            "tensor_core_ps", "total_share"), "total_share", 10, shown=has_rows("ops")),
+            "tensor_core_ps", "total_share"), "total_share", 10, shown=has_rows("ops"),
+            alike=Alike(("op_name",), ("occurrences", "total_ps", "tensor_core_ps", "total_share"))),
 )  # fmt: skip
 
 

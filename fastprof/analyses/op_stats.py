@@ -14,7 +14,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
+from fastprof.analyses.contract import (
+    Alike,
+    Needs,
+    Notice,
+    Report,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    scalars,
+    union,
+)
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops, host_ops, tf_functions
@@ -211,8 +222,10 @@ SECTIONS = (
     Section("Time", scalars=("device_total_ps", "device_op_ps", "device_idle_ps", "host_total_ps", "host_op_ps",
             "host_idle_ps")),
     Section("Device ops (summed over devices)", "device_ops", ("name", "program", "framework_op", "occurrences",
-            "self_ps", "self_share"), "self_share", 20, shown=has_rows("device_ops")),
-    Section("Host ops (summed over threads)", "host_ops", ("name", "type", *_SHOWN), "self_share", 20),
+            "self_ps", "self_share"), "self_share", 20, shown=has_rows("device_ops"),
+            alike=Alike(("name", "framework_op"), _SHOWN)),
+    Section("Host ops (summed over threads)", "host_ops", ("name", "type", *_SHOWN), "self_share", 20,
+            alike=Alike(("name",), _SHOWN)),
     Section("Hosts", "hosts", ("host", "device_op_ps", "device_op_share", "host_op_ps", "host_op_share")),
     Section("tf.functions", "tf_functions", ("name", "mode", "calls", "self_ps", "compiler", "tracing_count"),
             shown=has_rows("tf_functions")),

@@ -10,7 +10,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fastprof.analyses.contract import OF_OPS, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars, union
+from fastprof.analyses.contract import (
+    OF_OPS,
+    Alike,
+    Notice,
+    Report,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    scalars,
+    union,
+)
 from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
@@ -82,9 +93,11 @@ SECTIONS = (
             "with_feeds"), shown=has_rows("totals"), by_worth=True),
     Section("Ops (summed over devices)", "ops", ("name", "self_ps", "self_share", "roofline_percent",
             "bound_by", "lost_ps", "category", "flops_per_s", "hbm_bytes_per_s", "flops_per_byte", "program"),
-            "self_share", 20, shown=has_rows("ops"), by_worth=True),
+            "self_share", 20, shown=has_rows("ops"), by_worth=True,
+            alike=Alike(("name",), ("self_ps", "self_share", "lost_ps"))),
     Section("What could be won", "lost_time", ("name", "lost_ps", "lost_share", "roofline_percent", "bound_by",
-            "category", "self_ps", "least_ps", "program"), "lost_share", shown=has_rows("lost_time"), by_worth=True),
+            "category", "self_ps", "least_ps", "program"), "lost_share", shown=has_rows("lost_time"), by_worth=True,
+            alike=Alike(("name",), ("lost_ps", "lost_share", "self_ps", "least_ps"))),
 )  # fmt: skip
 
 

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses import runner
-from fastprof.render import as_text, kernel_names
+from fastprof.render import alike_rows, as_text, kernel_names
 from fastprof.schema.capture_tables import RUN
 from fastprof.wording import quantities
 from fastprof.wording.screen import cut, pad, printable, width
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Analysis, Notice, Report, Scalar, Section
+    from fastprof.analyses.contract import Alike, Analysis, Notice, Report, Scalar, Section
     from fastprof.render.look import Look
 
 UNKNOWN = "-"
@@ -131,7 +131,14 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     left_out: list[str] = []
     keeps = _TREE_CELLS if section.depth is not None else _NAME_CELLS if section.by_worth else 0
     laid_out = as_text.lines(
-        rows, look, null=UNKNOWN, bar=section.bar, left_out=left_out, by_worth=section.by_worth, first_keeps=keeps
+        rows,
+        look,
+        null=UNKNOWN,
+        bar=section.bar,
+        left_out=left_out,
+        by_worth=section.by_worth,
+        first_keeps=keeps,
+        stays=_title_of_sizes(section.alike),
     )
     for line in laid_out:
         yield " " * _INDENT + line
@@ -158,17 +165,25 @@ def table_of(section: Section, report: Report, look: Look, limit: int | None) ->
         table, zeros = _without_zeros(table, section.nonzero)
     if not table.num_rows:
         return table, []
+    ungrouped = table.num_rows
     most = section.rows if limit is None else limit
+    sizes = [1] * table.num_rows
+    if section.alike is not None and most > 0 and look.width is not None:
+        table, sizes = alike_rows.joined(table, section.alike, section.bar)
     rows = table if most == ALL else table.slice(0, most)
+    sizes = sizes[: rows.num_rows]
     if section.kernels is not None:
         rows = _with_short_names(rows, section.kernels)
     if depths is not None:
         rows = _as_tree(rows, depths[: rows.num_rows].tolist(), look)
     notes = []
     total = every.num_rows
-    shown = rows.num_rows + (0 if section.only is not None else total - table.num_rows)
+    shown = sum(sizes) + (0 if section.only is not None else total - ungrouped)
     if rows.num_rows < table.num_rows or (section.only is not None and shown < total):
         notes.append(f"showing {shown:,} of {total:,}; --limit all shows the others")
+    if section.alike is not None and max(sizes, default=1) > 1:
+        rows = _with_sizes(rows, section.alike, sizes)
+        notes.append(_about_alike(section.alike, table.column_names))
     if program is not None:
         notes.append(f"All in program {printable(program)}")
     if zeros:
@@ -225,6 +240,24 @@ def _taken(table: pa.Table, rows: Iterable[int]) -> pa.Table:
 
 def _with_short_names(table: pa.Table, column: str) -> pa.Table:
     return _with_texts(table, column, [name and kernel_names.short(name) for name in table[column].to_pylist()])
+
+
+def _with_sizes(table: pa.Table, alike: Alike, sizes: Sequence[int]) -> pa.Table:
+    """The table with the number of rows that each one adds up, after the names."""
+    after = table.column_names.index(alike.names[0]) + 1
+    texts = [f"{size:,} alike" if size > 1 else "" for size in sizes]
+    return table.add_column(after, _title_of_sizes(alike), pa.array(texts, pa.string()))
+
+
+def _about_alike(alike: Alike, columns: Sequence[str]) -> str:
+    names = ", ".join(label(name) for name in columns if name in alike.summed)
+    sums = f"summed: {names}; " if names else ""
+    return f"Alike but for numbers in names and a tenth in values; {sums}others: the first's; --limit all shows each"
+
+
+def _title_of_sizes(alike: Alike | None) -> str:
+    """The title of the column that counts the rows that each one adds up; empty without one."""
+    return "" if alike is None else "sum of" if alike.summed else "rows"
 
 
 def _as_tree(table: pa.Table, depths: Sequence[int], look: Look) -> pa.Table:

@@ -1,0 +1,105 @@
+"""Rows of a text table that are alike as one row: the same op in each layer of a model.
+
+Alike are rows whose names differ by numbers only, whose other texts are equal, and whose values are near each other.
+They become one row with the name of the first and the sums of what can be added up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import Alike
+
+_NUMBER = re.compile(r"(?:(?<=[._/-])|(?<=layer)|(?<=block))\d+(?![^./:; )\]])")
+"""What counts ops and layers: not ``128x64`` and ``bf16``, which say what a kernel does."""
+_LAST_NUMBER = re.compile(r"\.\d+\Z")  # the first of the ops fusion, fusion.1, fusion.2 has none
+_NEAR = 10  # values differ by at most one part in this
+_MOST_ROWS = 20_000  # rows after these, which are the smallest, stay single
+_MOST_GROUPS = 8  # of one name: a row is compared with the last ones only
+_COUNTS_END = 2**63
+
+Kinds = Sequence[Callable[[Any], Any] | None]
+"""By column, what makes two values equal; None: they are near each other."""
+
+
+@dataclass(slots=True)
+class _Group:
+    first: Sequence[Any]
+    sums: list[Any]
+    size: int = 1
+
+
+def joined(table: pa.Table, alike: Alike, order: str | None) -> tuple[pa.Table, list[int]]:
+    """The table with one row for those that are alike, and of how many rows each is made. If the column ``order`` is
+    added up and its largest values come first, so do the largest sums; else rows stay where their first one is."""
+    groups = _groups(table, alike)
+    sizes = [group.size for group in groups] + [1] * (table.num_rows - _MOST_ROWS)
+    if max(sizes, default=1) == 1:
+        return table, sizes
+    if order in alike.summed:
+        at = table.column_names.index(order)
+        firsts = [group.first[at] or 0 for group in groups]
+        if firsts == sorted(firsts, reverse=True):
+            groups.sort(key=lambda group: -(group.sums[at] or 0))
+    rows = [group.sums for group in groups]
+    columns = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(table.schema)]
+    head = pa.Table.from_arrays(columns, schema=table.schema)
+    sizes[: len(groups)] = [group.size for group in groups]
+    return pa.concat_tables([head, table.slice(_MOST_ROWS)]), sizes
+
+
+def _groups(table: pa.Table, alike: Alike) -> list[_Group]:
+    kinds = [_kind(field, alike) for field in table.schema]
+    summed = [at for at, name in enumerate(table.column_names) if name in alike.summed]
+    groups: list[_Group] = []
+    open_groups: dict[tuple[Any, ...], list[_Group]] = {}
+    columns = [column.to_pylist() for column in table.slice(0, _MOST_ROWS).columns]
+    for row in zip(*columns, strict=True):
+        key = tuple(kind(value) for kind, value in zip(kinds, row, strict=True) if kind is not None)
+        like = open_groups.setdefault(key, [])
+        if not any(_join(group, row, kinds, summed) for group in like[-_MOST_GROUPS:]):
+            groups.append(_Group(row, list(row)))
+            like.append(groups[-1])
+    return groups
+
+
+def _kind(field: pa.Field, alike: Alike) -> Callable[[Any], Any] | None:
+    if field.name in alike.names:
+        return _without_numbers
+    if field.name in alike.summed or pa.types.is_floating(field.type) or (field.metadata or {}).get(b"unit"):
+        return None
+    return repr if pa.types.is_nested(field.type) else _same
+
+
+def _without_numbers(name: str | None) -> str | None:
+    return name and _NUMBER.sub("#", _LAST_NUMBER.sub("", name))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _join(group: _Group, row: Sequence[Any], kinds: Kinds, summed: Sequence[int]) -> bool:
+    """Adds a row to a group if its values are near those of the group's first, and the sums can be written."""
+    if not all(kind is not None or _near(*pair) for kind, *pair in zip(kinds, group.first, row, strict=True)):
+        return False
+    sums = [None if row[at] is None else group.sums[at] + row[at] for at in summed]
+    if any(total is not None and abs(total) >= _COUNTS_END for total in sums):
+        return False
+    for at, total in zip(summed, sums, strict=True):
+        group.sums[at] = total
+    group.size += 1
+    return True
+
+
+def _near(one: float | None, other: float | None) -> bool:
+    if one is None or other is None or not (isfinite(one) and isfinite(other)):
+        return one is other
+    return abs(one - other) * _NEAR <= abs(one)
