@@ -1,4 +1,4 @@
-"""Modules of the timeline that need a canvas; those that need no browser are tested in tests/page."""
+"""Modules of the page that need a canvas; those that need no browser are tested in tests/page."""
 
 from __future__ import annotations
 
@@ -70,6 +70,26 @@ def test_slices_become_pixels_by_the_share_they_cover(run: Run) -> None:
     assert 0 < alpha[65] < 255 and alpha[80:90] == [0] * 10  # a busy quarter is faint
     assert alpha[90] > 100  # an instant is seen
     assert wide == [0]
+
+
+def test_cells_of_a_narrow_table_show_what_distinguishes_names(run: Run) -> None:
+    names = [f"jit(train_step)/jit(main)/transpose(jvp(Model))/layer_{layer}/mlp/dot_general" for layer in (3, 14)]
+    body = """
+        const { Table } = await import('/static/report.js');
+        const box = document.createElement('div');
+        box.style.width = '240px';
+        document.body.append(box);
+        m.table(box, new Table({ table: 't', length: 2, columns: [
+            { name: 'name', type: 'string', unit: null, description: null, values: given[0] }] }));
+        const cells = [...box.querySelectorAll('.cell')];
+        for (const cell of cells) cell.dispatchEvent(new MouseEvent('mouseover', { bubbles: true }));
+        return cells.map(cell => [cell.textContent, cell.title, cell.scrollWidth <= cell.clientWidth]);
+    """
+    first, second = run("../table", body, names)
+    assert [first[0][0], second[0][0]] == ["…", "…"]
+    assert "/layer_3/mlp" in first[0] and "/layer_14/mlp" in second[0]
+    assert [first[1], second[1]] == names
+    assert first[2] and second[2]
 
 
 def test_text_is_cut_to_the_room_that_there_is(run: Run) -> None:

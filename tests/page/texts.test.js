@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { distinct, shortened } from "../../fastprof/viewer/static/dom.js";
+import { shortened } from "../../fastprof/viewer/static/dom.js";
 import { kernelName } from "../../fastprof/viewer/static/kernel_names.js";
 import { fault } from "../../fastprof/viewer/static/parameter_faults.js";
 import { faultOf } from "../../fastprof/viewer/static/timeline/expressions.js";
@@ -64,12 +64,8 @@ test("names of columns are words", () => {
   ]);
 });
 
-test("long names are cut in their middle, alike ones where they differ", () => {
+test("long names are cut in their middle", () => {
   assert.equal(shortened("a".repeat(50) + "b".repeat(50), 11), "aaaaa…bbbbb");
-  const names = ["x".repeat(60) + "1" + "y".repeat(60), "x".repeat(60) + "2" + "y".repeat(60)];
-  const cut = distinct(names, 20);
-  assert.notEqual(cut[0], cut[1]);
-  assert.ok(cut.every((name) => name.length <= 20));
 });
 
 test("a kernel is called by its function", () => {

@@ -64,53 +64,13 @@ export function onResize(element, act) {
   watch.observe(element);
 }
 
-/**
- * Text of one line, at most `most` letters long, cut in the middle: names of ops differ most at both ends. `tail`: the
- * share of the end in what is left.
- */
-export function shortened(text, most = 80, tail = 0.5) {
+/** Text of one line, at most `most` letters long, cut in the middle; of several names, `elided` shows what differs. */
+export function shortened(text, most = 80) {
   const all = String(text);
   const line = seen((all.length > 4 * most ? ends(all, 2 * most) : all).replace(/\s+/g, " "));
   if (line.length <= most) return line;
-  const end = Math.floor((most - 1) * tail);
+  const end = Math.floor((most - 1) / 2);
   return `${line.slice(0, most - 1 - end)}…${line.slice(line.length - end)}`;
-}
-
-/** Texts as `shortened`; those that would look alike are cut so that what distinguishes them is left. */
-export function distinct(texts, most = 80, tail = 0.5) {
-  const cut = texts.map((text) => shortened(text, most, tail));
-  const alike = new Map();
-  cut.forEach((text, at) => alike.set(text, [...(alike.get(text) ?? []), at]));
-  for (const places of alike.values()) {
-    const wholes = places.map((at) => String(texts[at]).replace(/\s+/g, " "));
-    if (new Set(wholes).size < 2) continue;
-    const from = sharedStart(wholes);
-    places.forEach((at, number) => {
-      cut[at] = around(wholes[number], from, most);
-    });
-  }
-  return cut;
-}
-
-/** How many letters all have in common at their begin. */
-function sharedStart(texts) {
-  const [first] = texts;
-  let length = first.length;
-  for (const text of texts) {
-    let at = 0;
-    while (at < length && text[at] === first[at]) at += 1;
-    length = at;
-  }
-  return length;
-}
-
-/** A few letters of the begin, then those from a little before `from` on, then the end where there is room. */
-function around(text, from, most) {
-  const head = Math.floor(most * 0.3);
-  const begin = Math.max(head, from - 4);
-  const rest = text.slice(begin);
-  const start = begin > head ? `${text.slice(0, head)}…` : text.slice(0, head);
-  return start + shortened(rest, most - start.length, 0.3);
 }
 
 function ends(text, letters) {

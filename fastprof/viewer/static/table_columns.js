@@ -1,6 +1,7 @@
 // How the columns of a table look: titles, units, texts of values, widths.
 
 import { shortened } from "./dom.js";
+import { Elision } from "./elision.js";
 import { columnScale, exact, label, number, text, UNKNOWN } from "./units.js";
 
 const FONT = "13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', 'Noto Sans', Roboto, sans-serif";
@@ -10,6 +11,7 @@ const WIDEST = 420;
 const WIDEST_GROWING = 320;
 const SAMPLE = 200;
 const MEASURED = 200;
+const MOST_MEASURED = 400;
 const MOST_TITLE = 3_000;
 const LEADS = ["name", "op_name", "expression", "long_name"];
 
@@ -70,16 +72,11 @@ function width(data, column) {
   return Math.ceil(Math.max(NARROWEST, Math.min(WIDEST, most)) + AROUND);
 }
 
-/** A text of one line that is no wider than `pixels`, cut in its middle. */
-export function fitting(words, pixels) {
-  const line = shortened(words, MEASURED);
-  let wide = textWidth(line);
-  let cut = line;
-  for (let tries = 0; wide > pixels && cut.length > 3 && tries < 4; tries += 1) {
-    cut = shortened(words, Math.max(3, Math.min(cut.length - 1, Math.floor((cut.length * pixels) / wide))));
-    wide = textWidth(cut);
-  }
-  return cut;
+/** How the texts of a column are cut to its width, by those of the first rows. */
+export function elision(data, column, order) {
+  const texts = order.slice(0, SAMPLE).map((row) => data.value(row, column.name));
+  const width = (words) => (words.length > MOST_MEASURED ? Number.POSITIVE_INFINITY : textWidth(words));
+  return new Elision(texts.filter((value) => typeof value === "string"), column.room, width);
 }
 
 let measure = null;

@@ -2,7 +2,7 @@
 
 import { h, on, onResize } from "./dom.js";
 import { RowScroller } from "./row_scroller.js";
-import { fitting } from "./table_columns.js";
+import { elision } from "./table_columns.js";
 import { seen, seenLines } from "./unseen.js";
 
 const ROW = 26;
@@ -42,6 +42,7 @@ export class Rows {
     this.body.style.minWidth = `${least}px`;
     this.columns.forEach((column, at) => {
       column.room = this.head.children[at].offsetWidth - AROUND;
+      column.elision = null;
       for (const row of this.body.children) row.children[at].style.flex = column.flex;
     });
   }
@@ -75,7 +76,8 @@ export class Rows {
   fillCell(cell, column, row) {
     const value = this.data.value(row, column.name);
     if (column.node) cell.replaceChildren(column.node(value, row));
-    else if (column.cut && typeof value === "string") cell.textContent = fitting(value, column.room);
+    else if (column.cut && typeof value === "string")
+      cell.textContent = (column.elision ??= elision(this.data, column, this.order)).cut(value);
     else cell.textContent = seen(column.text(value, row));
     cell.classList.toggle("unknown", value === null);
     if (column.share) {

@@ -1,7 +1,8 @@
 // Bars below each other, one a name, each with its value.
 
 import { colour } from "../colours.js";
-import { distinct, h, shortened } from "../dom.js";
+import { h, shortened } from "../dom.js";
+import { elided } from "../elision.js";
 import { text } from "../units.js";
 
 const MOST_RATES = 20;
@@ -9,7 +10,7 @@ const MOST_RATES = 20;
 /** `names` and `values` in order; `titles`: what is shown of each beside the pointer; `onclick(place)`. */
 export function bars(element, { names, values, unit, colours, titles, label, onclick }) {
   const most = Math.max(...values.map((value) => value ?? 0), Number.MIN_VALUE);
-  const shown = distinct(names, 44, 0.7);
+  const shown = elided(names, 44);
   const rows = names.map((name, at) =>
     h(onclick ? "button.bar-row" : "div.bar-row", {
       title: `${titles?.[at] ?? name}: ${text(values[at], unit)}`,

@@ -2,6 +2,7 @@
 // series, and a closer look by dragging. Arrow keys move from place to place, Enter chooses one.
 
 import { h, on, onResize, shortened, svg } from "../dom.js";
+import { elided } from "../elision.js";
 import { number } from "../units.js";
 import { barsOf, dotsOf, linesOf, stackedBases } from "./marks.js";
 import { pictureButton } from "./picture.js";
@@ -137,7 +138,7 @@ class Plot {
       Math.max(0, Math.ceil(this.range.x[0])),
       Math.min(names.length - 1, Math.floor(this.range.x[1])),
     ];
-    const texts = names.slice(first, last + 1).map((name) => shortened(name, 22, 0.7));
+    const texts = elided(names.slice(first, last + 1), 22);
     const widest = Math.max(1, ...texts.map((text) => text.length)) * LETTER + 8;
     const each = room / Math.max(1, texts.length);
     const turned = widest > each && texts.length <= MOST_TURNED && texts.some((text) => !/^\d+$/.test(text));

@@ -2,7 +2,8 @@
 
 import { panel } from "../cards.js";
 import { coloursOf, FAINT } from "../colours.js";
-import { distinct, h, svg } from "../dom.js";
+import { h, svg } from "../dom.js";
+import { elided } from "../elision.js";
 import { number, text } from "../units.js";
 import { pictureButton } from "./picture.js";
 
@@ -23,7 +24,7 @@ export function pie(element, slices, { unit = "ps", most = 12, label, height = 2
   const shown = largest(slices, most);
   const total = shown.reduce((sum, slice) => sum + slice.value, 0);
   const colours = coloursOf(shown.map((slice) => slice.name));
-  const names = distinct(shown.map((slice) => slice.name), 28, 0.7);
+  const names = elided(shown.map((slice) => slice.name), 28);
   const legend = h("div.ring-legend");
   const drawing = svg("svg.ring-drawing", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": label });
   let from = 0;
