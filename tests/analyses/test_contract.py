@@ -295,7 +295,9 @@ def test_json_is_whole_and_exact(report: fastprof.Report) -> None:
     keys = ("value", "unit", "definition", "reason")
     scalars = {name: {key: getattr(scalar, key) for key in keys} for name, scalar in report.scalars.items()}
     assert document["scalars"] == scalars
-    assert [(n["severity"], n["text"]) for n in document["notices"]] == [(n.severity, n.text) for n in report.notices]
+    assert [(n["severity"], n["text"]) for n in document["notices"]] == [
+        (n.severity, n.text) for n in report.answer.notices
+    ]
     for name, table in report.tables.items():
         assert document["tables"][name]["rows"] == table.to_pylist()
         columns = [(column["name"], column["unit"]) for column in document["tables"][name]["columns"]]

@@ -191,10 +191,10 @@ def test_steps_that_hold_little_of_what_ran_are_reported() -> None:
     ops = [event("dot", 0, US, {"group_id": 0}), event("dot", 5 * US, 9 * US)]
     lines = [line("Steps", marks, id=1), line("XLA Ops", ops, id=3)]
     report = report_of(xspace(plane("/device:TPU:0", lines, event_metadata=OPS, stats=PEAKS)))
-    assert [one.text[:42] for one in report.notices if "--steps-from" in one.text] == [
+    assert [one.text[:42] for one in report.notices if "steps_from=" in one.text] == [
         "Steps hold 10.0 % of the time of ops: the "
     ]
-    assert not any("--steps-from" in one.text for one in report_of(with_steps(4, 5)).notices)
+    assert not any("steps_from=" in one.text for one in report_of(with_steps(4, 5)).notices)
 
 
 def test_gpus_that_ran_nothing_do_not_count() -> None:

@@ -166,11 +166,11 @@ def kernels(count: int) -> bytes:
         ([kernels(0)], "no step markers in this capture"),
         (
             [kernels(1)],
-            "no step markers in this capture; 1 module execution could serve as a step: --steps-from modules",
+            'no step markers in this capture; 1 module execution could serve as a step: steps_from="modules"',
         ),
         (
             [kernels(1204)],
-            "no step markers in this capture; 1,204 module executions could serve as steps: --steps-from modules",
+            'no step markers in this capture; 1,204 module executions could serve as steps: steps_from="modules"',
         ),
         (
             [spaces(host([step(0, 0, 10), ran("IteratorGetNext", 1, 2)]))],
