@@ -50,6 +50,7 @@ test("a name of a megabyte is measured by its ends", () => {
     letters += text.length;
     return text.length;
   };
-  new Elision([`a${"b".repeat(1_000_000)}`, `c${"b".repeat(1_000_000)}`], 20, width);
+  const elision = new Elision([`a${"b".repeat(1_000_000)}`, `c${"b".repeat(1_000_000)}`], 20, width);
+  assert.equal(elision.cut(`d${"b".repeat(1_000_000)}`), `d${"b".repeat(9)}…${"b".repeat(9)}`);
   assert.ok(letters < 50_000);
 });
