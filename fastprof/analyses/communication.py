@@ -16,6 +16,7 @@ from fastprof.analyses.contract import (
     Evidence,
     Needs,
     Notice,
+    Opening,
     Report,
     ScalarSpec,
     Section,
@@ -85,6 +86,18 @@ SCALARS = {
     "last_device": ScalarSpec(None, "device that others waited for most in meetings, as host: device"),
 }  # fmt: skip
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
+OPENING = Opening(
+    (
+        "{exposed_share} of the time of devices is communication that no compute hides; the kind that costs "
+        "most is {costliest_kind}.",
+        "Devices compute for {compute_share} of their time; {exposed_share} of it is communication that no "
+        "compute hides.",
+    ),
+    (
+        "exposed_share", "compute_share", "idle_share", "step_gain_share", "costliest_kind", "costliest_operation",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     Section("Communication", scalars=tuple(SCALARS)),
     Section("Kinds", "kinds", ("kind", "occurrences", "time_ps", "hidden_ps", "exposed_ps", "exposed_share",

@@ -10,6 +10,7 @@ An analysis is a module of this package:
     AFTER = ("steps",)                             analyses whose reports it is given
     OF_ALL_THREADS = True                          selected steps include everything in their time, also events
                                                    without a step; absent: False
+    OPENING = Opening(("…",), ("…",))              what its page begins with; absent: its first figures
     CONTENT = Evidence("…", planes=(…))            without which a capture has nothing for it; absent: unknown
     @dataclass(frozen=True, slots=True)
     class Params: …                                flags, keyword arguments, docs
@@ -114,6 +115,15 @@ class Section:
 def has_rows(table: str) -> Callable[[Report], bool]:
     """For Section.shown: whether there is anything in the table."""
     return lambda report: report.tables[table].num_rows > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the page begins with. ``headlines``: sentences with names of figures in braces; the first is used whose
+    figures are all known, the first of them not 0. ``figures``: the most important first; six are shown."""
+
+    headlines: tuple[str, ...]
+    figures: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

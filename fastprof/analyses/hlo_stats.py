@@ -15,7 +15,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import OF_OPS, Alike, Notice, Report, ScalarSpec, Section, Value, has_rows, scalars
+from fastprof.analyses.contract import (
+    OF_OPS,
+    Alike,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    scalars,
+)
 from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
@@ -199,6 +210,15 @@ SCALARS = {
                                 "all occurrences"),
 }  # fmt: skip
 _TIME = ("occurrences", "self_ps", "self_share")
+OPENING = Opening(
+    (
+        "Instructions take {device_op_ps} of the {device_total_ps} of devices.",
+    ),
+    (
+        "device_op_ps", "device_idle_ps", "op_count", "program_count", "unknown_work_share", "padding_share",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     Section("Time", scalars=("device_total_ps", "device_op_ps", "device_idle_ps", "op_count", "program_count")),
     Section("Shares", scalars=("unknown_work_share", "unattributed_share", "rematerialized_share",

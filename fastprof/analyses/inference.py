@@ -9,7 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastprof.analyses.contract import Evidence, Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, scalars
+from fastprof.analyses.contract import (
+    Evidence,
+    Known,
+    Needs,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    scalars,
+)
 from fastprof.derive.serving import (
     BATCHES,
     PERCENTILES,
@@ -73,6 +84,16 @@ SCALARS = {
     },
     "max_latency_ps": ScalarSpec("ps", "longest latency of a request"),
 }
+OPENING = Opening(
+    (
+        "Requests take {mean_latency_ps} on average, and {p99_latency_ps} at the 99th percentile.",
+    ),
+    (
+        "request_count", "requests_per_second", "mean_latency_ps", "p50_latency_ps", "p99_latency_ps",
+        "max_latency_ps",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     Section("Latency", scalars=tuple(SCALARS)),
     Section("Models", "models", ("model", "request_count", "requests_per_second", "mean_ps", "p50_ps", "p99_ps",

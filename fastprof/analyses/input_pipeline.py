@@ -20,6 +20,7 @@ from fastprof.analyses.contract import (
     Known,
     Needs,
     Notice,
+    Opening,
     Report,
     Scalar,
     ScalarSpec,
@@ -155,6 +156,16 @@ SCALARS = {
     "enqueue_share": ScalarSpec("share", "share of input time that the host spends on enqueuing: durations of infeed "
                                 "enqueues / time between their starts; without infeed, copies to devices / step time"),
 }  # fmt: skip
+OPENING = Opening(
+    (
+        "Steps take {step_time_mean_ps} on average; {input_percent} of that is waiting for input.",
+    ),
+    (
+        "input_percent", "input_verdict", "step_time_mean_ps", "compute_percent", "idle_percent", "output_percent",
+        "step_count",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     Section("Step time", scalars=tuple(STEP_FIGURES), shown=is_known("step_count")),
     Section("Waiting for input", scalars=("input_percent", "output_percent", "compute_percent", "idle_percent"),

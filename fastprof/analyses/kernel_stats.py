@@ -20,6 +20,7 @@ from fastprof.analyses.contract import (
     Evidence,
     Needs,
     Notice,
+    Opening,
     Report,
     ScalarSpec,
     Section,
@@ -146,6 +147,15 @@ SCALARS = {
     ),
     "missed_tensor_core_share": ScalarSpec("share", "missed_tensor_core_ps / total_ps", "share of that"),
 }
+OPENING = Opening(
+    (
+        "Kernels take {total_ps}.",
+    ),
+    (
+        "total_ps", "occurrences", "kernel_count", "tensor_core_share", "missed_tensor_core_share", "tensor_core_ps",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     Section("Kernel time", scalars=tuple(SCALARS)),
     Section("Kernels", "kernels", ("op_name", "name", "occurrences", "total_ps", "mean_ps", "total_share"),

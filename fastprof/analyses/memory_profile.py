@@ -18,6 +18,7 @@ from fastprof.analyses.contract import (
     Evidence,
     Needs,
     Notice,
+    Opening,
     Report,
     ScalarSpec,
     Section,
@@ -132,6 +133,16 @@ def _any_is_fragmented(report: Report) -> bool:
 
 
 _ALIVE = ("allocator", "total_bytes", "requested_bytes", "count", "share", "source", "shape", "op_name")
+OPENING = Opening(
+    (
+        "{peak_allocator} holds {peak_bytes} at its peak, {peak_share} of its capacity.",
+        "{peak_allocator} holds {peak_bytes} at its peak.",
+    ),
+    (
+        "peak_bytes", "peak_share", "capacity_bytes", "fragmentation_share", "wasted_bytes", "held_at_end_count",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     Section("Memory", scalars=tuple(SCALARS), shown=is_known("allocator_count")),
     Section("Allocators", "allocators", ("allocator", "peak_bytes", "peak_step", "capacity_bytes",

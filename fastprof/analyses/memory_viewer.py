@@ -18,6 +18,7 @@ from fastprof.analyses.contract import (
     Evidence,
     Needs,
     Notice,
+    Opening,
     Report,
     ScalarSpec,
     Section,
@@ -141,6 +142,16 @@ def _has_no_figures(report: Report) -> bool:
 
 
 _SPACES = (("memory_space_name", True), ("memory_space", False))
+OPENING = Opening(
+    (
+        "{module} needs {peak_bytes} of {memory_space_name} at its peak.",
+        "{module} needs {peak_bytes} at its peak.",
+    ),
+    (
+        "peak_bytes", "allocated_bytes", "temporary_bytes", "parameter_bytes", "output_bytes", "fragmentation_bytes",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     *(Section("Programs, most memory first", "modules", ("module", space, "peak_bytes", "allocated_bytes",
               "parameter_bytes", "output_bytes", "temporary_bytes", "fragmentation_bytes"), rows=12,

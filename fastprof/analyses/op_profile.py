@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import OF_OPS, Notice, Report, ScalarSpec, Section, Value, has_rows, is_known, scalars
+from fastprof.analyses.contract import (
+    OF_OPS,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    is_known,
+    scalars,
+)
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
@@ -106,6 +117,16 @@ def _scope_section(*, layers: bool, passes: bool) -> Section:
         title, table, columns, "busy_share", MOST_SHOWN, shown=shown, depth="depth", only=is_largest, parts=_PASSES
     )
 
+
+OPENING = Opening(
+    (
+        "Ops take {op_ps} of the {device_total_ps} of devices, and reach {compute_peak_percent} of peak arithmetic.",
+        "Ops take {op_ps} of the {device_total_ps} of devices.",
+    ),
+    (
+        "op_ps", "device_idle_ps", "compute_peak_percent", "hbm_peak_percent", "lost_ps", "op_count", "program_count",
+    ),
+)  # fmt: skip
 
 SECTIONS = (
     Section("Device time", scalars=tuple(SCALARS), shown=is_known("device_total_ps")),

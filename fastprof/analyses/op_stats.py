@@ -18,6 +18,7 @@ from fastprof.analyses.contract import (
     Alike,
     Needs,
     Notice,
+    Opening,
     Report,
     ScalarSpec,
     Section,
@@ -218,6 +219,16 @@ SCALARS = {
     "is_training": ScalarSpec(None, "whether programs contain ops of backpropagation"),
 }  # fmt: skip
 _SHOWN = ("occurrences", "total_ps", "self_ps", "self_share")
+OPENING = Opening(
+    (
+        "Ops take {device_op_ps} of the {device_total_ps} of devices.",
+        "Ops take {host_op_ps} of the {host_total_ps} of hosts.",
+    ),
+    (
+        "device_op_ps", "device_idle_ps", "device_total_ps", "host_op_ps", "host_idle_ps", "host_total_ps",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     Section("Time", scalars=("device_total_ps", "device_op_ps", "device_idle_ps", "host_total_ps", "host_op_ps",
             "host_idle_ps")),

@@ -15,7 +15,18 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses import inference, input_pipeline, steps
-from fastprof.analyses.contract import Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, is_known, scalars
+from fastprof.analyses.contract import (
+    Known,
+    Needs,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    is_known,
+    scalars,
+)
 from fastprof.analyses.input_pipeline import InputPipeline, known
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.devices import run_environment
@@ -188,6 +199,16 @@ def _top_ops_of(side: str) -> Callable[[Report], bool]:
     """For Section.shown: whether the top ops are those of hosts or of devices."""
     return lambda report: side in report.tables["top_ops"]["host_or_device"].to_pylist()
 
+
+OPENING = Opening(
+    (
+        "No steps were found; devices were busy for {duty_cycle_percent} of the time.",
+    ),
+    (
+        "step_time_mean_ps", "step_count", "compute_percent", "input_percent", "idle_percent", "duty_cycle_percent",
+        "flops_utilization_percent", "mxu_utilization_percent", "device_idle_percent", "host_idle_percent",
+    ),
+)  # fmt: skip
 
 SECTIONS = (
     Section("Step time", scalars=tuple(input_pipeline.STEP_FIGURES), shown=is_known("step_count")),

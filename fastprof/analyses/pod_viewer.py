@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, scalars
+from fastprof.analyses.contract import Known, Needs, Notice, Opening, Report, ScalarSpec, Section, has_rows, scalars
 from fastprof.analyses.steps import CORE, IN_CATEGORIES, SPAN, STEP, OnCores
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.run_environment import HostEnvironment
@@ -90,6 +90,15 @@ SCALARS = {
     "slowest_core_step_ps": ScalarSpec("ps", "duration of the longest step on any core"),
     "collective_wait_ps": ScalarSpec("ps", "sum of wait_ps in the table collectives"),
 }
+OPENING = Opening(
+    (
+        "The slowest step on a core takes {slowest_core_step_ps}.",
+    ),
+    (
+        "slowest_core_step_ps", "step_count", "core_count", "host_count", "device_type", "collective_wait_ps",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     Section("Pod", scalars=tuple(SCALARS)),
     Section("Steps by core", "cores", ("step", "core_name", "duration_ps", "device_compute_ps", "device_collectives_ps",

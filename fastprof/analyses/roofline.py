@@ -14,6 +14,7 @@ from fastprof.analyses.contract import (
     OF_OPS,
     Alike,
     Notice,
+    Opening,
     Report,
     ScalarSpec,
     Section,
@@ -81,6 +82,16 @@ SCALARS = {
                              "that are, start or await transfers"),
     "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1 if the clock was lower"),
 }  # fmt: skip
+OPENING = Opening(
+    (
+        "Ops reach {ops_roofline_percent} of their roofline; what bounds them is {bound_by}.",
+    ),
+    (
+        "ops_roofline_percent", "bound_by", "compute_peak_percent", "hbm_peak_percent", "lost_ps", "unknown_ps",
+        "device_type",
+    ),
+)  # fmt: skip
+
 SECTIONS = (
     Section("Device", scalars=("device_type", "core_count", "peak_flops_per_s", "peak_hbm_bytes_per_s",
             "ridge_flops_per_byte")),

@@ -15,7 +15,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.analyses.contract import Known, Needs, Notice, Report, ScalarSpec, Section, has_rows, scalars, union
+from fastprof.analyses.contract import (
+    Known,
+    Needs,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    scalars,
+    union,
+)
 from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, why_no_steps
@@ -214,6 +225,15 @@ SCALARS = {
 def _several_hosts(report: Report) -> bool:
     return len(report.tables["hosts"]) > 1
 
+
+OPENING = Opening(
+    (
+        "Steps take {step_time_mean_ps} on average; the longest takes {step_time_max_ps}.",
+    ),
+    (
+        "step_time_mean_ps", "step_time_p50_ps", "step_time_p99_ps", "step_time_max_ps", "step_count", "core_count",
+    ),
+)  # fmt: skip
 
 SECTIONS = (
     Section("Steps", scalars=tuple(SCALARS)),

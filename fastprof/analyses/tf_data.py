@@ -17,6 +17,7 @@ from fastprof.analyses.contract import (
     Evidence,
     Needs,
     Notice,
+    Opening,
     Report,
     ScalarSpec,
     Section,
@@ -128,6 +129,17 @@ def is_worth_it(table: pa.Table) -> pa.Array:
     saved = pc.cast(table["saved_ps"], pa.float64(), safe=False)
     return pc.fill_null(pc.greater_equal(saved, least), False)
 
+
+OPENING = Opening(
+    (
+        "{wait_share} of step time is waiting for input; the pipeline to look at is {slow_pipeline}, its "
+        "bottleneck {bottleneck_name}.",
+        "The slowest of {call_count} calls of input pipelines takes {max_call_ps}.",
+    ),
+    (
+        "wait_share", "slow_pipeline", "bottleneck_name", "bottleneck_share", "max_call_ps", "best_change",
+    ),
+)  # fmt: skip
 
 SECTIONS = (
     Section("Input pipelines", scalars=tuple(SCALARS), shown=is_known("pipeline_count")),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.analyses import ANALYSES, content, runner
-from fastprof.analyses.contract import Analysis, Evidence, Section
+from fastprof.analyses.contract import Analysis, Evidence, Opening, Section
 from fastprof.render import report_svg
 
 if TYPE_CHECKING:
@@ -37,12 +37,18 @@ def _document(name: str, analysis: Analysis) -> dict[str, Any]:
         "verb": name.replace("_", "-"),
         "title": runner.title(analysis),
         "summary": ANALYSES[name],
+        "opening": _opening(analysis),
         "params": [_param(one) for one in runner.fields_of([name])],
         "drawn": name in report_svg.DRAWN,
         "labels": {scalar: spec.label for scalar, spec in analysis.SCALARS.items() if spec.label},
         "tables": {table: schema.row for table, schema in analysis.TABLES.items()},
         "sections": [_section(one) for one in analysis.SECTIONS],
     }
+
+
+def _opening(analysis: Analysis) -> dict[str, Any]:
+    given: Opening = getattr(analysis, "OPENING", Opening((), tuple(analysis.SCALARS)))
+    return {"headlines": list(given.headlines), "figures": list(given.figures)}
 
 
 def _param(field: dataclasses.Field[Any]) -> dict[str, Any]:

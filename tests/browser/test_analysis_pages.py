@@ -75,13 +75,48 @@ def test_the_overview_has_the_figures_of_the_analysis(page: Any, server: Callabl
     assert str(scalars["step_count"].value) in text
 
 
-def test_the_overview_begins_with_a_headline_and_at_most_six_figures(page: Any, server: Callable[..., str]) -> None:
+@pytest.mark.parametrize("analysis", ANALYSES)
+def test_a_page_begins_with_a_headline_and_at_most_six_figures(
+    page: Any, server: Callable[..., str], analysis: str
+) -> None:
+    page.goto(f"{server(DEMO / BEST.get(analysis, 'xla'))}#/{analysis}")
+    settle(page)
+    headline = page.inner_text("#page .headline")
+    assert headline.endswith(".") and "{" not in headline
+    cards = page.locator(".first-cards")
+    if analysis == "kernel_stats":  # without content: the reason, and no card
+        assert headline == "No kernels: the capture has no GPU planes."
+        assert page.locator(".card:visible").count() == 0
+        return
+    assert cards.count() == 1
+    assert 1 <= cards.locator(".card").count() <= 6
+    assert cards.locator(".card-unknown").count() == 0
+
+
+def test_the_other_figures_of_a_page_are_folded(page: Any, server: Callable[..., str]) -> None:
     page.goto(f"{server(DEMO / 'pod')}#/overview")
     settle(page)
-    assert page.inner_text(".headline").startswith("A step takes ")
-    assert 1 <= page.locator(".card:visible").count() - page.locator("[aria-label='Ran on'] .card").count() <= 6
-    page.get_by_text("All figures").click()
+    assert page.inner_text("#page .headline").startswith("A step takes ")
+    assert page.locator(".all-figures .card:visible").count() == 0
+    page.get_by_text("More figures").click()
     assert page.locator(".all-figures .card:visible").count() > 6
+    assert "MXU utilization" in page.inner_text(".all-figures dl")  # unknown, with its reason
+
+
+def test_a_skeleton_keeps_the_place_of_what_is_computed(page: Any, server: Callable[..., str]) -> None:
+    held: list[Any] = []
+    page.route("**/api/report/hlo_stats*", lambda route: held.append(route))
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(f"{server(DEMO / 'xla')}#/hlo_stats")
+    page.wait_for_selector(".skeleton .shade-card")
+    tops = "[...document.querySelectorAll('#page .headline, #page .cards')].slice(0, 2).map((e) => e.offsetTop)"
+    before = page.evaluate(tops)
+    assert page.evaluate("getComputedStyle(document.querySelector('.shade-card')).animationName") == "none"
+    assert page.locator(".waiting:visible").count() == 0
+    held[0].continue_()
+    settle(page)
+    assert page.locator(".skeleton").count() == 0
+    assert page.evaluate(tops) == before
 
 
 def test_op_stats_can_leave_idle_out(page: Any, server: Callable[..., str]) -> None:

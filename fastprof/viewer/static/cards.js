@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { exact, label, text } from "./units.js";
 
 const FLAG = /--steps-from modules/;
+export const MOST_FIRST = 6;
 const SEVERITY = {
   recommendation: "Do",
   info: "Note",
@@ -23,21 +24,39 @@ export function figure({ name, value, unit, definition, reason, label: given }) 
       typeof value === "number" && unit ? h("div.card-exact", exact(value, unit)) : null));
 }
 
-/** Cards of the figures of a report; all of them if no names are given. Names that the report lacks are left out. */
-export function figures(element, report, names = Object.keys(report.scalars)) {
+/** Cards of some figures of a report. Those that are not known are listed with their reasons. */
+export function figures(element, report, names) {
   const listed = names.map((name) => report.scalars[name]).filter(Boolean);
-  if (!listed.length) return;
-  const unknown = listed.filter((one) => one.value === null);
-  if (unknown.length < listed.length)
-    element.append(h("div.cards", listed.filter((one) => one.value !== null).map(figure)));
+  const [known, unknown] = parted(listed);
+  if (known.length) element.append(h("div.cards", known.map(figure)));
   if (unknown.length) element.append(unknownFigures(unknown));
 }
 
-/** The notices of a report, recommendations first. */
-export function notices(element, report, context) {
-  if (!report.notices.length) return;
+/** At most six cards, of those that are known, the first ones first; the other figures are folded. */
+export function firstFigures(element, listed, first = listed) {
+  const cards = parted(first)[0].slice(0, MOST_FIRST);
+  const [known, unknown] = parted(listed.filter((one) => !cards.includes(one)));
+  if (cards.length) element.append(h("div.cards.first-cards", cards.map(figure)));
+  if (!known.length && !unknown.length) return;
+  const box = h("details.all-figures", h("summary", cards.length ? "More figures" : "All figures"));
+  if (known.length) box.append(h("div.cards", known.map(figure)));
+  if (unknown.length) box.append(unknownList(unknown));
+  element.append(box);
+}
+
+/** Figures with a value, and those without. */
+function parted(listed) {
+  const isKnown = ({ value }) => value !== null && value !== undefined;
+  return [listed.filter(isKnown), listed.filter((one) => !isKnown(one))];
+}
+
+/** The notices of a report, recommendations first; `said` is one that the page has already. */
+export function notices(element, report, context, said = null) {
   const order = Object.keys(SEVERITY);
-  const sorted = [...report.notices].sort((one, other) => order.indexOf(one.severity) - order.indexOf(other.severity));
+  const sorted = report.notices.filter((one) => one !== said).sort((one, other) =>
+    order.indexOf(one.severity) - order.indexOf(other.severity)
+  );
+  if (!sorted.length) return;
   element.append(h("ul.notices", ...sorted.map((one) => notice(one, context))));
 }
 
@@ -98,10 +117,14 @@ function stepsFromModules({ analysis, saved, push }) {
 /** Unknown figures with their reasons, as a line that opens. */
 function unknownFigures(unknown) {
   const count = unknown.length === 1 ? "1 figure is not known" : `${unknown.length} figures are not known`;
-  return h("details.unknown-figures", h("summary", count), h("dl", ...unknown.map((one) => [
+  return h("details.unknown-figures", h("summary", count), unknownList(unknown));
+}
+
+function unknownList(unknown) {
+  return h("dl.unknown-list", ...unknown.map((one) => [
     h("dt", capital(one.label || label(one.name))),
     h("dd", one.reason ?? "not known"),
-  ])));
+  ]));
 }
 
 function capital(words) {

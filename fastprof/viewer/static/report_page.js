@@ -3,6 +3,7 @@
 import { failure, notices, section } from "./cards.js";
 import { field, picker, toggle } from "./controls.js";
 import { h } from "./dom.js";
+import { opening, skeleton } from "./opening.js";
 import { fault } from "./parameter_faults.js";
 import { table } from "./table.js";
 import { read, written } from "./table_address.js";
@@ -18,15 +19,21 @@ const STEPS = {
 
 /**
  * The `show` of a page of an analysis. `draw(body, report, context)` fills the body. `params`: names of the parameters that
- * get controls, null for all; `tables`: the requested tables, and `columns` by table, if not all.
+ * get controls, null for all; `tables`: the requested tables, and `columns` by table, if not all. Others: as `opening` has
+ * them.
  */
-export function reportPage(draw, { params = null, tables = null, columns = {} } = {}) {
+export function reportPage(draw, { params = null, tables = null, columns = {}, ...options } = {}) {
   return async (root, context) => {
     const bar = parameters(context, params);
     if (bar) root.append(bar);
-    const report = await reported(root, context, () => part(context, { tables, columns }));
+    const waiting = skeleton();
+    root.append(waiting);
+    const report = await reported(root, context, () => part(context, { tables, columns })).finally(() =>
+      waiting.remove()
+    );
     if (!report || context.signal.aborted) return;
-    notices(root, report, context);
+    const said = opening(root, report, context.analysis.opening, options);
+    notices(root, report, context, said);
     const body = h("div.page-body");
     root.append(body);
     await draw(body, report, context);

@@ -1,6 +1,6 @@
 // Communication: how much of collectives, copies and feeds compute hides, what the rest costs, and who is late.
 
-import { columns, figures, panel, section, sentence } from "../cards.js";
+import { columns, panel, section, sentence } from "../cards.js";
 import { scatter, stacked } from "../charts/series.js";
 import { CATEGORY, colourOf, FAINT } from "../colours.js";
 import { picker } from "../controls.js";
@@ -27,13 +27,10 @@ const SIZES = Array.from({ length: 50 }, (_, at) => 2 ** at);
 const RATES = Array.from({ length: 18 }, (_, at) => 10 ** at);
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"],
-  tables: ["steps", "devices", "kinds", "operations", "meetings", "stragglers"] });
+  tables: ["steps", "devices", "kinds", "operations", "meetings", "stragglers"],
+  labels: () => ({ exposed_share: "exposed part" }) });
 
 async function draw(body, report, context) {
-  const exposed = report.scalars.exposed_share;
-  figures(body, {
-    scalars: { ...report.scalars, ...(exposed && { exposed_share: { ...exposed, label: "exposed part" } }) },
-  });
   if (!report.tables.devices.length) return sentence(body, "No device recorded anything to show.");
   divided(body, report, context);
   kinds(body, report, context);

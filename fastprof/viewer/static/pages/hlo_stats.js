@@ -1,6 +1,6 @@
 // HLO stats: compiled instructions, their time by category, what is spent on saving memory, padding, and all of them.
 
-import { columns, figures, NO_OPS, panel, section, sentence } from "../cards.js";
+import { columns, NO_OPS, panel, section, sentence } from "../cards.js";
 import { rateBars } from "../charts/bar_list.js";
 import { pie, ringPanel } from "../charts/ring.js";
 import { FAINT } from "../colours.js";
@@ -24,7 +24,6 @@ export const show = reportPage(draw, { params: ["steps"], tables: list(`ops, cat
   columns: { ops: COLUMNS } });
 
 async function draw(body, report, context) {
-  figures(body, report);
   if (!report.tables.ops.length) return sentence(body, NO_OPS);
   charts(body, report, context);
   ops(body, report, context);

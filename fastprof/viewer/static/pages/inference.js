@@ -1,6 +1,6 @@
 // Requests and batches of a model server: how long they take, and what that is made of, model by model.
 
-import { columns, figures, panel, section, sentence } from "../cards.js";
+import { columns, panel, section, sentence } from "../cards.js";
 import { bars } from "../charts/bar_list.js";
 import { scatter, stacked } from "../charts/series.js";
 import { picker, tabs } from "../controls.js";
@@ -18,7 +18,6 @@ const MOST_DOTS = 5_000;
 
 function draw(body, report, context) {
   const { models } = report.tables;
-  figures(section(body, "Latency"), report);
   if (!models.length) {
     sentence(body, "No requests of a model server are in the capture.");
     return;

@@ -1,22 +1,17 @@
 // How much of each step waits for input, and which input ops take the time.
 
-import { columns, figures, panel, section, sentence } from "../cards.js";
+import { columns, panel, section, sentence } from "../cards.js";
 import { bars } from "../charts/bar_list.js";
 import { inputWaits, stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
-import { list } from "../list.js";
 import { reportPage, tableSection } from "../report_page.js";
 import { text } from "../units.js";
 
 export const show = reportPage(draw);
 
-const SUMMARY = ["input_verdict", "input_percent", "output_percent", "compute_percent", "idle_percent", "uses_tf_data"];
-const STEPS = list(`step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps,
-  step_time_p99_ps, step_time_max_ps, step_count, incomplete_step_count, step_time_shared_out_ps`);
 const CAUSES = ["#4c78c8", "#d9534f", "#f0882e", "#8d6fc4", "#6d7a8d"];
 
 function draw(body, report, context) {
-  figures(section(body, "Waiting for input"), report, SUMMARY);
   device(body, report, context);
   host(body, report, context);
 }
@@ -28,7 +23,6 @@ function device(body, report, context) {
     sentence(part, "The capture has no steps, so step time is not known.");
     return;
   }
-  figures(part, report, STEPS);
   const [time, shares, waits] = [
     panel("Step time by category"),
     panel("Where a mean step goes"),
@@ -51,7 +45,6 @@ function host(body, report, context) {
     sentence(part, "No input ops of the host are in the capture.");
     return;
   }
-  figures(part, report, ["input_op_self_ps", "enqueue_share"]);
   const [chart, advice] = [
     panel("What input processing spends time on"),
     panel("What to do about it, if tf.data is used"),

@@ -1,6 +1,6 @@
 // Kernels of GPUs: how long they take, what they need, which use Tensor Cores.
 
-import { columns, figures, section, sentence } from "../cards.js";
+import { columns, section, sentence } from "../cards.js";
 import { ringPanel } from "../charts/ring.js";
 import { h, shortened } from "../dom.js";
 import { kernelName } from "../kernel_names.js";
@@ -21,7 +21,6 @@ const TENSOR_CORES = {
 
 function draw(body, report, context) {
   const { kernels, ops } = report.tables;
-  figures(section(body, "Kernel time"), report);
   if (!kernels.length) {
     sentence(body, "No GPU kernel ran during the capture.");
     return;

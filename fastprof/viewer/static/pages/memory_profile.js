@@ -1,6 +1,6 @@
 // Memory profile: an allocator's memory over time, what is alive at its peak, leaks, fragmentation.
 
-import { figure, notSaved, section, sentence } from "../cards.js";
+import { firstFigures, notSaved, section, sentence } from "../cards.js";
 import { bars } from "../charts/bar_list.js";
 import { lines } from "../charts/series.js";
 import { button, field, picker } from "../controls.js";
@@ -19,7 +19,8 @@ const OF_SNAPSHOT = list(`op_name=Op, allocation_bytes=Size, requested_bytes=Req
 const MOST_BARS = 14;
 const MOST_ALLOCATIONS = 20_000;
 
-export const show = reportPage(draw, { params: ["steps", "steps_from", "short_lived_us"], tables: TABLES });
+export const show = reportPage(draw, { params: ["steps", "steps_from", "short_lived_us"], tables: TABLES,
+  cards: false });
 
 async function draw(body, report, context) {
   const { allocators } = report.tables;
@@ -58,19 +59,19 @@ function pickers(names, chosen, context) {
       onchange: (allocator) => context.push({ allocator, of: several ? chosen.host : null }) }));
 }
 
-const CARDS = list(`peak_bytes=Peak in the capture, peak_ps=Time of the peak, peak_step=Step of the peak,
-  capacity_bytes=Capacity, lifetime_peak_bytes=Lifetime peak, stack_at_peak_bytes=Stack at the peak,
-  heap_at_peak_bytes=Heap at the peak, free_at_peak_bytes=Free at the peak,
-  fragmentation_at_peak=Fragmentation at the peak, wasted_at_peak_bytes=Never requested,
-  allocation_count=Allocations, free_count=Frees, held_at_end_bytes=Held at the end`);
+const CARDS = list(`peak_bytes=Peak in the capture, capacity_bytes=Capacity, peak_ps=Time of the peak,
+  fragmentation_at_peak=Fragmentation at the peak, held_at_end_bytes=Held at the end, allocation_count=Allocations,
+  free_count=Frees, peak_step=Step of the peak, lifetime_peak_bytes=Lifetime peak,
+  stack_at_peak_bytes=Stack at the peak, heap_at_peak_bytes=Heap at the peak, free_at_peak_bytes=Free at the peak,
+  wasted_at_peak_bytes=Never requested`);
 
 function cards(body, row, data) {
   const known = CARDS.filter(([name]) => row[name] !== null);
-  body.append(h("div.cards", known.map(([name, words]) => {
+  firstFigures(body, known.map(([name, words]) => {
     const { unit, description } = data.about(name);
-    return figure({ name, label: words, value: row[name], unit: name.startsWith("fragmentation") ? "share" : unit,
-      definition: description });
-  })));
+    return { name, label: words, value: row[name], unit: name.startsWith("fragmentation") ? "share" : unit,
+      definition: description };
+  }));
   if (row.peak_bytes !== null && row.capacity_bytes) {
     const share = row.peak_bytes / row.capacity_bytes;
     body.append(

@@ -1,6 +1,6 @@
 // Memory viewer: what memory a compiled program takes, when, and what fills it at the peak.
 
-import { columns, figures, notSaved, panel, section, sentence } from "../cards.js";
+import { columns, notSaved, panel, section, sentence } from "../cards.js";
 import { ringPanel } from "../charts/ring.js";
 import { colourOf } from "../colours.js";
 import { picker } from "../controls.js";
@@ -20,9 +20,6 @@ const CATEGORIES = {
   Temporary: "#f0882e",
   "Thread-local": "#6d7a8d",
 };
-const FIGURES = list(`peak_bytes, allocated_bytes, fragmentation_bytes, padding_bytes, peak_instruction,
-  parameter_bytes, output_bytes, aliased_bytes, constant_bytes, temporary_bytes, thread_local_bytes,
-  scoped_vmem_bytes, scoped_vmem_instruction, program_points`);
 const HEAP = ["allocation", "point", "event", "instruction", "heap_bytes", "unpadded_heap_bytes", "total_bytes"];
 const LIVES = list(`buffer_id, buffer, category, allocation, timeline_bytes, offset_bytes, bytes, start, end,
   is_at_peak, op_name, shape`);
@@ -51,7 +48,6 @@ class MemoryViewer {
     const { body, report } = this;
     if (this.context.saved) sentence(body, notSaved("other programs and memories"));
     else body.append(this.pickers());
-    figures(body, report, FIGURES.filter((name) => report.value(name) !== null || name === "peak_bytes"));
     this.details = detailsPanel(
       "Choose a buffer in a chart or table to see what it is, where it comes from, and when it lives.",
     );

@@ -1,6 +1,6 @@
 // Op profile: device time as a tree of programs, categories or scopes, ops, and what fusions are made of.
 
-import { figures, NO_OPS, notSaved, section, sentence } from "../cards.js";
+import { NO_OPS, notSaved, section, sentence } from "../cards.js";
 import { FAINT, palette } from "../colours.js";
 import { button, field, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
@@ -37,7 +37,6 @@ export const show = reportPage(draw, { params: ["steps"], tables: ["tree", "devi
   columns: { tree: COLUMNS.tree } });
 
 async function draw(body, report, context) {
-  figures(body, report);
   if (report.tables.tree.length <= 1) return sentence(body, NO_OPS);
   const page = new OpProfile(body, report, context);
   await page.choose(page.view);

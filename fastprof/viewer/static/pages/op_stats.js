@@ -1,6 +1,6 @@
 // Ops by time: rings by type and by op, on devices and on hosts, with idle time or without; and all ops as tables.
 
-import { columns, figures, panel, section, sentence } from "../cards.js";
+import { columns, panel, section, sentence } from "../cards.js";
 import { bars, rateBars } from "../charts/bar_list.js";
 import { pie } from "../charts/ring.js";
 import { FAINT } from "../colours.js";
@@ -34,7 +34,6 @@ class OpStats {
 
   draw() {
     const { body, report, context } = this;
-    figures(section(body, "Time"), report);
     if (!this.ops.length) {
       sentence(body, "The capture has no ops.");
       return;

@@ -4,23 +4,12 @@ import { columns, figures, panel, section, sentence } from "../cards.js";
 import { stacked } from "../charts/series.js";
 import { stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
-import { list } from "../list.js";
 import { asked, reportPage, tableSection } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 
-export const show = reportPage(draw, { params: ["steps", "steps_from"] });
+export const show = reportPage(draw, { params: ["steps", "steps_from"], headline, labels: busy });
 
-/** The cards that come first: those of these that are known, up to six. */
-const FIRST_FIGURES = list(`step_time_mean_ps, step_count, compute_percent, input_percent, idle_percent,
-  duty_cycle_percent, flops_utilization_percent, mxu_utilization_percent, device_idle_percent, host_idle_percent`);
-const MOST_FIRST = 6;
-const STEP_FIGURES = list(`step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps,
-  step_time_p90_ps, step_time_p99_ps, step_time_max_ps, step_count, incomplete_step_count`);
-const USE_FIGURES = list(`compute_percent, input_percent, output_percent, idle_percent, duty_cycle_percent,
-  device_idle_percent, host_idle_percent, mxu_utilization_percent, hbm_utilization_percent,
-  flops_utilization_percent, memory_utilization_percent, compute_16bit_percent, compute_32bit_percent,
-  device_eager_percent, host_eager_percent, outside_compilation_percent`);
 const RUN_FIGURES = ["device_type", "device_count", "host_count", "task_count", "is_training"];
 const SIDES = [
   ["Device", "Most expensive ops on devices", "Self time, summed over devices."],
@@ -29,10 +18,7 @@ const SIDES = [
 const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
 
 async function draw(body, report, context) {
-  summary(body, report);
-  const rest = allFigures(report);
   await stepPanels(body, report, context);
-  body.append(rest);
   verdicts(body, report);
   topOps(body, report, context);
   latency(body, report);
@@ -43,23 +29,11 @@ async function draw(body, report, context) {
   environment(body, report);
 }
 
-function summary(body, report) {
-  const part = section(body, "Performance");
-  const words = headline(report);
-  if (words) part.append(h("p.headline", words));
-  const steps = report.value("step_count");
-  const known = FIRST_FIGURES.filter((name) => {
-    const { value } = report.scalars[name] ?? {};
-    return value !== null && value !== undefined && (steps || !name.startsWith("step_"));
-  });
-  figures(part, { scalars: { ...report.scalars, ...busy(report) } }, known.slice(0, MOST_FIRST));
-}
-
 /** What matters most, in a sentence: the time of a step, and what takes most of it. */
 function headline(report) {
   const mean = report.value("step_count") ? report.value("step_time_mean_ps") : null;
   if (mean === null || mean === undefined) return "";
-  const compute = busy(report).compute_percent?.label ?? "compute";
+  const compute = busy(report).compute_percent ?? "compute";
   const parts = [[compute, "compute_percent"], ["input", "input_percent"], ["output", "output_percent"], [
     "idle time",
     "idle_percent",
@@ -68,21 +42,12 @@ function headline(report) {
   return `A step takes ${text(mean, "ps")}${most ? `; ${text(most[1], "%")} of it is ${most[0]}` : ""}.`;
 }
 
-/** All figures of steps and of use, folded. */
-function allFigures(report) {
-  const box = h("details.all-figures", h("summary", "All figures"));
-  if (report.value("step_count")) figures(box, report, STEP_FIGURES.slice(0, 8));
-  figures(box, { scalars: { ...report.scalars, ...busy(report) } }, USE_FIGURES);
-  return box;
-}
-
 /** What input, output and idle time leave is compute only if no collectives are measured apart from it. */
 function busy(report) {
-  const found = report.scalars.compute_percent;
   const apart = report.tables.breakdown.rows().some(({ category, mean_ps: time }) =>
     /collectives|all_reduce|device_to_device/.test(category) && time > 0
   );
-  return found && apart ? { compute_percent: { ...found, label: "compute and collectives" } } : {};
+  return apart ? { compute_percent: "compute and collectives" } : {};
 }
 
 async function stepPanels(body, report, context) {
@@ -93,7 +58,9 @@ async function stepPanels(body, report, context) {
   columns(body, time, shares).classList.add("columns-steps");
   const pipeline = context.analyses.find((one) => one.name === "input_pipeline");
   stepShares(shares.body, breakdown);
+  time.body.classList.add("shade", "shade-steps");
   const steps = await context.source.report("input_pipeline", asked(pipeline, context), context.signal);
+  time.body.classList.remove("shade", "shade-steps");
   if (!context.signal.aborted) stepTime(time.body, steps.tables.step_breakdown);
 }
 

@@ -1,6 +1,6 @@
 // Pod viewer: each step on each core of all hosts, what it spent its time on, and who waits for whom.
 
-import { figures, section, sentence } from "../cards.js";
+import { section, sentence } from "../cards.js";
 import { stacked } from "../charts/series.js";
 import { CATEGORY } from "../colours.js";
 import { picker, slider } from "../controls.js";
@@ -23,7 +23,6 @@ const MOST_COLLECTIVES = 60;
 export const show = reportPage(draw, { params: ["steps", "steps_from"] });
 
 async function draw(body, report, context) {
-  figures(body, report);
   if (!report.tables.cores.length) return sentence(body, "The capture has no steps to show.");
   return new PodViewer(body, report, context).draw();
 }

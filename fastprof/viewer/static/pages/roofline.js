@@ -1,6 +1,6 @@
 // Roofline: how near ops, steps and programs come to the peaks of the device.
 
-import { figures, NO_OPS, section, sentence } from "../cards.js";
+import { NO_OPS, section, sentence } from "../cards.js";
 import { picker, tabs, toggle } from "../controls.js";
 import { h } from "../dom.js";
 import { list } from "../list.js";
@@ -28,7 +28,6 @@ export const show = reportPage(draw, { params: ["steps", "steps_from"],
   tables: ["device", "totals", "ops", "lost_time"], columns: { ops: OPS } });
 
 async function draw(body, report, context) {
-  figures(body, report);
   if (!report.tables.ops.length) return sentence(body, NO_OPS);
   new Roofline(body, report, context).draw();
   tableSection(context, body, "lost_time", report.tables.lost_time, {

@@ -1,6 +1,6 @@
 // Every step on every host and core: how long it took, and what it spent it on.
 
-import { columns, figures, panel, section, sentence } from "../cards.js";
+import { columns, panel, section, sentence } from "../cards.js";
 import { lines } from "../charts/series.js";
 import { stepTime } from "../charts/step_charts.js";
 import { picker } from "../controls.js";
@@ -13,7 +13,6 @@ const MOST_CORES = 24;
 
 function draw(body, report, context) {
   const { steps, breakdown } = report.tables;
-  figures(section(body, "Steps"), report);
   if (!steps.length) {
     sentence(body, "The capture has no steps.");
     return;

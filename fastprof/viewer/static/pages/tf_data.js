@@ -1,6 +1,6 @@
 // tf.data: the iterators of an input pipeline as a graph, what its calls wait for, and what would help.
 
-import { figures, section, sentence } from "../cards.js";
+import { section, sentence } from "../cards.js";
 import { bars } from "../charts/bar_list.js";
 import { lines } from "../charts/series.js";
 import { picker, toggle } from "../controls.js";
@@ -25,7 +25,6 @@ export const show = reportPage(draw, { params: ["steps", "parallel", "slow_call_
   tables: ["pipelines", "iterators", "critical_path", "bottlenecks", "self_time", "step_waits", "what_if", "calls"] });
 
 async function draw(body, report, context) {
-  figures(body, report);
   if (!report.tables.pipelines.length) return sentence(body, "There are no input pipelines to show.");
   return new Pipelines(body, report, context).draw();
 }
