@@ -96,11 +96,15 @@ class Report:
 
     @property
     def scalars(self) -> Mapping[str, contract.Scalar]:
-        return Named("figure", self.analysis, self._answer.scalars, _scalar_line)
+        """Reasons and notices name parameters, where those of the command line name flags."""
+        figures = {
+            name: replace(figure, reason=in_python(figure.reason)) if figure.reason else figure
+            for name, figure in self._answer.scalars.items()
+        }
+        return Named("figure", self.analysis, figures, _scalar_line)
 
     @property
     def notices(self) -> tuple[contract.Notice, ...]:
-        """Advice names parameters, where that of the command line names flags."""
         return tuple(replace(notice, text=in_python(notice.text)) for notice in self._answer.notices)
 
     @property
