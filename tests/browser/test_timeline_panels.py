@@ -139,3 +139,21 @@ def test_the_columns_of_the_list_can_be_dragged(timeline: Timeline) -> None:
     width = title.bounding_box()["width"]
     assert width == pytest.approx(before["width"] - 120, abs=2)
     assert page.locator(".tl-hits-row .tl-hits-cell").first.bounding_box()["width"] == pytest.approx(width, abs=1)
+
+
+def test_the_first_hit_is_seen_above_the_panel_that_opens_for_it(
+    page: Any, server: Callable[..., str], tmp_path: Path
+) -> None:
+    lines = [line(f"thread {place}", [event("call", 0, 10 * US)]) for place in range(80)]
+    lines[20] = line("thread 20", [event("call", 0, 10 * US), event("wanted", 5 * US, US)])
+    path = tmp_path / "deep.xplane.pb"
+    path.write_bytes(xspace(plane("/host:CPU", lines)))
+    timeline = Timeline(page, server(path), "?t=1000000~2000000")
+    page.keyboard.press("/")
+    page.keyboard.type("wanted")
+    page.keyboard.press("Enter")
+    timeline.until("t.selection().details?.name === 'wanted'")
+    timeline.settle()
+    area = page.locator(".tl-area").bounding_box()
+    box = timeline.slice("thread 20", "wanted")
+    assert area["y"] < box["y"] and box["y"] + box["height"] < area["y"] + area["height"]

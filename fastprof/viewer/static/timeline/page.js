@@ -215,8 +215,8 @@ class TimelinePage {
       const details = await this.context.source.event(wanted);
       if (this.awaited !== wanted) return;
       const hit = selection.hitOf(details);
-      if (hit && scroll === null) layout.reveal(hit.track, hit.lane);
       selection.select(hit);
+      if (hit && scroll === null) layout.reveal(hit.track, hit.lane);
     } catch {
       // An address of another session: the event is not here, and nothing is selected.
       if (this.awaited === wanted && shown) selection.select(null);

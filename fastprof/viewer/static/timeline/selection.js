@@ -32,8 +32,8 @@ export class Selection {
     const { model, names } = this.timeline;
     this.event = hit && { ...hit, id: model.id[hit.track], text: hit.text ?? names.text(hit.host, hit.name) };
     this.eventFlows = [];
+    this.changed("event"); // first, as the panel that opens takes room from the tracks
     if (hit && bring) this.timeline.reveal(hit.track, hit.lane, hit.start, hit.duration);
-    this.changed("event");
   }
 
   /** Selects an event as the server describes it, {host, at, track, lane, name, start_ps, duration_ps}. */
