@@ -9,7 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from step_captures import host, ran, spaces, step
 from test_analysis_pages import DEMO, settle
+from trace_builder import Event
 
 import fastprof
 from fastprof.cli.main import main as command
@@ -135,6 +137,22 @@ def test_a_moment_of_memory_records_its_allocation(show: Callable[..., Any]) -> 
     wait_for(page, ".details", seventh["op_name"])
 
 
+def test_the_capacity_is_in_the_legend_with_a_line_of_its_own(show: Callable[..., Any]) -> None:
+    page = show("memory", "memory_profile")
+    chart = page.locator(".chart", has_text="Fragmentation").first
+    entries = chart.locator(".chart-entry")
+    names = entries.all_inner_texts()
+    assert "Capacity, 256 MiB" in names
+    lines = chart.locator("svg .chart-line").evaluate_all(
+        "all => all.map(one => [one.getAttribute('stroke'), one.getAttribute('stroke-dasharray')])"
+    )
+    assert ["var(--text)", "8 4"] in lines and chart.locator("svg line[stroke]").count() == 0
+    keys = chart.locator(".chart-key-dashed").evaluate_all("all => all.map(one => getComputedStyle(one).background)")
+    assert len(keys) == len(set(keys)) == 2, "capacity and fragmentation"
+    entries.nth(names.index("Capacity, 256 MiB")).click()
+    assert chart.locator("svg .chart-line").count() == len(lines) - 1
+
+
 def test_another_allocator_is_in_the_address(show: Callable[..., Any]) -> None:
     page = show("memory", "memory_profile")
     page.get_by_role("combobox", name="Allocator", exact=True).select_option("gpu_host_bfc")
@@ -185,6 +203,29 @@ def test_a_call_of_a_pipeline_has_its_own_graph(show: Callable[..., Any]) -> Non
     assert page.locator(".graph-node").count() == 8
     page.get_by_text("Alike together", exact=True).click()
     page.wait_for_function("() => document.querySelectorAll('.graph-node').length === 10")
+
+
+def test_the_pipeline_that_the_report_calls_slow_is_shown_first(
+    page: Any, server: Callable[..., str], tmp_path: Path
+) -> None:
+    """Calls of host a take longer, but outside of all steps."""
+
+    def call(at: float, length: float) -> Event:
+        return ran("Iterator::Root", at, length, id=1)
+
+    idle = [step(0, 0, 50), ran("work", 5, 40), call(100, 500), step(1, 700, 50), ran("work", 705, 40)]
+    waiting = [step(0, 0, 200), call(10, 100)]
+    for name, thread in (("a", idle), ("b", waiting)):
+        (tmp_path / f"{name}.xplane.pb").write_bytes(spaces(host(thread), hostnames=(name,)))
+    report = fastprof.load(tmp_path).tf_data()
+    assert report.scalars["slow_pipeline"].value == "Host:0 of b"
+    assert report.tables["bottlenecks"].to_pylist()[0]["host"] == "a"
+    page.goto(f"{server(tmp_path)}#/tf_data")
+    settle(page)
+    wait_for(page, ".graph-node", "Root")
+    assert page.locator(".page-body").get_by_role("combobox", name="Host", exact=True).input_value() == "b"
+    calls = page.get_by_role("combobox", name="Call", exact=True).locator("option").all_inner_texts()
+    assert calls[0] == "the only call"
 
 
 def test_the_step_of_the_pod_viewer_slides(show: Callable[..., Any]) -> None:

@@ -44,7 +44,9 @@ class Plot {
       button.setAttribute("aria-pressed", String(!this.hidden.has(series.name)));
       this.draw();
     };
-    const mark = h("span", { class: `chart-key chart-key-${series.kind}`, style: { "--series": series.colour } });
+    const [drawn, gap] = series.dash?.split(" ") ?? [];
+    const mark = h("span", { class: `chart-key chart-key-${series.kind}${series.dash ? " chart-key-dashed" : ""}`,
+      style: { "--series": series.colour, ...(gap && { "--drawn": `${drawn}px`, "--dash": `${+drawn + +gap}px` }) } });
     const button = h("button.chart-entry", { title: `${series.name}\nHide or show it`, onclick: toggle,
       "aria-pressed": String(!this.hidden.has(series.name)) }, mark, h("span", shortened(series.name, 40)));
     return button;
@@ -74,7 +76,7 @@ class Plot {
     this.drawing.replaceChildren(
       svg("clipPath", { id: clip }, svg("rect", { x: left, y: top, width: right - left, height: bottom - top })),
       ...this.axes(),
-      svg("g", { "clip-path": `url(#${clip})` }, this.bands(), marks, this.rules(), this.cursor),
+      svg("g", { "clip-path": `url(#${clip})` }, this.bands(), marks, this.cursor),
     );
   }
 
@@ -104,9 +106,7 @@ class Plot {
       : extent(this.shown.flatMap((one) => this.placesOf(one)), x.log);
     const room = x.log ? 0 : (last - first) * (this.spec.isDots ? 0.03 : 0.01);
     const across = x.range ?? (x.log ? [first / 1.6, last * 1.6] : [first - room, last + room || first + 1]);
-    const ruled = (this.spec.rules ?? []).map((rule) => rule.value);
-    this.range = { x: this.zoomed.x ?? across, y: this.zoomed.y ?? reach(y, [...all("y"), ...ruled]),
-      y2: y2 && reach(y2, all("y2")) };
+    this.range = { x: this.zoomed.x ?? across, y: this.zoomed.y ?? reach(y, all("y")), y2: y2 && reach(y2, all("y2")) };
   }
 
   /** Places the area of the marks beside the texts of the axes. */
@@ -180,13 +180,6 @@ class Plot {
     return (this.spec.bands ?? []).map(({ from, to, colour }) =>
       svg("rect", { x: this.x.at(from), y: top, height: bottom - top,
         width: Math.max(0, this.x.at(to) - this.x.at(from)), fill: colour })
-    );
-  }
-
-  rules() {
-    const { left, right } = this.area;
-    return (this.spec.rules ?? []).map(({ value, colour }) =>
-      svg("line", { x1: left, x2: right, y1: this.y.at(value), y2: this.y.at(value), stroke: colour })
     );
   }
 
@@ -307,12 +300,12 @@ class Plot {
 }
 
 /**
- * A chart in an element. `spec`: {x, y, y2, series, bands, rules, describe, isDots}.
+ * A chart in an element. `spec`: {x, y, y2, series, bands, describe, isDots}.
  * An axis: {title, values, names, log, divide, ticks, text, integers, range}; x has `values` in ascending order, or `names`
  * for places without numbers; `divide` makes stored values those of the title's unit.
  * A series: {name, kind: "line" | "area" | "bars" | "dots", values, colour, x (of its own), axis: "y2", stack, step, dash,
  * width, sizes, quiet: without a place in the legend, keys: what a dot stands for}.
- * `bands`: [{from, to, colour}] of x; `rules`: [{value, colour}] of y; `describe(at, series)`: lines of text beside the pointer.
+ * `bands`: [{from, to, colour}] of x; `describe(at, series)`: lines of text beside the pointer.
  * Options: `label`, `height`, `onclick(at, series)`, `onzoom(range of x or null)`, `legend`: "right" or "top".
  */
 export function plot(element, spec, options) {

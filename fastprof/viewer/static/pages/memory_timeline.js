@@ -50,8 +50,7 @@ export class MemoryTimeline {
   }
 
   spec() {
-    const { view, peak, time, size } = this;
-    const { capacity_bytes: capacity } = peak;
+    const { view, time, size } = this;
     const isKnown = view.fragmentation.some((value) => value !== null);
     return {
       x: { title: `Time from the start of the host's capture, ${time.unit}`, values: view.time, divide: time.divide },
@@ -61,13 +60,13 @@ export class MemoryTimeline {
           String(100 * share) }
         : null,
       bands: [...this.stepBands(), ...this.fitBands()],
-      rules: capacity !== null && peak.peak_bytes > 0.6 * capacity ? [{ value: capacity, colour: BAD }] : [],
       series: this.series(view, isKnown),
       describe: (at) => this.describeAt(at),
     };
   }
 
   series(view, isKnown) {
+    const { peak_bytes: most, capacity_bytes: capacity } = this.peak;
     const stacked = { kind: "area", stack: true, step: true, width: 0.8 };
     const line = { kind: "line", step: true };
     return [
@@ -79,6 +78,9 @@ export class MemoryTimeline {
       this.peak.peak_ps !== null
       && { kind: "dots", name: "Peak", symbol: "diamond", colour: "#f0882e", x: [this.peak.peak_ps],
         values: [this.peak.peak_bytes], sizes: [12] },
+      capacity !== null && most > 0.6 * capacity
+      && { kind: "line", name: `Capacity, ${text(capacity, "bytes")}`, values: view.time.map(() => capacity),
+        colour: "var(--text)", width: 1, dash: "8 4" },
       isKnown
       && { kind: "line", name: "Fragmentation", axis: "y2", values: view.fragmentation, colour: BAD, width: 1,
         dash: "2 3" },

@@ -34,11 +34,16 @@ class Pipelines {
     Object.assign(this, { body, report, context });
     this.pipelines = report.tables.pipelines.rows();
     const { params } = context;
-    const { bottlenecks } = report.tables;
     const ofHost = this.pipelines.filter((one) => !params.has("of") || one.host === params.get("of"));
     const { host, pipeline } = ofHost.find((one) => one.pipeline === params.get("pipeline"))
-      ?? (params.has("of") ? ofHost[0] : null) ?? (bottlenecks.length ? bottlenecks.row(0) : this.pipelines[0]);
+      ?? (params.has("of") ? ofHost[0] : null) ?? this.reported() ?? this.pipelines[0];
     Object.assign(this, { host, pipeline, alike: params.get("alike") !== "no" });
+  }
+
+  /** The pipeline that the report calls slow; undefined if it calls none so. */
+  reported() {
+    const slow = this.report.value("slow_pipeline");
+    return this.pipelines.find(({ host, pipeline }) => [pipeline, `${pipeline} of ${host}`].includes(slow));
   }
 
   of(name) {
@@ -101,7 +106,7 @@ class Pipelines {
     const shown = Math.min(this.calls.length, MOST_OFFERED);
     const options = Array.from({ length: shown }, (_, row) => this.rankOption(row));
     if (this.rank !== null && this.rank >= shown) options.push(this.rankOption(this.rank));
-    return [[ALL, `all ${number(this.calls.length)} calls`], ...options];
+    return [[ALL, this.calls.length === 1 ? "the only call" : `all ${number(this.calls.length)} calls`], ...options];
   }
 
   rankOption(row) {
