@@ -37,7 +37,7 @@ def device_ops(events: HostEvents, groups: Groups, modules: Modules) -> list[Ops
         kernels = kernels_of(events, groups.is_eager, rows[found.op[rows] >= 0], found)
         kernels = _in_runs(kernels, groups, lines, found)
         times = np.maximum(events.duration_ps[kernels.rows], 0)
-        table, _ = op_table(events, kernels, found, costs, times, times)
+        table, _ = op_table(events, kernels, found, costs.__getitem__, times, times)
         op_ps = exact_sum(table.self_ps)
         span = spanned_ps(events, plane, spans_of(events, lines))
         ops.append(Ops(table, total_ps=max(op_ps, span), op_ps=op_ps))

@@ -5,7 +5,7 @@ attribution.py finds the op that an event belongs to, gpu_ops.py the ops that ev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,8 +44,7 @@ def plane_ops(events: HostEvents, is_eager: UInt8s, modules: Modules, plane: Pla
     times = line_times(events, op_lines(plane))
     kernels = kernels_of(events, is_eager, times.rows, found)
     line = np.searchsorted([one.last for one in op_lines(plane)], times.rows, side="right")
-    costs = [one.device_cost for one in found.ops]
-    table, op = op_table(events, kernels, found, costs, times.duration_ps, times.self_ps, line)
+    table, op = op_table(events, kernels, found, found.device_cost, times.duration_ps, times.self_ps, line)
     return times.ops(table, times.span_ps), times, op
 
 
@@ -81,18 +80,18 @@ def op_table(
     events: HostEvents,
     kernels: Kernels,
     found: GpuOpEvents,
-    cost_of: Sequence[Cost],
+    cost_of: Callable[[int], Cost],
     durations: Int64s,
     self_times: Int64s,
     line: Numbers | None = None,
 ) -> tuple[OpTable, Int32s]:
-    """The ops of these kernels, and the row of each one's op. ``cost_of``: by op, of one execution. ``durations``,
+    """The ops of these kernels, and the row of each one's op. ``cost_of``: of an op by its number, of one execution. ``durations``,
     ``self_times``: beside the kernels; ``line``: the line of each, to count executions, None: each kernel is one."""
     met, op = distinct(kernels.op)
     ops = [found.ops[number] for number in met.tolist()]
     count = len(ops)
     occurrences = np.bincount(op, minlength=count).astype(np.int64)
-    costs = [cost_of[number] for number in met.tolist()]
+    costs = [cost_of(number) for number in met.tolist()]
     times = occurrences if line is None else _executions(line, op, events.meta[kernels.rows], count)
     own_flops, own_bytes = (np.bincount(op, work, count) for work in (kernels.flops, kernels.bytes))
     model_flops = _or_recorded([one.model_flops for one in costs], times, own_flops)

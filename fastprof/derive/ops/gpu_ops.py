@@ -73,6 +73,10 @@ class GpuOpEvents:
     is_hlo: Bools
     way: npt.NDArray[np.uint8]
 
+    def device_cost(self, number: int) -> Cost:
+        """Of an op by its place. A device needs those of its own ops, not of all that the host ran."""
+        return self.ops[number].device_cost
+
 
 def op_lines(plane: Plane) -> list[Line]:
     """The lines with events that a GPU recorded."""

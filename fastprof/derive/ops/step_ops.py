@@ -127,18 +127,20 @@ def _summed(parts: Sequence[_Events], count: int) -> StepOps:
     group = np.flatnonzero(met).astype(np.int64)
     place = np.cumsum(met) - 1
     keys = [(0, str(one)) for one in group.tolist()]
+    met_by = [np.unique(part.group) for part in parts]
+    row = np.concatenate([place[one] for one in met_by]) if parts else group
     sides = []
     for feeds in (False, True):
-        tables = [_by_group(part, is_feed(part.table) == feeds, place, len(group)) for part in parts]
-        row = np.tile(np.arange(len(group)), len(tables))
+        tables = [_by_group(part, is_feed(part.table) == feeds, own) for part, own in zip(parts, met_by, strict=True)]
         sides.append(merged(tables, row, keys) if tables else OpTable.empty())
     return StepOps(group, sides[0], sides[1])
 
 
-def _by_group(part: _Events, chosen: Bools, place: Int64s, count: int) -> OpTable:
-    """What the chosen ops of a device did in each of ``count`` groups; ``place``: by group its row."""
-    mine = chosen[part.op]
-    op, row, table = part.op[mine], place[part.group[mine]], part.table
+def _by_group(part: _Events, chosen: Bools, met: Int64s) -> OpTable:
+    """What the chosen ops of a device did in each of these groups, which are all that it ran in: a device has no rows
+    for the steps of others."""
+    mine, count = chosen[part.op], len(met)
+    op, row, table = part.op[mine], np.searchsorted(met, part.group[mine]), part.table
     share = np.where(is_container(table), 0.0, divided(np.ones(len(table)), table.occurrences))
     return OpTable.of(
         [""] * count,
