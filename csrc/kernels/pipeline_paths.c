@@ -95,15 +95,21 @@ static fp_code walk_call(walk *state, int32_t call, int32_t root) {
 }
 
 fp_code fp_pipeline_paths(fp_memory *memory, const fp_event_paths *paths, const int32_t *roots,
-                                      size_t root_count, uint64_t most_visits, fp_vector *records) {
-  walk state = {.memory = memory, .paths = paths, .records = records, .visits_left = most_visits};
+                          size_t root_count, fp_path_piece *piece, fp_vector *records) {
+  walk state = {.memory = memory, .paths = paths, .records = records, .visits_left = piece->visits_left};
   fp_code result = FP_NO_MEMORY;
   size_t of_iterators = paths->iterator_count * sizeof *state.record_of;
   state.record_of = fp_alloc(memory, of_iterators);
   if (state.record_of && fp_children_open(memory, paths->parent, NULL, paths->count, &state.children)) {
     memset(state.record_of, -1, of_iterators);
     result = FP_OK;
-    for (size_t i = 0; result == FP_OK && i < root_count; i++) result = walk_call(&state, (int32_t)i, roots[i]);
+    size_t call = 0;
+    while (result == FP_OK && call < root_count && records->count < piece->most_records) {
+      result = walk_call(&state, (int32_t)call, roots[call]);
+      call++;
+    }
+    piece->calls = call;
+    piece->visits_left = state.visits_left;
   }
   fp_children_close(memory, &state.children);
   fp_release(memory, state.record_of);

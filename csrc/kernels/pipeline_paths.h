@@ -18,17 +18,24 @@ typedef struct fp_event_paths {
 } fp_event_paths;
 
 enum { FP_DEEPEST_LEVEL = 100 };
-/* How a walk ended: complete; memory ran out; more than the allowed number of visits. */
+
+/* A part of a walk, which ends after the call with which it has at least `most_records`. `visits_left`: how many steps
+ * it may still take, and then those that it left. `calls`: how many calls it walked. */
+typedef struct fp_path_piece {
+  uint64_t visits_left;
+  size_t most_records, calls;
+} fp_path_piece;
 
 /* Appends to records (fp_call_record; `critical` is 0) what each call reaches, in the order of the walk. An event
  * counts once for each path to it of at most FP_DEEPEST_LEVEL steps. Self time is the duration less every overlap
  * with an event that it leads to, so it may be negative. Sums wrap. The number of paths may grow exponentially, hence
- * `most_visits`.
+ * `visits_left`: beyond it the walk fails with FP_TOO_LONG. A call may have as many records as there are iterators,
+ * hence pieces; `call` counts from the first root of the piece.
  *
  *    A -> B -> D
  *      `-> C --^            D is reached twice and counts twice
  */
 fp_code fp_pipeline_paths(fp_memory *memory, const fp_event_paths *paths, const int32_t *roots,
-                                      size_t root_count, uint64_t most_visits, fp_vector *records);
+                          size_t root_count, fp_path_piece *piece, fp_vector *records);
 
 #endif

@@ -16,7 +16,8 @@ typedef struct graph {
 static fp_code walk(fp_memory *memory, const graph *g, int32_t root, uint64_t most, fp_vector *records) {
   const fp_event_paths paths = {g->start, g->duration, g->parent, g->iterator, g->count, MOST,
                                 g->asks,  g->gives,    g->link,   g->given};
-  return fp_pipeline_paths(memory, &paths, &root, 1, most, records);
+  fp_path_piece piece = {.visits_left = most, .most_records = SIZE_MAX};
+  return fp_pipeline_paths(memory, &paths, &root, 1, &piece, records);
 }
 
 /* Sorts the records by iterator; `count` is 0 for an iterator without one. */
@@ -80,6 +81,24 @@ static void too_many_paths_are_said(void) {
   CHECK_INT(memory.live, 0);
 }
 
+static void a_piece_ends_after_the_call_that_fills_it(void) {
+  const graph g = {.start = {0, 10}, .duration = {100, 20}, .parent = {-1, 0}, .iterator = {0, 1}, .count = 2};
+  const fp_event_paths paths = {g.start, g.duration, g.parent, g.iterator, g.count, MOST,
+                                g.asks,  g.gives,    g.link,   g.given};
+  const int32_t roots[] = {1, 0, 0, 1};
+  fp_memory memory;
+  fp_vector records = {0};
+  fp_path_piece piece = {.visits_left = 9, .most_records = 2};
+  fp_memory_init(&memory);
+  CHECK_INT(fp_pipeline_paths(&memory, &paths, roots, 4, &piece, &records), FP_OK);
+  CHECK(records.count == 3 && piece.calls == 2 && piece.visits_left == 8);
+  records.count = 0;
+  CHECK_INT(fp_pipeline_paths(&memory, &paths, roots + 2, 2, &piece, &records), FP_OK);
+  CHECK(records.count == 2 && piece.calls == 1 && ((fp_call_record *)records.items)->call == 0);
+  fp_vector_free(&memory, &records);
+  CHECK_INT(memory.live, 0);
+}
+
 static void running_out_of_memory_is_reported(void) {
   const graph g = {.start = {0, 10}, .duration = {100, 20}, .parent = {-1, 0}, .iterator = {0, 1}, .count = 2};
   fp_memory memory;
@@ -102,6 +121,7 @@ int main(void) {
   RUN(what_has_no_id_takes_its_time_and_leads_nowhere);
   RUN(a_circle_ends_at_the_deepest_level);
   RUN(too_many_paths_are_said);
+  RUN(a_piece_ends_after_the_call_that_fills_it);
   RUN(running_out_of_memory_is_reported);
   return 0;
 }

@@ -19,4 +19,5 @@ def pipeline_paths(
     links: tuple[UInt32s, UInt32s, Int32s, Int32s],
     roots: Int32s,
     most_visits: int,
-) -> bytes | None: ...
+    most_records: int,
+) -> tuple[bytes, int, int] | None: ...

@@ -51,8 +51,11 @@ cdef extern from "kernels/pipeline_paths.h" nogil:
         void *gives
         void *link
         void *given
+    ctypedef struct fp_path_piece:
+        uint64_t visits_left
+        size_t most_records, calls
     fp_code fp_pipeline_paths(fp_memory *memory, const fp_event_paths *paths, void *roots, size_t root_count,
-                              uint64_t most_visits, fp_vector *records)
+                              fp_path_piece *piece, fp_vector *records)
 
 
 SELF_PARTS = FP_SELF_PARTS
@@ -165,9 +168,9 @@ def pipeline_calls(events, own_part, activities, calls):
         fp_vector_free(&memory, &parts)
 
 
-def pipeline_paths(events, size_t iterator_count, links, roots, uint64_t most_visits):
-    """Returns the records of all paths from the roots (int32), or None where there are more than most_visits steps on
-    them. events: start, duration (int64), parent, iterator (int32) by event; links: asks, gives (uint32), link, given
+def pipeline_paths(events, size_t iterator_count, links, roots, uint64_t most_visits, size_t most_records):
+    """Returns the records of all paths from the first of the roots (int32), as many as give most_records; how many
+    roots these are; and how many steps of most_visits are left. None where the paths have more steps. events: start, duration (int64), parent, iterator (int32) by event; links: asks, gives (uint32), link, given
     (int32). See kernels/pipeline_paths.h."""
     cdef Array start = given(events[0], I64), duration = given(events[1], I64, start.count)
     cdef Array parent = given(events[2], I32, start.count), iterator = given(events[3], I32, start.count)
@@ -175,6 +178,7 @@ def pipeline_paths(events, size_t iterator_count, links, roots, uint64_t most_vi
     cdef Array link = given(links[2], I32), to = given(links[3], I32), tops = given(roots, I32)
     cdef fp_event_paths paths = fp_event_paths(start.at, duration.at, parent.at, iterator.at, start.count, iterator_count,
                                                asks.at, gives.at, link.at, to.at)
+    cdef fp_path_piece piece = fp_path_piece(most_visits, most_records, 0)
     cdef fp_memory memory
     cdef fp_vector records
     cdef fp_code code
@@ -191,10 +195,10 @@ def pipeline_paths(events, size_t iterator_count, links, roots, uint64_t most_vi
     fp_memory_init(&memory)
     try:
         with nogil:
-            code = fp_pipeline_paths(&memory, &paths, tops.at, tops.count, most_visits, &records)
+            code = fp_pipeline_paths(&memory, &paths, tops.at, tops.count, &piece, &records)
         if code == FP_TOO_LONG:
             return None
         check(code, DOING)
-        return taken(&records, sizeof(fp_call_record))
+        return taken(&records, sizeof(fp_call_record)), piece.calls, piece.visits_left
     finally:
         fp_vector_free(&memory, &records)

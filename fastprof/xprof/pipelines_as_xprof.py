@@ -7,8 +7,8 @@ lead to counts several times. It goes no deeper than 100 levels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -30,12 +30,9 @@ from fastprof.derive.pipelines.iterators import call_events
 from fastprof.derive.pipelines.reading import (
     GENERATOR,
     ITERATOR,
+    InputPipelines,
     Iterators,
-    Reading,
-    Segments,
-    SelfParts,
-    Tree,
-    calls_of,
+    Records,
     pipelines_of,
     records_of,
 )
@@ -45,6 +42,8 @@ from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s, UInt32s
 from fastprof.tables.host_events import HostEvents
 
 MOST_VISITS = 50_000_000
+SOME_RECORDS = 1 << 17
+"""Records of calls that are in memory at once, but for a last call that has more."""
 
 _BUFFERS = ("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch", "ParseExample", "ParallelBatch")
 """The buffers whose events XProf knows, in the order in which it goes through them."""
@@ -192,9 +191,40 @@ def of_hosts(report: Report) -> Sequence[RecordedPipelines]:
     return found
 
 
-def as_in_xprof(kept: RecordedPipelines, most_visits: int = MOST_VISITS) -> Reading:
-    """Calls are in the order of ranks; iterators in the order of their first event, generators after all others. Raises
-    CaptureError where paths have more than ``most_visits`` steps."""
+@dataclass(frozen=True, slots=True, eq=False)
+class XprofReading:
+    """What XProf's tool reads of a host. Calls are in the order of ranks; iterators in the order of their first event,
+    generators after all others. ``roots``: the event of each call. ``events``, ``links``: what the walk of the calls
+    follows, as csrc/kernels/pipeline_paths.h has it."""
+
+    host: str
+    iterators: Iterators
+    pipelines: InputPipelines
+    roots: Int32s
+    duration_ps: Int64s
+    group_id: Int32s
+    events: tuple[Int64s, Int64s, Int32s, Int32s]
+    links: tuple[UInt32s, UInt32s, Int32s, Int32s]
+
+    def records(self, first: int = 0, last: int | None = None, some: int = SOME_RECORDS) -> Iterator[Records]:
+        """What calls ``first`` to ``last`` reach, call by call: all of some calls at a time, about ``some`` records,
+        because a chain of thousands of iterators has a hundred for each. Raises CaptureError where the paths have more
+        than MOST_VISITS steps."""
+        last, left, count = len(self.roots) if last is None else last, MOST_VISITS, len(self.iterators)
+        while first < last:
+            walked = pipeline_paths(self.events, count, self.links, self.roots[first:last], left, some)
+            if walked is None:
+                raise CaptureError(
+                    f"XProf's walk of the input pipelines of {self.host} would take more than {MOST_VISITS:,} steps: "
+                    "events have too many links to follow"
+                )
+            packed, calls, left = walked
+            found = records_of(packed)
+            yield replace(found, call=found.call + np.int32(first))
+            first += calls
+
+
+def as_in_xprof(kept: RecordedPipelines) -> XprofReading:
     events, origins = kept.events, kept.events.origins
     iterators, of_origin, is_device = _iterators(origins)
     known = of_origin[events.origin[kept.roots]] >= 0
@@ -202,25 +232,13 @@ def as_in_xprof(kept: RecordedPipelines, most_visits: int = MOST_VISITS) -> Read
     iterator = of_origin[events.origin]
     pipelines, pipeline = pipelines_of(iterator[roots], is_device)
     order = _ranked(events.duration_ps[roots], pipeline, len(pipelines))
-    roots, pipeline, groups = roots[order], pipeline[order], groups[order]
+    roots, groups = roots[order], groups[order]
     is_named = origins.is_named[events.origin]
     parent = np.where(is_named, events.parent, -1).astype(np.int32)
     links = _links(kept.links, events, is_named)
     columns = (events.start_ps, events.duration_ps, parent, iterator)
-    packed = pipeline_paths(columns, len(iterators), links, roots.astype(np.int32), most_visits)
-    if packed is None:
-        raise CaptureError(
-            f"XProf's walk of the input pipelines of {kept.host} would take more than {most_visits:,} steps: events "
-            "have too many links to follow"
-        )
-    found = records_of(packed)
-    calls = calls_of(pipeline, events.start_ps[roots], events.duration_ps[roots], groups, found)
-    return Reading(iterators, pipelines, calls, found, *_nothing())
-
-
-def _nothing() -> tuple[Tree, Segments, SelfParts]:
-    i4, i8 = np.empty(0, np.int32), np.empty(0, np.int64)
-    return Tree(i4, i4, i4, i4), Segments(i4, i4, i8, i8), SelfParts(i4, i4, np.empty(0, np.uint8), i8)
+    durations = events.duration_ps[roots]
+    return XprofReading(kept.host, iterators, pipelines, roots.astype(np.int32), durations, groups, columns, links)
 
 
 def _iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:

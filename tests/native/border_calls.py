@@ -280,6 +280,7 @@ simple(
     (index(u32(0, 1, 2, 2)), index(u32(0, 1, 2), free=True), index(i32(0, 1), free=True), index(i32(1, 2), free=True)),
     index(i32(0, 1), free=True),
     99,
+    9,
 )
 LISTS = (index(i64(0, 1, 3), free=True), free(i64(7, 8, 9)))
 DERIVED = (

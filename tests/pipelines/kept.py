@@ -7,7 +7,7 @@ from pathlib import Path
 import fastprof
 from fastprof.decode.workers import Workers
 from fastprof.derive.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
-from fastprof.derive.pipelines.reading import Reading
+from fastprof.derive.pipelines.reading import Records
 from fastprof.tables.host_events import HostEvents, read_host
 from fastprof.xprof.pipelines_as_xprof import as_in_xprof, recorded
 
@@ -20,5 +20,5 @@ def kept_of(capture: bytes | Path) -> KeptPipelines:
     return keep_pipelines(events_of(capture), Workers(1))
 
 
-def read_by_xprof(capture: bytes | Path) -> Reading:
-    return as_in_xprof(recorded(events_of(capture), Workers(1)))
+def read_by_xprof(capture: bytes | Path) -> list[Records]:
+    return list(as_in_xprof(recorded(events_of(capture), Workers(1))).records())

@@ -346,7 +346,7 @@ def test_calls_know_their_groups() -> None:
     kept = keep_pipelines(events, Workers(1))
     assert kept.exact.calls.group_id.tolist() == [-1, -1, -1]
     assert kept.in_groups(groups).exact.calls.group_id.tolist() == [-1, 6, 4]
-    assert as_in_xprof(recorded(events, Workers(1), groups)).calls.group_id.tolist() == [-1, 6, 4]
+    assert as_in_xprof(recorded(events, Workers(1), groups)).group_id.tolist() == [-1, 6, 4]
 
 
 # ---- captures of TensorFlow --------------------------------------------------------------------------

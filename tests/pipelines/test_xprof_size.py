@@ -6,12 +6,16 @@ from __future__ import annotations
 import json
 import tracemalloc
 
+import numpy as np
 import pytest
+from kept import events_of
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.errors import MemoryLimitError
-from fastprof.xprof import report_xprof
+from fastprof.decode.workers import Workers
+from fastprof.errors import CaptureError, MemoryLimitError
+from fastprof.xprof import pipelines_as_xprof, report_xprof
+from fastprof.xprof.pages import tf_data
 
 CALLS = 160
 
@@ -52,3 +56,37 @@ def test_json_that_runs_out_of_memory_is_an_error_of_ours(monkeypatch: pytest.Mo
     monkeypatch.setattr(report_xprof.json, "dumps", fails)
     with pytest.raises(MemoryLimitError, match="command line"):
         report.to_xprof()
+
+
+def read(count: int) -> pipelines_as_xprof.XprofReading:
+    return pipelines_as_xprof.as_in_xprof(pipelines_as_xprof.recorded(events_of(calls_in_calls(count)), Workers(1)))
+
+
+def test_records_of_a_few_calls_are_in_memory_at_once() -> None:
+    reading = read(CALLS)
+    pieces = list(reading.records(some=500))
+    assert max(map(len, pieces)) <= 500 + 101 and len(pieces) > 20
+    (whole,) = reading.records()
+    for column in ("call", "iterator", "self_ps", "count"):
+        assert np.concatenate([getattr(one, column) for one in pieces]).tolist() == getattr(whole, column).tolist()
+    some = np.concatenate([one.call for one in reading.records(10, 13, some=150)])
+    assert np.unique(some).tolist() == [10, 11, 12]
+
+
+def test_memory_of_records_does_not_grow_with_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = read(3000)
+    monkeypatch.setattr(pipelines_as_xprof.XprofReading.records, "__defaults__", (0, None, 5000))
+    tracemalloc.start()
+    try:
+        answered = tf_data._answered(reading)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.count_nonzero(answered.bottleneck_ps) == 3000
+    assert peak < 2_000_000  # 300,000 records of 48 bytes are 14,000,000
+
+
+def test_the_steps_of_a_walk_are_counted_over_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines_as_xprof, "MOST_VISITS", 2000)
+    with pytest.raises(CaptureError, match="more than 2,000 steps"):
+        list(read(CALLS).records(some=500))

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fastprof.analyses.contract import Report
-from fastprof.derive.pipelines.reading import Reading
+from fastprof.derive.pipelines.reading import Records
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.data_table import Col, Rows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
-from fastprof.xprof.pipelines_as_xprof import RecordedPipelines, as_in_xprof, of_hosts
+from fastprof.xprof.pipelines_as_xprof import RecordedPipelines, XprofReading, as_in_xprof, of_hosts
 
 Cell = dict[str, object]
 
@@ -64,7 +64,7 @@ class Answered(NamedTuple):
     """A host as the tool reads it. By call: the id of the iterator that it waits for longest by its self time, and that
     time in ps; 0 and 0 where it waits for none."""
 
-    reading: Reading
+    reading: XprofReading
     bottleneck_id: Int64s
     bottleneck_ps: Int64s
 
@@ -90,7 +90,7 @@ class Pipeline:
     def latencies_ps(self) -> list[int]:
         """Of the calls in the last capture that names the host."""
         first, last = self.parts[-1].first, self.parts[-1].last
-        latencies: list[int] = self.parts[-1].host.reading.calls.duration_ps[first:last].tolist()
+        latencies: list[int] = self.parts[-1].host.reading.duration_ps[first:last].tolist()
         return latencies
 
     @cached_property
@@ -160,18 +160,22 @@ def _hosts(kept: Sequence[RecordedPipelines]) -> list[TfHost]:
     return list(hosts.values())
 
 
-def _answered(reading: Reading) -> Answered:
+def _answered(reading: XprofReading) -> Answered:
+    found, longest = np.zeros((2, len(reading.roots)), np.int64)
+    for records in reading.records():
+        _add_bottlenecks(records, reading.iterators.iterator_id, found, longest)
+    return Answered(reading, found, longest)
+
+
+def _add_bottlenecks(records: Records, iterator_id: Int64s, found: Int64s, longest: Int64s) -> None:
     """Of equal iterators the first that the call meets is its bottleneck."""
-    records = reading.records
-    found, longest = np.zeros((2, len(reading.calls.duration_ps)), np.int64)
     waits = np.flatnonzero(records.is_blocking & (records.self_ps > 0))
     order = waits[np.lexsort((-records.self_ps[waits], records.call[waits]))]
     first = np.ones(len(order), bool)
     first[1:] = records.call[order[1:]] != records.call[order[:-1]]
     order = order[first]
-    found[records.call[order]] = reading.iterators.iterator_id[records.iterator[order]]
+    found[records.call[order]] = iterator_id[records.iterator[order]]
     longest[records.call[order]] = records.self_ps[order]
-    return Answered(reading, found, longest)
 
 
 def _table(columns: Sequence[Col], rows: Iterable[list[Cell]]) -> dict[str, object]:
@@ -207,21 +211,15 @@ def _graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
 
 def _records(part: Part) -> Iterator[tuple[int, int, int, int, int, int, int]]:
     """Call, id, start, total and self time in µs, count and type of the iterators, by call, then id."""
-    first, at = part.host.reading.calls.first, part.first
-    while at < part.last:
-        end = int(np.searchsorted(first, first[at] + _SOME_RECORDS, side="right")) - 1
-        end = min(max(end, at + 1), part.last)
-        yield from _records_of_calls(part.host, at, end)
-        at = end
+    for records in part.host.reading.records(part.first, part.last):
+        ids = part.host.reading.iterators.iterator_id[records.iterator]
+        order = np.lexsort((ids, records.call))
+        for first in range(0, len(order), _SOME_RECORDS):
+            yield from _some_records(part.host, records, order[first : first + _SOME_RECORDS])
 
 
-def _records_of_calls(host: Answered, first: int, last: int) -> Iterable[tuple[int, int, int, int, int, int, int]]:
-    reading, records = host.reading, host.reading.records
-    rows = np.arange(reading.calls.first[first], reading.calls.first[last])
-    ids = reading.iterators.iterator_id[records.iterator[rows]]
-    order = np.lexsort((ids, records.call[rows]))
-    rows, ids = rows[order], ids[order]
-    call = records.call[rows]
+def _some_records(host: Answered, records: Records, rows: Int64s) -> Iterable[tuple[int, int, int, int, int, int, int]]:
+    ids, call = host.reading.iterators.iterator_id[records.iterator[rows]], records.call[rows]
     kind = np.where(records.is_blocking[rows], 1 + (ids == host.bottleneck_id[call]), 0)
     times = (_all_us(ps[rows]) for ps in (records.start_ps, records.total_ps, records.self_ps))
     return zip(call.tolist(), ids.tolist(), *times, records.count[rows].tolist(), kind.tolist(), strict=True)
