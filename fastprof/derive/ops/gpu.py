@@ -85,8 +85,9 @@ def op_table(
     self_times: Int64s,
     line: Numbers | None = None,
 ) -> tuple[OpTable, Int32s]:
-    """The ops of these kernels, and the row of each one's op. ``cost_of``: of an op by its number, of one execution. ``durations``,
-    ``self_times``: beside the kernels; ``line``: the line of each, to count executions, None: each kernel is one."""
+    """The ops of these kernels, and the row of each one's op. ``cost_of``: of an op by its number, of one execution.
+    ``durations``, ``self_times``: beside the kernels; ``line``: the line of each, to count executions, None: each
+    kernel is one."""
     met, op = distinct(kernels.op)
     ops = [found.ops[number] for number in met.tolist()]
     count = len(ops)
