@@ -1,4 +1,4 @@
-"""Ops of captures with many devices, each of which runs its own ops in its own step: work is that of events and
+"""Ops of captures with many devices, where each runs its own ops in its own step: work is that of events and
 devices, not steps times devices. Counted in rows and in lookups."""
 
 from __future__ import annotations
