@@ -134,7 +134,7 @@ def test_nothing_can_be_assigned(run: Path) -> None:
 
 def test_repr_is_fit_for_people(run: Path) -> None:
     profile = fastprof.load(run)
-    assert repr(profile).startswith("<fastprof.Profile: 2 hosts (vm0, vm1), 1,108 bytes\n  run      2026_01_02")
+    assert repr(profile).startswith("<fastprof.Profile: 2 hosts (vm0, vm1), 1.082 KiB\n  run      2026_01_02")
     assert "22 rows" not in repr(profile)
     profile.read("events")
     assert repr(profile).endswith("  events   22 rows>")
@@ -373,11 +373,14 @@ def test_edges_of_time() -> None:
     expected: Iterable[tuple[Any, Any, list[int]]] = [
         (0, 10, [1, 2]), (10, 20, [3, 4]), (0, 1, [1, 2]), (1, 2, [1]), (9, 10, [1]), (10, 11, [3, 4]),
         (-1, 0, [0]), (-5, -4, [0]), (-9, -5, []), (14, 15, [3]), (15, 20, []), (15, 21, [5]), (20, None, [5]),
-        (None, 0, [0]), (None, -5, []), (None, None, [0, 1, 2, 3, 4, 5]), (5, 5, []), (10, 0, []),
+        (None, 0, [0]), (None, -5, []), (None, None, [0, 1, 2, 3, 4, 5]),
         (-(2**70), 2**70, [0, 1, 2, 3, 4, 5]), (np.int64(10), np.int32(11), [3, 4]),
     ]  # fmt: skip
     for first, last, wanted in expected:
         assert ids(profile.select(time_ps=(first, last))) == wanted, (first, last)
+    for first, last in ((5, 1), (5, 5), (10, 0)):
+        with pytest.raises(fastprof.UsageError, match=rf"time_ps \({first}, {last}\) contains no time; the second"):
+            profile.select(time_ps=(first, last))
 
 
 def test_selections_that_make_no_sense(run: Path) -> None:
@@ -449,3 +452,34 @@ def test_a_misspelt_attribute_is_met_with_the_nearest_name() -> None:
         profile.overvew()  # type: ignore[attr-defined]
     assert not hasattr(profile, "_repr_png_")
     assert copy.copy(profile).planes == profile.planes
+
+
+def test_a_name_that_does_not_exist_is_met_with_the_likely_one() -> None:
+    profile = fastprof.load(host_capture(0))
+    with pytest.raises(fastprof.UsageError, match=r"no table 'evnts'; there are: .*did you mean 'events'"):
+        profile.read("evnts")
+    with pytest.raises(KeyError, match=r"no table 'evnts'; there are: .*did you mean 'events'"):
+        profile.tables["evnts"]
+    with pytest.raises(fastprof.UsageError, match=r"no column 'nam'; there are: .*did you mean 'name'"):
+        profile.event_table(columns=["nam"])
+    with pytest.raises(fastprof.NotFoundError, match=r"no run 'cpu' in this session; there are: "):
+        profile.runs["cpu"]
+    scalars = profile.overview().scalars
+    with pytest.raises(AttributeError, match=r"figures are items, not attributes: write \['host_count'\]"):
+        _ = scalars.host_count  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"overview has no figure 'host_cont'; .*did you mean 'host_count'"):
+        _ = scalars.host_cont  # type: ignore[attr-defined]
+
+
+def test_names_of_analyses_may_have_hyphens() -> None:
+    profile = fastprof.load(host_capture(0))
+    assert profile.report("op-stats") is profile.op_stats()
+    assert list(profile.reports("op-stats", "op_stats", "steps")) == ["op_stats", "steps"]
+
+
+def test_a_report_of_one_run_is_its_only_run(run: Path) -> None:
+    profile = fastprof.load(run)
+    report = profile.overview()
+    assert dict(report.runs) == {"2026_01_02_03_04_05": report} and list(profile.runs) == list(report.runs)
+    again = pickle.loads(pickle.dumps(report))
+    assert list(again.runs) == list(report.runs)

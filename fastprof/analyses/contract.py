@@ -11,6 +11,7 @@ An analysis is a module of this package:
     OF_ALL_THREADS = True                          selected steps include everything in their time, also events
                                                    without a step; absent: False
     OPENING = Opening(("…",), ("…",))              what its page begins with; absent: its first figures
+    OF_PROGRAMS = True                             selected steps change nothing: programs are of no step; absent: False
     CONTENT = Evidence("…", planes=(…))            without which a capture has nothing for it; absent: unknown
     @dataclass(frozen=True, slots=True)
     class Params: …                                flags, keyword arguments, docs

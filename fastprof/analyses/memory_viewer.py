@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
 
 NAME = "memory_viewer"
-OF_ALL_THREADS = True
-"""Programs are of no step."""
+OF_ALL_THREADS = OF_PROGRAMS = True
 READS = Needs(planes=hlo.PLANES, metadata_stats=hlo.METADATA_STATS)
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No programs: the capture carries no compiled programs.", programs=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof.analyses import ANALYSES, parameters, step_choice
-from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, union
+from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar, union
 from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps, steps_text
 from fastprof.derive.host import Host
@@ -119,7 +119,7 @@ def run(
     workers = tables.session.workers
     modules = any(getattr(one, "steps_from", None) == "modules" for one in chosen.values())
     choices = None if steps is None else step_choice.choices(tables, hosts, steps, modules=modules)
-    of_no_step = 0
+    of_no_step, of_steps = 0, 0
     for done, number in enumerate(hosts):
         with _faults_named(tables, number):
             stats = together.stats_of(tables.session.captures[number].plane_keys)
@@ -127,6 +127,7 @@ def run(
         if steps is not None and choices is not None:
             of_no_step += int(np.count_nonzero(host.groups.group_id < 0))
             host = host.of_steps(choices[number], steps_text(steps) if "steps" in analyses else None, modules=modules)
+            of_steps += len(host.groups.group_id)
         for name, analysis in analyses.items():
             with _faults_named(tables, number):
                 kept[name].append(analysis.of_host(host, chosen[name]))
@@ -142,6 +143,10 @@ def run(
             reports[name] = analysis.run(kept.pop(name), chosen[name], {n: reports[n] for n in analysis.AFTER})
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
     found = {name: _with_note(reports[name], of_no_step if name in of_groups else 0) for name in names}
+    if steps is not None and not of_steps:
+        absence = step_choice.absence(tables, hosts, steps, modules=modules)
+        of_steps_only = [name for name in names if not getattr(analyses[name], "OF_PROGRAMS", False)]
+        found |= {name: _of_no_steps(reports[name], absence) for name in of_steps_only}
     return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()} if keepers else found
 
 
@@ -173,6 +178,21 @@ def _with_note(report: Report, of_no_step: int) -> Report:
     events = "1 event belongs" if of_no_step == 1 else f"{of_no_step:,} events belong"
     text = f"Only some steps are selected. {events} to no step, as on background threads, and are not counted here."
     return dataclasses.replace(report, notices=(*report.notices, Notice("info", text)))
+
+
+def _of_no_steps(report: Report, absence: str) -> Report:
+    """The report if the session has none of the selected steps: no rows, amounts unknown, and no other notice, because
+    the rest would describe the capture as if it were empty."""
+    figures = {name: _unknown(one, absence) for name, one in report.scalars.items()}
+    tables = {name: table.slice(0, 0) for name, table in report.tables.items()}
+    notice = Notice("warning", f"{absence[0].upper()}{absence[1:]}.")
+    return dataclasses.replace(report, tables=tables, scalars=figures, notices=(notice,))
+
+
+def _unknown(figure: Scalar, reason: str) -> Scalar:
+    """A count stays 0, and what is known without steps stays as it is."""
+    missing = figure.value is None or (figure.unit is not None and not figure.value)
+    return dataclasses.replace(figure, value=None, reason=reason) if missing else figure
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.selection import Selection, Steps
+from fastprof.decode.selection import Selection, Steps, absent_steps, steps_text
 from fastprof.derive.host import Choice, Host
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import read_host
@@ -51,6 +51,14 @@ def steps_of_hosts(tables: TableSet, hosts: Sequence[int], *, modules: bool = Fa
         host = Host(read_host(every, number, needs.planes, needs.stats, needs.metadata_stats), tables.session.workers)
         found.append(host.steps_from(modules=modules))
     return found
+
+
+def absence(tables: TableSet, hosts: Sequence[int], steps: Steps, *, modules: bool = False) -> str:
+    """Of a session that has none of these steps: a sentence with those that it has."""
+    from fastprof.derive.steps.across_hosts import combined
+
+    numbers = np.unique(combined(steps_of_hosts(tables, hosts, modules=modules)).step).tolist()
+    return absent_steps(steps_text(steps), numbers)
 
 
 def groups_of_steps(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s] | None:

@@ -209,6 +209,14 @@ def steps_text(steps: Steps) -> str:
     return f"steps {first}:{last}"
 
 
+def absent_steps(steps: str, numbers: Sequence[int]) -> str:
+    """Why ``steps``, in words, are not there. ``numbers``: of the steps that are, ascending."""
+    if not numbers:
+        return f"no {steps}; the session has none"
+    there = f"are {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"is only {numbers[0]}"
+    return f"no {steps}; there {there}"
+
+
 def _narrowed_time(known: tuple[int, int] | None, requested: Interval | None) -> tuple[int, int] | None:
     if requested is None:
         return known
@@ -216,6 +224,8 @@ def _narrowed_time(known: tuple[int, int] | None, requested: Interval | None) ->
         start, end = (None if bound is None else _integer(bound) for bound in requested)
     except (TypeError, ValueError) as error:
         raise UsageError("time_ps must be two integers of picoseconds; None leaves an end open") from error
+    if start is not None and end is not None and end <= start:
+        raise UsageError(f"time_ps ({start}, {end}) contains no time; the second number is the end, which is excluded")
     low = max(_MIN, _MIN if start is None else start)
     high = min(_MAX, _MAX if end is None else end)
     if known is not None:

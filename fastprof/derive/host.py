@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.decode.selection import absent_steps
 from fastprof.decode.workers import Workers
 from fastprof.derive.steps.forest import STATS, Forest
 from fastprof.derive.steps.grouping import Groups, groups_of
@@ -153,6 +154,6 @@ class Host:
         if modules:
             chosen.executions = by.subset(keep)
         if steps is not None and not keep.any():
-            known = self.steps_from(modules=modules).database.step
-            chosen.missed = f"no {steps}; there are {known.min()} to {known.max()}" if len(known) else None
+            known = np.unique(self.steps_from(modules=modules).database.step).tolist()
+            chosen.missed = absent_steps(steps, known) if known else None
         return chosen

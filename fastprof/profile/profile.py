@@ -16,9 +16,11 @@ from fastprof.errors import FastprofError, NotFoundError, UsageError
 from fastprof.profile.analysis_methods import AnalysisMethods
 from fastprof.profile.opened import open_runs
 from fastprof.profile.report import Report
+from fastprof.profile.runs_by_name import Runs, no_run
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet
+from fastprof.wording.quantities import size_text
 from fastprof.wording.screen import printable, wrapped
 
 if TYPE_CHECKING:
@@ -155,7 +157,8 @@ class Profile(AnalysisMethods):
     def report(self, name: str, **params: Any) -> Report:
         """The report of the analysis ``name``, computed once and then kept. docs/analyses lists names and parameters.
         UsageError: no such analysis or parameter."""
-        return self.reports(name, **params)[name]
+        (report,) = self.reports(name, **params).values()
+        return report
 
     def reports(self, *names: str, **params: Any) -> dict[str, Report]:
         """Several reports (without names: all) from one pass over the capture. A parameter goes to all analyses that
@@ -165,7 +168,7 @@ class Profile(AnalysisMethods):
         for name in names:
             if not isinstance(name, str):
                 raise UsageError(f"names of analyses are strings, not {type(name).__name__}")
-        chosen = tuple(dict.fromkeys(names)) or tuple(ANALYSES)
+        chosen = tuple(dict.fromkeys(map(as_method, names))) or tuple(ANALYSES)
         given = tuple(sorted(params.items()))
         if not all(isinstance(value, Hashable) for value in params.values()):
             runner.params_of(runner.closure(chosen), params)  # raises UsageError with the valid values
@@ -173,7 +176,9 @@ class Profile(AnalysisMethods):
         if missing:
             answers = runner.run(self._of_all_steps, missing, params, self._steps)
             again = partial(_for_xprof, self._session, self._of_all_steps.selection, self._steps, params)
-            self._reports.update({(name, given): Report(answer, again) for name, answer in answers.items()})
+            self._reports.update(
+                {(name, given): Report(answer, again, self.run or "") for name, answer in answers.items()}
+            )
         return {name: self._reports[name, given] for name in chosen}
 
     def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.Report]:
@@ -290,7 +295,7 @@ class Profile(AnalysisMethods):
     @property
     def runs(self) -> Mapping[str, Profile]:
         """The loaded runs by name, each a profile of its own. A single run without a name is called ""."""
-        return {self.run or "": self}
+        return Runs({self.run or "": self})
 
     @property
     def threads(self) -> int:
@@ -322,8 +327,7 @@ class Profile(AnalysisMethods):
         hosts = [capture.host for capture in captures]
         size = sum(capture.size_bytes for capture in captures)
         shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
-        amount = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size:,} bytes"
-        lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {amount}"]
+        lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {size_text(size)}"]
         if self.run:
             lines.append(f"  run      {self.run}")
         if self._selected():
@@ -347,6 +351,12 @@ class Profile(AnalysisMethods):
             raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file and load that file")
         items = [bytes(item) if isinstance(item, memoryview) else item for item in items]
         return items if isinstance(self._source, (list, tuple)) else items[0]
+
+
+def as_method(name: str) -> str:
+    """The name of an analysis, given as verbs or as methods have it; any other name as it is."""
+    plain = name.replace("-", "_")
+    return plain if plain in ANALYSES else name
 
 
 def check_names(analyses: Iterable[str]) -> None:
@@ -398,7 +408,7 @@ def chosen_runs(known: Iterable[str], wanted: str | Iterable[str] | None) -> lis
     names = there if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
     for name in names:
         if name not in there:
-            raise NotFoundError(f"no run {name!r} in this session; there are: {', '.join(there)}")
+            raise NotFoundError(no_run(name, there))
     return [name for name in there if name in names]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pyarrow as pa
 
 from fastprof.analyses import contract
 from fastprof.errors import UsageError
+from fastprof.profile.runs_by_name import Runs
 from fastprof.wording.flags import in_python
 from fastprof.wording.spelling import meant
 
@@ -35,6 +36,15 @@ class Named(Mapping[str, T]):
         if name not in self._items:
             raise KeyError(self.absence(name))
         return self._items[name]
+
+    if not TYPE_CHECKING:  # type checkers know the attributes
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            known = f"write [{name!r}]" if name in self._items else self.absence(name)
+            text = f"{self._kind}s are items, not attributes: {known}"
+            raise AttributeError(text, name=name, obj=self)
 
     def absence(self, name: object) -> str:
         """A sentence: this name does not exist, and these do."""
@@ -81,14 +91,21 @@ class Report:
     ("recommendation", "info", "warning", "error") and ``text``. A notebook shows tables and the drawing.
     """
 
-    def __init__(self, answer: contract.Report, for_xprof: ForXprof | None = None) -> None:
-        """``for_xprof``: computes reports again, by name, with what XProf's pages need of each host."""
+    def __init__(self, answer: contract.Report, for_xprof: ForXprof | None = None, run: str = "") -> None:
+        """``for_xprof``: computes reports again, by name, with what XProf's pages need of each host. ``run``: its name,
+        "" if it has none."""
+        self._run = run
         self._answer = answer
         self._for_xprof = for_xprof
 
     @property
     def analysis(self) -> str:
         return self._answer.analysis
+
+    @property
+    def runs(self) -> Mapping[str, Report]:
+        """The reports of each run by its name, as of ``Profile.runs``: here this one alone."""
+        return Runs({self._run: self})
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -149,10 +166,10 @@ class Report:
             self._answer = replace(self._answer, kept=again.kept)
         self._for_xprof = None
 
-    def __reduce__(self) -> tuple[type[Report], tuple[contract.Report]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """A pickled report has all its formats, because the hosts cannot be read again after it is loaded."""
         self._complete()
-        return Report, (self._answer,)
+        return Report, (self._answer, None, self._run)
 
     def to_svg(self) -> Drawing:
         """The drawing as an SVG document, which a notebook shows. UsageError: this analysis has no drawing."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, NoReturn
 from fastprof.analyses import contract
 from fastprof.errors import UsageError
 from fastprof.profile.report import Drawing, Report
+from fastprof.profile.runs_by_name import Runs
 from fastprof.tables.stacked import stacked
 from fastprof.wording.screen import printable
 
@@ -17,7 +18,7 @@ class ReportOfRuns(Report):
     those of all runs, which name their run. Figures, drawings and documents are those of ``runs[NAME]``."""
 
     def __init__(self, runs: Mapping[str, Report]) -> None:
-        self.runs = dict(runs)
+        self._runs = Runs(runs)
         first = next(iter(self.runs.values()))
         tables = {name: stacked({run: one.tables[name] for run, one in self.runs.items()}) for name in first.tables}
         notices = tuple(
@@ -26,6 +27,10 @@ class ReportOfRuns(Report):
             for notice in one.notices
         )
         super().__init__(contract.Report(first.analysis, tables, {}, notices))
+
+    @property
+    def runs(self) -> Mapping[str, Report]:
+        return self._runs
 
     @property
     def scalars(self) -> Mapping[str, contract.Scalar]:
@@ -67,4 +72,4 @@ class ReportOfRuns(Report):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ReportOfRuns, (self.runs,)
+        return ReportOfRuns, (dict(self.runs),)

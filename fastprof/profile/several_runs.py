@@ -13,6 +13,7 @@ from fastprof.errors import NotFoundError, UsageError
 from fastprof.profile.opened import open_runs
 from fastprof.profile.profile import Profile, check_batch_rows, chosen_runs
 from fastprof.profile.report_of_runs import ReportOfRuns
+from fastprof.profile.runs_by_name import Runs
 from fastprof.tables.stacked import stacked
 from fastprof.tables.table_set import BATCH_ROWS, TableSet
 from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns
@@ -45,7 +46,7 @@ class ProfileOfRuns(Profile):
 
     @property
     def runs(self) -> Mapping[str, Profile]:
-        return dict(self._runs)
+        return Runs(self._runs)
 
     @cached_property
     def _of_runs(self) -> TablesOfRuns:

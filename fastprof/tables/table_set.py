@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -43,6 +43,15 @@ BATCH_ROWS = 1 << 18
 _LIKENED, _LIKENABLE = 2_000, 100  # names that a suggestion compares, and their letters: likeness costs their square
 
 
+def no_table(name: object) -> str:
+    """A sentence: this table does not exist, and these do."""
+    return f"no table {name!r}; {_listed(name, TABLES)}"
+
+
+def _listed(name: object, known: Collection[str]) -> str:
+    return f"there are: {', '.join(known)}{meant(name, known) if isinstance(name, str) else ''}"
+
+
 class TableSet(Mapping[str, pa.Table]):
     """Tables by name, of one selection of a session. What is decoded is kept."""
 
@@ -56,7 +65,7 @@ class TableSet(Mapping[str, pa.Table]):
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in TABLES:
-            raise KeyError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+            raise KeyError(no_table(name))
         if name not in self._tables:
             self.read(name)
         return self._tables[name]
@@ -77,7 +86,7 @@ class TableSet(Mapping[str, pa.Table]):
         """Several tables, decoded in one go."""
         for name in names:
             if name not in TABLES:
-                raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+                raise UsageError(no_table(name))
         with self._reading:  # so that each is decoded once
             self._decode_missing([name for name in names if name not in self._tables])
         return {name: self._tables[name] for name in names}
@@ -167,7 +176,7 @@ class TableSet(Mapping[str, pa.Table]):
         chosen = EVENT_COLUMNS if columns is None else tuple(columns)
         for name in chosen:
             if name not in EVENT_COLUMNS:
-                raise UsageError(f"events have no column {name!r}; there are: {', '.join(EVENT_COLUMNS)}")
+                raise UsageError(f"events have no column {name!r}; {_listed(name, EVENT_COLUMNS)}")
         if isinstance(stats, str) or not all(isinstance(name, str) for name in stats):
             raise UsageError("stats takes a list of names")
         for name in stats:

@@ -21,7 +21,7 @@ from fastprof.schema.capture_tables import RUN
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.stacked import merged_metadata, run_array, stacked
-from fastprof.tables.table_set import TABLES, TableSet
+from fastprof.tables.table_set import TABLES, TableSet, no_table
 
 _NUMBERED = {"plane_id": "planes", "line_id": "lines", "event_id": "events", "parent_id": "events"}
 """Columns of ids, and what they number."""
@@ -82,7 +82,7 @@ class TablesOfRuns(Mapping[str, pa.Table]):
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in TABLES:
-            raise KeyError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+            raise KeyError(no_table(name))
         return self.read(name)[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -154,6 +154,24 @@ def test_steps_that_are_not_there_are_reported_with_those_that_are() -> None:
     assert report.scalars["step_time_mean_ps"].reason == "no steps 30:50; there are 0 to 3"
 
 
+def test_reports_of_steps_that_are_not_there_say_so_and_have_no_other_answer() -> None:
+    """Figures of 0 ps and remarks on an empty capture would be false."""
+    profile = fastprof.load(cpu(4))
+    assert profile.select(steps=3).steps().tables["steps"].num_rows == 1
+    for name, report in profile.select(steps=9).reports().items():
+        assert not any(table.num_rows for table in report.tables.values()), name
+        amounts = {one.value for one in report.scalars.values() if one.unit is not None}
+        assert amounts <= {None}, name
+        if name != "memory_viewer":
+            assert [(one.severity, one.text) for one in report.notices] == [
+                ("warning", "No steps 9:10; there are 0 to 3.")
+            ]
+    absent = profile.select(steps=9).op_stats().scalars["host_op_ps"]
+    assert (absent.value, absent.reason) == (None, "no steps 9:10; there are 0 to 3")
+    only = fastprof.load(cpu(1)).select(steps=(1, None)).op_stats()
+    assert only.notices[0].text == "No steps 1:; there is only 0."
+
+
 def kernels(count: int) -> bytes:
     events = [ran("k", 10 * k, 5, correlation_id=k, hlo_module="jit_f", hlo_op="k") for k in range(count)]
     return spaces(plane(HOST), plane("/device:GPU:0", [line("Stream #1", events)]))
