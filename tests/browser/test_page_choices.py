@@ -153,6 +153,14 @@ def test_the_capacity_is_in_the_legend_with_a_line_of_its_own(show: Callable[...
     assert chart.locator("svg .chart-line").count() == len(lines) - 1
 
 
+def test_bytes_held_at_the_end_are_called_so(show: Callable[..., Any]) -> None:
+    page = show("memory", "memory_profile")
+    label = page.locator("[data-figure=held_at_end_bytes] .card-title")
+    assert label.inner_text() == "Bytes held at the end"
+    text = fastprof.load(DEMO / "memory").memory_profile().to_text()
+    assert "allocations held at the end" in text
+
+
 def test_another_allocator_is_in_the_address(show: Callable[..., Any]) -> None:
     page = show("memory", "memory_profile")
     page.get_by_role("combobox", name="Allocator", exact=True).select_option("gpu_host_bfc")

@@ -60,7 +60,7 @@ function pickers(names, chosen, context) {
 }
 
 const CARDS = list(`peak_bytes=Peak in the capture, capacity_bytes=Capacity, peak_ps=Time of the peak,
-  fragmentation_at_peak=Fragmentation at the peak, held_at_end_bytes=Held at the end, allocation_count=Allocations,
+  fragmentation_at_peak=Fragmentation at the peak, held_at_end_bytes=Bytes held at the end, allocation_count=Allocations,
   free_count=Frees, peak_step=Step of the peak, lifetime_peak_bytes=Lifetime peak,
   stack_at_peak_bytes=Stack at the peak, heap_at_peak_bytes=Heap at the peak, free_at_peak_bytes=Free at the peak,
   wasted_at_peak_bytes=Never requested`);
