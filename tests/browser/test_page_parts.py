@@ -142,6 +142,16 @@ def test_the_address_is_the_view_and_back_goes_back(page: Any, server: Callable[
     page.wait_for_function("() => document.querySelector('[data-figure=step_count] .card-value')?.textContent === '2'")
 
 
+def test_parameters_that_both_pages_have_stay_in_the_address(page: Any, server: Callable[..., str]) -> None:
+    opened(page, f"{server(DEMO / 'pod')}#/overview?steps=2:4&steps_from=modules")
+    page.locator("nav a", has_text="Steps").first.click()
+    page.wait_for_function("() => location.hash.startsWith('#/steps')")
+    assert page.url.endswith("steps=2%3A4&steps_from=modules")
+    page.locator("nav a", has_text="Trace viewer").first.click()
+    page.wait_for_function("() => location.hash.startsWith('#/timeline')")
+    assert "steps=" not in page.url
+
+
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [

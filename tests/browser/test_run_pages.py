@@ -110,14 +110,35 @@ def test_an_analysis_of_a_capture_that_was_replaced_says_so(
     settle(page)
     path.write_bytes(capture("after, and longer"))
     page.locator("nav a", has_text="Steps").first.click()
-    page.locator(".failed").wait_for()
-    assert "changed after this page was loaded" in page.inner_text(".failed")
-    assert page.locator(".banner").count() == 1
+    page.locator(".banner").wait_for()
+    page.wait_for_function("() => document.querySelector('#page').ariaBusy === 'false'")
+    assert page.inner_text(".main").count("changed after this page was loaded") == 1
+    assert page.get_by_role("button", name="Reload").count() == 1
     without(faults, 410)
-    page.locator(".failed").get_by_role("button", name="Reload").click()
+    page.get_by_role("button", name="Reload").click()
     page.wait_for_function("() => !document.querySelector('.banner, .failed')")
     settle(page)
     assert "#/steps" in page.url
+
+
+def test_a_newer_run_is_still_offered_after_the_capture_was_replaced(
+    served: Callable[..., str], logs: Path, page: Any, faults: list[str]
+) -> None:
+    path = write(logs, OLD, capture("before"))
+    page.goto(served())
+    drawn(page)
+    write(logs, NEW, capture("new"))
+    page.evaluate(LOOK)
+    page.locator(".banner-newer").wait_for()
+    path.with_name("new").write_bytes(capture("after"))
+    path.with_name("new").replace(path)
+    page.evaluate(LOOK)
+    page.locator(".news .banner-gone").wait_for()
+    assert page.locator(".news .banner").count() == 2
+    without(faults, 410)
+    page.get_by_role("button", name="Open it").click()
+    page.wait_for_function("() => !document.querySelector('.banner')")
+    assert names(page) == {"new", "other"}
 
 
 @pytest.mark.parametrize("flags", [[], ["--run", OLD]])

@@ -3,7 +3,7 @@
 import { clear, h } from "./dom.js";
 import { News } from "./news.js";
 import { generic, PAGES } from "./pages.js";
-import { changed, read, written } from "./route.js";
+import { changed, read, shared, written } from "./route.js";
 import { Shell } from "./shell.js";
 import { apply, onTheme } from "./theme.js";
 
@@ -205,8 +205,10 @@ class App {
   }
 
   fail(error) {
-    if (error?.status === GONE) this.shell.failed(sentenceOf(error), "Reload", () => window.location.reload());
-    else this.shell.failed(sentenceOf(error), "Try again", () => this.show());
+    if (error?.status === GONE) {
+      clear(this.shell.root);
+      this.news.gone(sentenceOf(error)); // above the page, with the way out
+    } else this.shell.failed(sentenceOf(error), "Try again", () => this.show());
   }
 
   async guarded(act) {
@@ -251,14 +253,23 @@ class App {
     };
   }
 
-  /** The address of a page for the same run and host, if there are such; `params` may name another host. */
+  /**
+   * The address of a page for the same run and host, if there are such, with the parameters that both pages have; `params`
+   * may name another host.
+   */
   href(page, params) {
-    const given = changed(new URLSearchParams(), params);
+    const given = changed(this.kept(page), params);
     const host = given.get("host") ?? this.route.host;
     given.delete("host");
     const known = this.opened || this.session.runs.some(({ name }) => name === this.route.run);
     const run = known ? this.route.run : null;
     return written({ page, run, host: this.hosts().includes(host) ? host : null, params: given });
+  }
+
+  /** The parameters of the address that another page has too. */
+  kept(page) {
+    const [here, there] = [this.route.page, page].map((name) => this.session.analyses.find((one) => one.name === name));
+    return here && there && here !== there ? shared(this.route.params, here, there) : new URLSearchParams();
   }
 
   /** Writes changes into the address, unless it has just been changed from outside: then `follow` is about to come. */

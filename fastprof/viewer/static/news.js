@@ -22,7 +22,7 @@ export class News {
   offer(runs, shown) {
     const at = runs.findIndex(({ name }) => name === shown);
     const newer = runs.slice(0, at < 0 ? runs.length : at).find((run) => !run.problem);
-    if (!newer || this.seen.has(newer.name) || this.banners.has("gone")) return;
+    if (!newer || this.seen.has(newer.name)) return;
     this.seen.add(newer.name);
     this.show("newer", `There is a newer run: ${newer.name}.`, ["Open it", () => this.open(newer.name)]);
   }
@@ -30,7 +30,6 @@ export class News {
   /** The version that the page is of is gone. */
   gone(sentence) {
     if (this.banners.has("gone")) return;
-    for (const kind of this.banners.keys()) this.hide(kind);
     const words = sentence[0].toUpperCase() + sentence.slice(1);
     this.show("gone", `${words}.`, ["Reload", () => window.location.reload()]);
   }

@@ -30,6 +30,15 @@ export function changed(params, changes) {
   return found;
 }
 
+/** The params that the pages of two analyses have both: links from one to the other keep them. */
+export function shared(params, here, there) {
+  const key = ({ name, type, choices }) => JSON.stringify([name, type, choices]);
+  const known = new Set(there.params.map(key));
+  const names = here.params.filter((param) => known.has(key(param))).map(({ name }) => name);
+  const both = new Set([...names, "steps"]); // each analysis has steps
+  return new URLSearchParams([...params].filter(([name]) => both.has(name)));
+}
+
 function decoded(path) {
   try {
     return decodeURIComponent(path);
