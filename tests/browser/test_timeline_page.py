@@ -254,6 +254,76 @@ def test_a_link_that_is_pasted_while_the_view_is_written_into_the_address_wins(
     assert timeline.ask("view") == {"start_ps": 6 * US, "end_ps": 8 * US}
 
 
+@pytest.mark.parametrize(
+    ("link", "sentence"),
+    [
+        ("event=99999@small", "The link's event 99999@small is not selected: "),
+        ("event=late", "The link's event=late is ignored: it is not a number, @ and a host"),
+        ("t=5~4", "The link's t=5~4 is ignored: it is not a start and a later end"),
+    ],
+)
+def test_what_a_link_says_and_the_session_does_not_have_is_reported(
+    page: Any, server: Callable[..., str], small_capture: Path, faults: list[str], link: str, sentence: str
+) -> None:
+    timeline = Timeline(page, server(small_capture), f"?{link}")
+    status = page.locator(".tl-status-text", has_text=sentence)
+    status.wait_for(timeout=5_000)
+    assert timeline.ask("view") == pytest.approx({"start_ps": -100_000, "end_ps": 10_100_000})
+    timeline.click("main", "outer")
+    timeline.until("t.selection().details?.name === 'outer'")
+    assert status.count() == 0
+    faults[:] = [fault for fault in faults if "status of 40" not in fault]
+
+
+def test_escape_lets_go_of_the_event_and_then_closes_the_panel(timeline: Timeline, page: Any) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type("inner")
+    page.keyboard.press("Enter")
+    timeline.until("t.selection().details?.name === 'inner'")
+    page.keyboard.press("Escape")  # out of the field
+    page.keyboard.press("Escape")
+    timeline.until("!t.selection().event")
+    page.keyboard.press("Escape")
+    assert page.locator(".tl-drawer").is_hidden()
+    assert timeline.ask("selection")["search"]["q"] == "inner"
+    page.keyboard.press("Escape")
+    timeline.until("!t.selection().search")
+
+
+def test_the_status_of_a_search_has_the_room_beside_it(timeline: Timeline, page: Any) -> None:
+    page.locator("input[aria-label='Find events by name']").fill("inner")
+    timeline.until("t.selection().search?.events === 2")
+    page.evaluate("document.querySelector('.tl-find-status').textContent = '58 of 380 events, 1 name, and more'")
+    room = "[...document.querySelectorAll('.tl-find-status, .tl-status')].map(one => one.getBoundingClientRect())"
+    status, beside = page.evaluate(f"() => {room}.map(({{ left, right }}) => [left, right])")
+    cut = page.evaluate("() => { const { scrollWidth, clientWidth } = document.querySelector('.tl-find-status'); "
+                        "return scrollWidth > clientWidth; }")  # fmt: skip
+    assert not cut or beside[0] - status[1] < 8
+
+
+def test_arrows_of_flows_stay_below_the_header_of_the_section(
+    page: Any, server: Callable[..., str], tmp_path: Path
+) -> None:
+    lines = [line(f"thread {place}", [event("call", 0, 10 * US)]) for place in range(40)]
+    lines[0] = line("thread 0", [event("enqueue", US, US, LINK)])
+    lines[12] = line("thread 12", [event("run", 5 * US, US, LINKED)])
+    path = tmp_path / "flows.xplane.pb"
+    path.write_bytes(xspace(plane("/host:CPU", lines)))
+    timeline = Timeline(page, server(path))
+    timeline.click("thread 12", "run")
+    timeline.until("t.selection().arrows.length === 1")
+    timeline.ask("scrollTo", 120)
+    timeline.settle()
+    painted = """() => {
+        const { width } = document.querySelector(".tl-over");
+        const { data } = document.querySelector(".tl-over").getContext("2d").getImageData(0, 0, width, 60);
+        const isPainted = (row) => data.slice(4 * width * row, 4 * width * (row + 1)).some((value) => value > 0);
+        return Array.from({ length: 60 }, (_, row) => row).filter(isPainted);
+    }"""
+    assert page.locator(".tl-label-sticky").is_visible()
+    assert page.evaluate(painted) == list(range(28, 60)), "the arrow goes up, but not over the header"
+
+
 LATE_PS = 38_359_167_250_078
 HOST = "host-of-a-name-that-leaves-no-room"
 

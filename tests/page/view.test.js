@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changed, read as readRoute, written as writeRoute } from "../../fastprof/viewer/static/route.js";
+import { changed, read as readRoute, shared, written as writeRoute } from "../../fastprof/viewer/static/route.js";
 import { Arrangement } from "../../fastprof/viewer/static/timeline/arrangement.js";
 import { Clock } from "../../fastprof/viewer/static/timeline/clock.js";
 import { View } from "../../fastprof/viewer/static/timeline/view.js";
@@ -59,9 +59,24 @@ test("an address says what is shown, and ill ones are ignored", () => {
     closed: ["3"],
     steps: "3@b",
     scroll: 40,
+    faults: [],
   });
   const ill = read(new URLSearchParams("t=1~&event=x@y&range=~&marks=~&y=e&tracks="));
   assert.deepEqual([ill.window, ill.event, ill.range, ill.marks, ill.scroll], [null, null, null, [], null]);
+  assert.deepEqual(ill.faults, [
+    "The link's event=x@y is ignored: it is not a number, @ and a host",
+    "The link's t=1~ is ignored: it is not a start and a later end",
+    "The link's range=~ is ignored: it is not a start and a later end",
+  ]);
+  assert.deepEqual(read(new URLSearchParams("t=5~4")).window, null);
+});
+
+test("a link to the page of another analysis keeps the parameters that both have", () => {
+  const choice = { name: "steps_from", type: "str", choices: ["markers", "modules"] };
+  const here = { params: [choice, { name: "least", type: "int", choices: null }] };
+  const there = { params: [{ name: "least", type: "time", choices: null }, { ...choice }] };
+  const params = new URLSearchParams("steps=2:4&steps_from=modules&least=3&sort=name");
+  assert.equal(String(shared(params, here, there)), "steps=2%3A4&steps_from=modules");
 });
 
 test("what is written into the address is what is read from it", () => {

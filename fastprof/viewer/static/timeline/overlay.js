@@ -1,5 +1,7 @@
 /** What lies over the tracks: the selected range, marks, the outlines of slices, arrows of flows. */
 
+import { HEADER } from "./row_layout.js";
+
 const ARROW = 5;
 const MOST_BEND = 120;
 const LEVEL = 4; // pixels: ends as near are on one lane
@@ -27,9 +29,24 @@ export class Overlay {
       for (const time of new Set([start, end]))
         surface.fill(colours.mark, Math.round(view.x(time)), 0, 1, surface.height);
     context.globalAlpha = 1;
+    context.save();
+    this.clip(context, layout);
     for (const arrow of arrows) this.drawArrow(context, arrow, colours);
     if (outlined.hovered) this.outline(context, outlined.hovered, colours.text, 1);
     if (outlined.selected) this.outline(context, outlined.selected, colours.accent, 2);
+    context.restore();
+  }
+
+  /** Keeps off the header that stays above the rows that scroll. */
+  clip(context, layout) {
+    const sticky = layout.sticky();
+    if (!sticky) return;
+    const { width, height } = this.surface;
+    const bottom = sticky.y + HEADER;
+    context.beginPath();
+    context.rect(0, 0, width, layout.pinHeight);
+    context.rect(0, bottom, width, height - bottom);
+    context.clip();
   }
 
   drawRange(context, view, layout, range, colours) {

@@ -7,6 +7,7 @@ import { EventPanel } from "./event_panel.js";
 import { HitsPanel } from "./hits_panel.js";
 import { Keyboard } from "./keyboard.js";
 import { probeOf } from "./page_probe.js";
+import { errorText } from "./panel_parts.js";
 import { Pointer } from "./pointer.js";
 import { RangePanel } from "./range_panel.js";
 import { Scrollbar } from "./scrollbar.js";
@@ -15,6 +16,7 @@ import { SessionFeed } from "./session_feed.js";
 import { ShortcutHelp } from "./shortcut_help.js";
 import { StatusLine } from "./status_line.js";
 import { StepPicker } from "./step_picker.js";
+import { visible } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { Tooltip } from "./tooltip.js";
 import { TracksButton } from "./tracks_button.js";
@@ -78,9 +80,9 @@ class TimelinePage {
     this.tracks = new TracksButton(timeline.actions);
     const button = (text, label, act) =>
       h("button.tl-button", { title: label, "aria-label": label, onclick: act }, text);
-    const tools = h("div.tl-tools", { role: "toolbar", "aria-label": "Timeline" }, this.search.root,
-      h("span.tl-spring"), this.status.root, this.tracks.root, this.flowButton,
-      button("−", "Zoom out (s)", () => timeline.zoom(1.6)), button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
+    const tools = h("div.tl-tools", { role: "toolbar", "aria-label": "Timeline" }, this.search.root, this.status.root,
+      this.tracks.root, this.flowButton, button("−", "Zoom out (s)", () => timeline.zoom(1.6)),
+      button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
       button("Fit", "The entire session (0)", () => timeline.fit()),
       button("?", "Keys and gestures (?)", () => this.help.toggle()));
     this.steps = new StepPicker((key) => this.pickSteps(key));
@@ -159,6 +161,7 @@ class TimelinePage {
     const { timeline } = this;
     const { layout, selection, model } = timeline;
     const wanted = read(this.context.params, model.clock);
+    this.status.note(wanted.faults.map((fault) => visible(fault)).join("; "));
     this.readWindow(wanted.window, glide);
     this.filter.value = layout.filter = wanted.filter;
     layout.closed = closedOf(model, wanted);
@@ -217,9 +220,10 @@ class TimelinePage {
       const hit = selection.hitOf(details);
       selection.select(hit);
       if (hit && scroll === null) layout.reveal(hit.track, hit.lane);
-    } catch {
-      // An address of another session: the event is not here, and nothing is selected.
-      if (this.awaited === wanted && shown) selection.select(null);
+    } catch (error) {
+      if (this.awaited !== wanted) return;
+      this.status.note(`The link's event ${wanted.at}@${visible(wanted.host)} is not selected: ${errorText(error)}`);
+      if (shown) selection.select(null);
     }
     if (this.awaited === wanted) this.awaited = null;
     this.writeAddress();
@@ -281,6 +285,7 @@ class TimelinePage {
 
   selected(kind) {
     if (kind === "event") {
+      if (this.timeline.selection.event && !this.awaited) this.status.note("");
       this.awaited = null;
       this.events.follow();
       this.timeline.chooseBands();
@@ -364,8 +369,8 @@ class TimelinePage {
     const { selection } = this.timeline;
     if (selection.event) selection.select(null);
     else if (selection.range) selection.setRange(null);
+    else if (!this.drawer.root.hidden) this.drawer.close();
     else if (this.search.query.q) this.search.clear();
-    else this.drawer.close();
   }
 
   actions() {

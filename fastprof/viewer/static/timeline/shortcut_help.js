@@ -20,7 +20,7 @@ const GROUPS = [
     ["f", "zoom to what is selected"],
     [",  .", "the event before and after on the lane"],
     ["p  c", "what encloses the event; the first it encloses"],
-    ["Esc", "let go of the event, the range, the search"],
+    ["Esc", "let go of the event, the range; close the panel; clear the search"],
   ]],
   ["Tracks", [
     ["P", "pin the track under the pointer, or of the event, on top; unpin it"],

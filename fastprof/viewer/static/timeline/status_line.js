@@ -10,6 +10,20 @@ export class StatusLine {
     this.bar = h("progress.tl-progress", { max: "1", hidden: true, "aria-label": "Reading the session" });
     this.root = h("div.tl-status", { role: "status" }, this.bar, this.text);
     this.error = "";
+    this.remark = "";
+  }
+
+  /** Shows what a link says and the session does not have, before all else; "" for nothing. */
+  note(sentence) {
+    this.remark = sentence;
+    this.write();
+  }
+
+  write() {
+    const text = this.remark || this.error || this.settled || "";
+    this.text.textContent = text;
+    this.text.title = [...new Set([text, this.settled, ...(this.more ?? [])])].filter(Boolean).join("\n");
+    this.text.classList.toggle("tl-failed", Boolean(this.remark || this.error || this.isFailed));
   }
 
   /** Takes an answer of the timeline. */
@@ -33,11 +47,11 @@ export class StatusLine {
     if (events) parts.push(`${plural(events, "event")}${derived ? `, ${counted(derived)} derived` : ""}`);
     if (failed.length) parts.push(`${plural(failed.length, "host")} failed`);
     this.settled = parts.join(" · ");
-    this.text.textContent = this.settled;
     const faults = failed.map((host) => `${visible(host.host)}: ${visible(host.error ?? "")}`);
     const apart = untimed ? `${plural(untimed, "event")} without a start: not in the timeline` : "";
-    this.text.title = [this.settled, apart, ...faults].filter(Boolean).join("\n");
-    this.text.classList.toggle("tl-failed", failed.length > 0);
+    this.more = [apart, ...faults];
+    this.isFailed = failed.length > 0;
+    this.write();
   }
 
   /** Tells of tiles that could not be had, until they can. */
@@ -45,8 +59,7 @@ export class StatusLine {
     const error = cache.error && cache.error.status !== 410 ? visible(cache.error.message) : "";
     if (error === this.error) return;
     this.error = error;
-    this.text.textContent = error || this.settled || "";
-    this.text.classList.toggle("tl-failed", Boolean(error));
+    this.write();
   }
 
   fail(error) {

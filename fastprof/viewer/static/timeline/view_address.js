@@ -5,7 +5,7 @@ import { Clock } from "./clock.js";
 const MOST_CLOSED = 200;
 const MOST_TRACKS = 400;
 
-/** What an address says of the view. Anything that is not understood is left out. */
+/** What an address says of the view. Anything that is not understood is left out; `faults` says so of the main parts. */
 export function read(params, clock = new Clock()) {
   const number = (text) => {
     const [, sign, integer, rest = ""] = /^(-?)(\d{1,20})(\.\d+)?$/.exec(text ?? "") ?? [];
@@ -15,18 +15,28 @@ export function read(params, clock = new Clock()) {
     const parts = (text ?? "").split("~").map(number);
     return parts.length === 2 && parts.every((part) => part !== null) ? parts : null;
   };
+  const faults = [];
+  const ignored = (name, wanted) => {
+    faults.push(`The link's ${name}=${params.get(name)} is ignored: it is not ${wanted}`);
+    return null;
+  };
+  const span = (name) => {
+    if (!params.has(name)) return null;
+    const found = pair(params.get(name));
+    return found && found[0] <= found[1] ? found : ignored(name, "a start and a later end");
+  };
   const list = (name) => (params.get(name) ?? "").split(",").filter(Boolean);
   const [, at, host] = /^(\d+)@([\s\S]*)$/.exec(params.get("event") ?? "") ?? [];
+  if (params.has("event") && at === undefined) ignored("event", "a number, @ and a host");
   const marks = list("marks").map((text) =>
     pair(text) ?? (number(text) === null ? null : [number(text), number(text)])
   );
-  return { window: pair(params.get("t")), event: at === undefined ? null : { at: Number(at), host },
-    range: pair(params.get("range")),
+  return { window: span("t"), event: at === undefined ? null : { at: Number(at), host }, range: span("range"),
     tracks: params.has("tracks") ? list("tracks").map(Number).filter(Number.isInteger) : null,
     marks: marks.filter(Boolean).map(([start, end]) => ({ start, end })),
     search: { q: params.get("q") ?? "", mode: params.get("mode") === "regex" ? "regex" : "substring",
       case: params.get("case") === "1" ? 1 : 0 }, filter: params.get("filter") ?? "", closed: list("closed"),
-    steps: params.get("steps"),
+    steps: params.get("steps"), faults,
     scroll: params.has("y") && /^\d{1,12}$/.test(params.get("y")) ? Number(params.get("y")) : null };
 }
 
