@@ -32,7 +32,7 @@ def add_session(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("reading")
     group.add_argument(
-        "--run", metavar="NAME", action="append", help="run of a log directory (default: the newest); repeatable"
+        "--run", metavar="NAME", action="append", help="run of a log directory (default: the newest); A,B or repeatable"
     )
     group.add_argument("--as-hosts", action="store_true", help="read the captures of several runs as hosts of one run")
     group.add_argument(

@@ -133,6 +133,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         for advice in _advices(error, talk):
             talk.note(advice)
         code = next(status for kind, status in _STATUS if isinstance(error, kind))
+    except ImportError as error:
+        talk.traceback(error)
+        talk.error(_unfit(error) or f"internal error: {error}")
+        code = INTERNAL
     except Exception as error:  # noqa: BLE001  the last resort: users get one line, and a traceback only with -v
         talk.traceback(error)
         hint = "" if talk.verbose else "; -v shows where"
@@ -150,7 +154,9 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
             words = ["info", *words]
         args, unknown = parser(words).parse_known_args(words)
         if unknown:
-            args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+            flags = [flag for flag in args.verb_parser._option_string_actions if flag.startswith("--")]
+            likely = next((meant(word.partition("=")[0], flags) for word in unknown if word.startswith("--")), "")
+            args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else USAGE
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
@@ -163,6 +169,13 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
         others = ", ".join(verb for verb in VERBS if verb != "info")
         talk.note(f"this is 'fastprof info'; other verbs: {others}; 'fastprof --help' says what they show")
     return 0
+
+
+def _unfit(error: ImportError) -> str:
+    """What to do if the native modules are absent or older than the Python sources; empty for other modules."""
+    if not (error.name or "").startswith("fastprof._native"):
+        return ""
+    return f"the native modules do not fit the Python sources: {error}; run 'make build', or install with pip again"
 
 
 def _is_session(word: str) -> bool:

@@ -6,11 +6,12 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import signals
-from fastprof.errors import OutputError, UnreadableError, UsageError
+from fastprof.errors import FastprofError, OutputError, UnreadableError, UsageError
 
 if TYPE_CHECKING:
     from fastprof.cli.talk import Talk
@@ -51,8 +52,23 @@ def open_session(args: argparse.Namespace) -> Profile:
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
     """The reading flags as parameters of ``load``."""
-    run = args.run[0] if args.run is not None and len(args.run) == 1 else args.run
+    names = None if args.run is None else _names_of_runs(args)
+    run = names[0] if names is not None and len(names) == 1 else names
     return {"run": run} | {name: getattr(args, name) for name in ("as_hosts", "on_error", "threads", "max_unpacked")}
+
+
+def _names_of_runs(args: argparse.Namespace) -> list[str]:
+    """The values of --run, each one name or several with commas between them. The name of a run may have commas."""
+    if not any("," in text for text in args.run):
+        return list(args.run)
+    from fastprof.inputs.resolve import runs
+
+    known: set[str] = set()
+    for path in args.session:
+        with suppress(FastprofError):
+            known.update(run.name for run in runs(path))
+    names = ([text] if text in known or not text.strip(",") else text.split(",") for text in args.run)
+    return [name.strip() or name for several in names for name in several]
 
 
 def check_one_run(profile: Profile, what: str) -> None:

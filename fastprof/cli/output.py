@@ -30,6 +30,8 @@ _SUFFIXES = {
     ".ipc": "arrow",
     ".svg": "svg",
 }
+_TEXT = ("", ".txt", ".text", ".log", ".md", ".out")
+"""Suffixes of files of text tables."""
 _STDOUT = "standard output"
 
 
@@ -88,6 +90,9 @@ def format_for(requested: str | None, path: str | None, more: Container[str] = (
         raise UsageError(f"{path}: this verb cannot write pages; use 'fastprof report --html'")
     if suffix == ".svg" and "svg" not in more:
         raise UsageError(f"{path}: this verb cannot write drawings; verbs that can: {report_svg.verbs()}")
+    if suffix not in _SUFFIXES and suffix not in _TEXT:
+        known = ", ".join((_TEXT[1], *(name for name, form in _SUFFIXES.items() if form != "svg" or "svg" in more)))
+        raise UsageError(f"{path}: no format has the suffix {suffix!r}; give --format, or one of these: {known}")
     return _SUFFIXES.get(suffix, "table")
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from fastprof.decode.selection import Interval, Patterns
 from fastprof.decode.workers import Progress
+from fastprof.errors import CaptureError, FastprofError, UnreadableError
 from fastprof.inputs import resolve as sessions
 from fastprof.inputs.resolve import Named, Run
 from fastprof.profile.opened import names_of_runs, open_runs
@@ -52,12 +53,24 @@ def load(
         "threads": threads,
         "max_unpacked": max_unpacked,
     }
-    opened, several = open_runs(path, **how, progress=progress)
+    try:
+        opened, several = open_runs(path, **how, progress=progress)
+    except (CaptureError, UnreadableError) as error:
+        if run is None and isinstance(path, str | os.PathLike):
+            _note_other_run(os.fspath(path), error)
+        raise
     if not several:
         return Profile(next(iter(opened.values())), path, how)
     from fastprof.profile.several_runs import ProfileOfRuns  # most sessions are one run
 
     return ProfileOfRuns.of(opened, path, how)
+
+
+def _note_other_run(path: Any, error: FastprofError) -> None:
+    """A note, which tracebacks show, if the fault is in the newest of several runs."""
+    if isinstance(path, str) and (found := sessions.other_run(path, error.path)):
+        newest, count, other = found
+        error.add_note(f"{newest} is the newest of {count} runs; read another one: run={other!r}")
 
 
 def runs(logdir: str | os.PathLike[str]) -> list[Run]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from trace_builder import event, line, plane, xspace
 
+import fastprof
 from fastprof.cli.main import main
 
 OLD, MIDDLE, NEW = "2026_01_01_00_00_00", "2026_01_02_00_00_00", "2026_01_03_00_00_00"
@@ -46,3 +48,26 @@ def test_a_run_that_was_chosen_or_is_the_only_one_gets_no_such_hint(
     assert main(["overview", str(tmp_path), "--run", NEW]) == 4
     assert main(["overview", str(path)]) == 4
     assert "read another one" not in capsys.readouterr().err
+
+
+def test_in_python_the_error_of_a_broken_newest_run_names_another(tmp_path: Path) -> None:
+    write(tmp_path, OLD, GOOD)
+    write(tmp_path, NEW, b"\xff" * 40)
+    with pytest.raises(fastprof.CaptureError) as found:
+        fastprof.load(tmp_path)
+    assert found.value.__notes__ == [f"{NEW} is the newest of 2 runs; read another one: run='{OLD}'"]
+    with pytest.raises(fastprof.CaptureError) as chosen:
+        fastprof.load(tmp_path, run=NEW)
+    assert not hasattr(chosen.value, "__notes__")
+
+
+def test_several_runs_may_be_named_with_commas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless a run has that very name."""
+    for run in (OLD, NEW, f"{OLD},{MIDDLE}"):
+        write(tmp_path, run, GOOD)
+    assert main(["info", str(tmp_path), "--run", f"{OLD}, {NEW}", "--format", "json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["runs"]) == [OLD, NEW]
+    assert main(["info", str(tmp_path), "--run", f"{OLD},{MIDDLE}", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["run"] == f"{OLD},{MIDDLE}"
+    assert main(["info", str(tmp_path), "--run", f"{NEW},absent"]) == 3
+    assert "there is no run absent; runs, " in capsys.readouterr().err

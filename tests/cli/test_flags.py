@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import stand_in
 
+import fastprof
 from fastprof.cli import arguments
 from fastprof.cli.main import VERBS
 
@@ -85,6 +86,11 @@ def test_a_value_that_makes_no_sense_is_a_usage_error(
         (["--stats", "flops"], "--stats and --columns need --list"),
         (["--columns", "name"], "--stats and --columns need --list"),
         (["--list", "--columns", "name,nome"], "events have no column 'nome'; there are: event_id, host"),
+        (
+            ["-o", "o.xlsx"],
+            "o.xlsx: no format has the suffix '.xlsx'; give --format, or one of these: .txt, .json,",
+        ),
+        (["--colums", "name"], "unrecognized arguments: --colums name; did you mean '--columns'?"),
         (["-o", "out.parquet"], "out.parquet: this verb cannot write Parquet; use 'fastprof export'"),
     ],
 )
@@ -137,3 +143,18 @@ def test_help_and_version(command: Callable[..., Any]) -> None:
         ran = command(verb, "--help")
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.startswith(f"usage: fastprof {verb} ")
+
+
+def test_native_modules_that_do_not_fit_are_named_as_the_cause(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: Any, **__: Any) -> None:
+        raise ImportError("cannot import name 'Bytes' from 'fastprof._native.xspace'", name="fastprof._native.xspace")
+
+    monkeypatch.setattr(fastprof, "load", load)
+    ran = command("info", "usual")
+    assert (ran.code, ran.err) == (
+        1,
+        "fastprof: the native modules do not fit the Python sources: cannot import name 'Bytes' from "
+        "'fastprof._native.xspace'; run 'make build', or install with pip again\n",
+    )

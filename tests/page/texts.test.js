@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { advised } from "../../fastprof/viewer/static/cards.js";
 import { shortened } from "../../fastprof/viewer/static/dom.js";
 import { kernelName } from "../../fastprof/viewer/static/kernel_names.js";
 import { fault } from "../../fastprof/viewer/static/parameter_faults.js";
@@ -110,4 +111,11 @@ test("text of a capture is escaped and cut", () => {
   const fitter = new Fitter({ measureText: (word) => ({ width: 8 * word.length }) }, "12px sans-serif");
   assert.equal(fitter.fit("w".repeat(100), 60), "wwwwww…");
   assert.deepEqual([plural(1, "hit"), plural(2000, "hit")], ["1 hit", "2,000 hits"]);
+});
+
+test("notices give no advice on controls that are not there", () => {
+  const words = "No step markers; 3 module executions could serve as steps: --steps-from modules";
+  assert.equal(advised(words, true), "No step markers; 3 module executions could serve as steps: “Steps from modules”");
+  assert.equal(advised(words, false), "No step markers");
+  assert.equal(advised("No steps; see the capture", false), "No steps; see the capture");
 });

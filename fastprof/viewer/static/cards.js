@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { exact, label, text } from "./units.js";
 
 const FLAG = /--steps-from modules/;
+const ADVICE = /; [^;]*--steps-from modules/;
 export const MOST_FIRST = 6;
 const SEVERITY = {
   recommendation: "Do",
@@ -102,9 +103,15 @@ export function notSaved(what) {
   return `A saved report holds no ${what}. Open the session with fastprof serve to see them.`;
 }
 
+/** A notice with the name of the page's control for a flag; without its advice if the page has no such control. */
+export function advised(words, controlled) {
+  return controlled ? words.replace(FLAG, "“Steps from modules”") : words.replace(ADVICE, "");
+}
+
 function notice({ severity, text: words }, context) {
+  const button = FLAG.test(words) ? stepsFromModules(context) : null;
   return h("li", { class: `notice notice-${severity}` }, h("span.notice-kind", SEVERITY[severity] ?? severity),
-    h("span", words.replace(FLAG, "“Steps from modules”"), FLAG.test(words) ? stepsFromModules(context) : null));
+    h("span", advised(words, button !== null), button));
 }
 
 /** What a flag of the command does, as a button; null if the page does not take it. */
