@@ -154,8 +154,9 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
             words = ["info", *words]
         args, unknown = parser(words).parse_known_args(words)
         if unknown:
-            flags = [flag for flag in args.verb_parser._option_string_actions if flag.startswith("--")]
-            likely = next((meant(word.partition("=")[0], flags) for word in unknown if word.startswith("--")), "")
+            flags = {flag[2:]: flag for flag in args.verb_parser._option_string_actions if flag.startswith("--")}
+            wrong = (word[2:].partition("=")[0] for word in unknown if word.startswith("--"))
+            likely = next((close for word in wrong if (close := meant(word, flags, flags))), "")
             args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else USAGE

@@ -138,16 +138,13 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> None:
 
 def _steps_missed(profile: Profile, requested: tuple[int | None, int | None]) -> str:
     """Why none of the requested steps is there; empty if one is."""
-    from fastprof.decode.selection import steps_text
+    from fastprof.decode.selection import absent_steps, steps_text
 
     numbers = sorted(set(profile.steps().tables["steps"]["step"].drop_null().to_pylist()))
     first, last = requested
     if any((first is None or number >= first) and (last is None or number < last) for number in numbers):
         return ""
-    if not numbers:
-        return "--steps: the session has no steps"
-    listed = ", ".join(map(str, numbers)) if len(numbers) <= _NEAREST else f"{numbers[0]} to {numbers[-1]}"
-    return f"--steps: there are no {steps_text(requested)}; steps of the session: {listed}"
+    return f"--steps: {absent_steps(steps_text(requested), numbers)}"
 
 
 def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None:

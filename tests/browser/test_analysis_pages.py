@@ -213,3 +213,13 @@ def test_the_saved_report_greys_pages_without_content(page: Any, saved: Path) ->
     grey = {one.inner_text(): one.get_attribute("title") or "" for one in page.locator("nav a.nav-empty").all()}
     assert set(grey) == {"Kernel stats", "Memory profile", "tf.data", "Inference"}
     assert grey["Inference"].startswith("No requests: ")
+
+
+def test_pages_of_steps_that_are_not_there_say_which_are(page: Any, server: Callable[..., str]) -> None:
+    address = server(DEMO / "pod")
+    for analysis in ("overview", "op_stats", "memory_profile"):
+        page.goto("about:blank")
+        page.goto(f"{address}#/{analysis}?steps=99")
+        settle(page)
+        assert page.locator("[role=alert]:visible").count() == 0, analysis
+        assert "No steps 99:100; there are" in page.inner_text("#page"), analysis

@@ -91,6 +91,8 @@ def test_a_value_that_makes_no_sense_is_a_usage_error(
             "o.xlsx: no format has the suffix '.xlsx'; give --format, or one of these: .txt, .json,",
         ),
         (["--colums", "name"], "unrecognized arguments: --colums name; did you mean '--columns'?"),
+        (["--tim", "1:2", "--tables", "x"], "unrecognized arguments: --tim 1:2 --tables x; did you mean '--time'?"),
+        (["--html", "x"], "unrecognized arguments: --html x\n"),
         (["-o", "out.parquet"], "out.parquet: this verb cannot write Parquet; use 'fastprof export'"),
     ],
 )
