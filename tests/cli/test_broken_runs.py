@@ -70,4 +70,4 @@ def test_several_runs_may_be_named_with_commas(tmp_path: Path, capsys: pytest.Ca
     assert main(["info", str(tmp_path), "--run", f"{OLD},{MIDDLE}", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["summary"]["run"] == f"{OLD},{MIDDLE}"
     assert main(["info", str(tmp_path), "--run", f"{NEW},absent"]) == 3
-    assert "there is no run absent; runs, " in capsys.readouterr().err
+    assert "run absent; runs, newest first: " in capsys.readouterr().err
