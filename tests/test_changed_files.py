@@ -132,13 +132,29 @@ def test_a_file_that_is_rewritten_and_given_its_old_time_is_noticed(path: Path) 
         profile.read("events")
 
 
-def test_rights_and_links_are_no_change(path: Path) -> None:
+@pytest.mark.parametrize(
+    "hide",
+    [lambda path: path.chmod(0o600), lambda path: os.link(path, path.with_name("linked"))],
+    ids=["rights", "link"],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_rights_and_links_hide_no_rewriting(path: Path, hide: Callable[[Path], object], is_first: bool) -> None:
+    """They change the only time that nobody can set back, so they are changes themselves."""
     profile = fastprof.load(path)
-    path.chmod(0o600)
-    assert profile.events.num_rows == 2000
-    profile = fastprof.load(path)
-    os.link(path, path.with_name("linked"))
-    assert profile.read("event_stats")["event_stats"].num_rows == 60
+    batches = profile.scan(["name"], batch_rows=100)
+    next(batches)
+    status = path.stat()
+    if is_first:
+        hide(path)
+    with path.open("r+b") as file:
+        file.write(OTHER)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    if not is_first:
+        hide(path)
+    with pytest.raises(fastprof.ChangedError, match=CHANGED):
+        profile.read("events")
+    with pytest.raises(fastprof.ChangedError, match=CHANGED):
+        profile.read("event_stats")
 
 
 def test_the_check_leaves_no_descriptor_open(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -380,3 +381,11 @@ def test_a_report_of_runs_is_shown_run_by_run(demos: fastprof.Profile) -> None:
     assert report._repr_html_().count("<h3>Run ") == 2
     again = pickle.loads(pickle.dumps(report))
     assert again.to_json() == report.to_json()
+
+
+def test_runs_of_names_that_are_not_text_are_loaded(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/plugins/profile/r\xff"))
+    folder.mkdir(parents=True)
+    (folder / "h.xplane.pb").write_bytes(xspace(plane("/host:CPU", [line("main", [event("e", 1, 2)])])))
+    (run,) = fastprof.runs(tmp_path)
+    assert fastprof.load(run).events.num_rows == fastprof.load([run]).events.num_rows == 1

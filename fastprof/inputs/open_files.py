@@ -23,8 +23,8 @@ _COARSE_CLOCK = 5
 """CLOCK_REALTIME_COARSE of Linux: the time that files are stamped with, which goes on in ticks of some milliseconds."""
 _MOST_TICKS = 20
 
-Watched = tuple[tuple[int, int], tuple[int, int], str | bytes]
-"""Of a file: device and number; size and time of the last change; name."""
+Watched = tuple[tuple[int, int], tuple[int, int, int], str | bytes]
+"""Of a file: device and number; size and times of the last change of its content and of its status; name."""
 
 
 class ReadFile(Protocol):
@@ -76,7 +76,7 @@ class WatchedFile:
 
     @property
     def watched(self) -> Watched:
-        return _identity(self._was), (self._was.st_size, self._was.st_mtime_ns), self.name
+        return _identity(self._was), _state(self._was), self.name
 
     def __del__(self) -> None:
         held: _Descriptor | None = getattr(self, "_held", None)
@@ -176,6 +176,15 @@ class SpooledFile:
         pass
 
 
+def file_now(name: str | bytes) -> Watched | None:
+    """The file of that name as it is now; None: there is none."""
+    try:
+        now = os.stat(name)  # noqa: PTH116 - names may be bytes
+    except OSError:
+        return None
+    return _identity(now), _state(now), name
+
+
 def reason(error: OSError) -> str:
     """Why a file could not be opened, and what helps."""
     few = "; streams and compressed captures keep a file open each, raise the limit with ulimit -n"
@@ -223,13 +232,14 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
+def _state(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def _is_other(was: os.stat_result, now: os.stat_result) -> bool:
-    """Whether the content of a file may have changed. The time of its change, which nobody can set back, is compared,
-    too, unless rights, owner or links explain it."""
-    if (now.st_size, now.st_mtime_ns) != (was.st_size, was.st_mtime_ns):
-        return True
-    same = (now.st_mode, now.st_uid, now.st_gid, now.st_nlink) == (was.st_mode, was.st_uid, was.st_gid, was.st_nlink)
-    return same and now.st_ctime_ns != was.st_ctime_ns
+    """Whether the content of a file may have changed. The time of the last change of its status counts because nobody
+    can set it back; so new rights, owners and links are changes, too: they could hide another one."""
+    return _state(now) != _state(was)
 
 
 def _settled(number: int) -> os.stat_result:

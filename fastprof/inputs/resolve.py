@@ -164,7 +164,7 @@ def other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
 
 def _resolve_item(item: object, run: str | None) -> list[Session]:
     if isinstance(item, Run):
-        return [_of_run(part, item.name) for part in _resolve_path(item.path, run)]
+        return [_of_run(part, item.name) for part in _resolve_path(_folder_of(item), run)]
     if isinstance(item, (str, os.PathLike)):
         return _resolve_path(_text_of(item), run)
     if isinstance(item, (bytes, bytearray, memoryview)):
@@ -187,6 +187,12 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
 def _of_run(part: Session, name: str) -> Session:
     """The part under the name that ``runs`` gave to the run."""
     return replace(part, run=name, files=tuple(replace(file, run=name) for file in part.files))
+
+
+def _folder_of(run: Run) -> str:
+    """Its directory as the system has it: ``run.path`` is text to show."""
+    first = run.files[0].source if run.files else None
+    return str(Path(first).parent) if isinstance(first, str) else run.path
 
 
 def _text_of(path: str | os.PathLike[Any]) -> str:

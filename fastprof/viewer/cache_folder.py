@@ -62,8 +62,8 @@ def usual_limit() -> int:
 def source_key(path: str | os.PathLike[str], *more: object) -> str | None:
     """Names what a file holds, and ``more`` that decides what is made of it: equal keys mean equal contents.
 
-    It covers place, size, time of last change and samples of the bytes, so that a file that was replaced within the
-    resolution of its time still differs. None: it is no regular file, and nothing distinguishes its contents.
+    It covers place, size, times of the last changes and samples of the bytes, so that a file that was replaced within
+    the resolution of its times still differs. None: it is no regular file, and nothing distinguishes its contents.
     """
     try:
         with Path(path).open("rb") as file:
@@ -71,7 +71,8 @@ def source_key(path: str | os.PathLike[str], *more: object) -> str | None:
             if not stat.S_ISREG(status.st_mode):
                 return None
             digest = hashlib.sha256()
-            place = (os.path.realpath(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, *more)
+            state = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            place = (os.path.realpath(path), status.st_dev, status.st_ino, *state, *more)
             digest.update(repr(place).encode("utf-8", "surrogatepass"))
             step = max(status.st_size // _SAMPLES, _SAMPLE)
             for at in (*range(0, status.st_size, step), max(status.st_size - _SAMPLE, 0)):

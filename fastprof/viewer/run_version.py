@@ -12,7 +12,7 @@ from fastprof._version import __version__
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import ChangedError
 from fastprof.inputs.log_directory import is_transient, split_name
-from fastprof.inputs.open_files import Watched
+from fastprof.inputs.open_files import file_now
 from fastprof.inputs.paths import shown
 from fastprof.tables.open_session import OpenSession
 from fastprof.viewer.cache_folder import source_key
@@ -72,7 +72,9 @@ class _Folder:
         except OSError:
             return  # the folder was deleted
         for name in names:
-            if split_name(name) and not is_transient(name) and shown(name) not in self.known:
+            if not split_name(name) or is_transient(name) or shown(name) in self.known:
+                continue
+            if Path(self.path, name).is_file():
                 text = "the run had no such file when it was loaded; load it again"
                 raise ChangedError(text, path=shown(str(Path(self.path, name))))
         self._looked_at = changed if time.time_ns() - changed > _SETTLED_NS else None
@@ -105,15 +107,6 @@ def capture_key(capture: Capture, *more: object) -> str | None:
     key = None if capture.source.file is None else source_key(os.fsdecode(capture.source.file[2]), *more)
     check_capture(capture)
     return key
-
-
-def file_now(name: str | bytes) -> Watched | None:
-    """The file of that name as it is now; None: there is none."""
-    try:
-        now = os.stat(name)  # noqa: PTH116 - names may be bytes
-    except OSError:
-        return None
-    return (now.st_dev, now.st_ino), (now.st_size, now.st_mtime_ns), name
 
 
 def _changed(path: str) -> ChangedError:

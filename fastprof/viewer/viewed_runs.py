@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.errors import CaptureError, ChangedError, NotFoundError, UnreadableError
-from fastprof.inputs.open_files import Watched
+from fastprof.inputs.open_files import Watched, file_now
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.run_list import RunList
-from fastprof.viewer.run_version import file_now
 from fastprof.viewer.viewed_run import ViewedRun
 
 if TYPE_CHECKING:

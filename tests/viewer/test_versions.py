@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import re
 import threading
@@ -289,3 +290,28 @@ def test_answers_made_while_a_capture_changes_are_of_one_version(
     assert {200, 410} <= set(statuses)
     assert max(len(names) for names in shows.values()) == 1
     assert len(shows) > 5
+
+
+def test_a_folder_or_a_pipe_with_the_name_of_a_capture_is_no_new_capture(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins" / "profile" / "run1"
+    folder.mkdir(parents=True)
+    (folder / "h.xplane.pb").write_bytes(capture(1))
+    (folder / "g.xplane.pb").mkdir()
+    served = Served(tmp_path)
+    version = served.client.get("/api/open").json()["version"]
+    os.mkfifo(folder / "f.xplane.pb")
+    assert served.client.get(of_version("/api/timeline", version)).status_code in (200, 409)
+    assert served.client.get("/api/open").json()["version"] == version
+
+
+def test_a_capture_that_is_rewritten_and_given_its_old_time_is_another_version(path: Path) -> None:
+    served = Served(path)
+    version = served.client.get("/api/open").json()["version"]
+    status = path.stat()
+    data = bytearray(path.read_bytes())
+    with path.open("r+b") as file:
+        file.write(bytes(data))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert served.client.get(of_version("/api/event?host=h&event=0", version)).status_code == 410
+    again = served.client.get("/api/open")
+    assert again.status_code == 200 and again.json()["version"] != version
