@@ -184,7 +184,12 @@ class ViewedRuns:
         if run is None or run.replaced(fresh_s) is not None:
             if not may_open:
                 raise NotOpenError(wanted)
-            run = self._reopened(wanted)
+            try:
+                run = self._reopened(wanted)
+            except BROKEN as error:
+                if version is None:
+                    raise
+                raise RequestError(410, f"{_gone(wanted)}: {error}") from None
             if version is not None:
                 _check_version(run, version, fresh_s)
         self._used(run)
@@ -251,9 +256,13 @@ def _check_version(run: ViewedRun, version: str, fresh_s: float) -> None:
     """RequestError 410: the run is of another version, or of that one no longer."""
     gone = run.replaced(fresh_s)
     if run.version != version:
-        gone = f"the capture of the run {run.name} changed after this page was loaded; reload the page"
+        gone = f"{_gone(run.name)}; reload the page"
     if gone is not None:
         raise RequestError(410, gone)
+
+
+def _gone(name: str) -> str:
+    return f"the capture of the run {name} changed after this page was loaded"
 
 
 def _files(run: Run) -> tuple[Watched | None, ...]:
