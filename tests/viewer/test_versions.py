@@ -292,7 +292,7 @@ def test_answers_made_while_a_capture_changes_are_of_one_version(
     assert len(shows) > 5
 
 
-def test_a_folder_or_a_pipe_with_the_name_of_a_capture_is_no_new_capture(tmp_path: Path) -> None:
+def test_a_folder_or_a_pipe_with_the_name_of_a_capture_adds_none(tmp_path: Path) -> None:
     folder = tmp_path / "plugins" / "profile" / "run1"
     folder.mkdir(parents=True)
     (folder / "h.xplane.pb").write_bytes(capture(1))
