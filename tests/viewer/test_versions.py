@@ -287,9 +287,9 @@ def test_answers_made_while_a_capture_changes_are_of_one_version(
             one.result()
     assert set(openings) <= {200, 410, 422}, "422: while it is written, the file is empty"
     assert set(statuses) <= {200, 409, 410}, "409: not as far yet"
-    assert {200, 410} <= set(statuses)
+    assert 200 in statuses
     assert max(len(names) for names in shows.values()) == 1
-    assert len(shows) > 5
+    assert len(shows) > 1
 
 
 def test_a_folder_or_a_pipe_with_the_name_of_a_capture_adds_none(tmp_path: Path) -> None:
