@@ -7,7 +7,7 @@ Formulas: docs/analyses/input-pipeline.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import SimpleNamespace
@@ -349,15 +349,19 @@ def _notices(pipeline: InputPipeline, why: str) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == verdicts.UNKNOWN:
         return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_on_stages(ops))
-    sentences = [verdict.input.plain_statement]
+    notices = [input_notice(verdict.input)]
     if verdict.input.classification in (verdicts.HOST, verdicts.BOTH):
-        sentences.append(_next_step(pipeline))
-    sentences += [finding.plain_statement for finding in further(verdict)]
-    notices = [Notice("recommendation", text) for text in sentences if text]
-    notices[:1] = [input_notice(verdict.input)]
+        notices.append(Notice("recommendation", _next_step(pipeline)))
+    notices += notices_of(further(verdict))
     if len(ops) and pipeline.time.total_ps() == 0:
         notices.append(Notice("info", "The input ops that were seen took no time."))
     return (*notices, *_on_stages(ops))
+
+
+def notices_of(findings: Iterable[Finding]) -> list[Notice]:
+    """What verdicts state; those that say what to do are recommendations."""
+    stated = [finding for finding in findings if finding.statement]
+    return [Notice("recommendation" if one.asks else "info", one.plain_statement) for one in stated]
 
 
 def input_notice(found: Finding) -> Notice:

@@ -444,8 +444,7 @@ def _notices(
     found = []
     if verdict.input.classification != verdicts.UNKNOWN:
         found.append(input_pipeline.input_notice(verdict.input))
-    every = [*input_pipeline.further(verdict), *findings.values()]
-    found += [Notice("recommendation", finding.plain_statement) for finding in every if finding.statement]
+    found += input_pipeline.notices_of([*input_pipeline.further(verdict), *findings.values()])
     if verdict.input.classification == verdicts.UNKNOWN:
         why = input_pipeline.why_no_steps(of_steps)
         found.append(Notice("warning", f"How long steps take is not known: {why}"))

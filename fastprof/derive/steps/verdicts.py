@@ -54,12 +54,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A verdict. ``percent``: the share of step time that it rests on; None: there are no steps."""
+    """A verdict. ``percent``: the share of step time that it rests on; None: there are no steps. ``asks``: whether the
+    statement says what to do, not only what is."""
 
     classification: str
     statement: str = ""
     percent: float | None = None
     link: Link | None = None
+    asks: bool = True
 
     @property
     def was_judged(self) -> bool:
@@ -137,8 +139,9 @@ def of_generic(
     return Bottleneck(
         input=bound,
         device_collectives=_graded(collectives, f"{{:.1f}} % {_SAMPLED} spent on 'Device Collective Communication'."),
-        kernel_launch=_graded(
-            launch, f"{{:.1f}} % {_SAMPLED} spent on 'Kernel Launch'.{_CONTENTION if tf_data else ''}"
+        kernel_launch=replace(
+            _graded(launch, f"{{:.1f}} % {_SAMPLED} spent on 'Kernel Launch'.{_CONTENTION if tf_data else ''}"),
+            asks=tf_data,
         ),
         all_other=Finding(NO, "", other) if explained else _all_other(other),
         input_percent=input,
@@ -192,11 +195,12 @@ def _input(percent: float) -> Finding:
 
 
 def _graded(percent: float, statement: str) -> Finding:
-    """No, moderate or high, by the thresholds of overhead; ``statement`` has a place for the percentage."""
+    """No, moderate or high, by the thresholds of overhead; ``statement``, which asks for nothing, has a place for the
+    percentage."""
     moderate, high = OVERHEAD_PERCENT
     if percent < moderate:
         return Finding(NO, "", percent)
-    return Finding(HIGH if percent >= high else MODERATE, statement.format(percent), percent)
+    return Finding(HIGH if percent >= high else MODERATE, statement.format(percent), percent, asks=False)
 
 
 def _all_other(percent: float) -> Finding:
@@ -222,7 +226,7 @@ def _all_reduce(compute: float, sync: float, input: float) -> Finding:
     if compute + sync - input < ALL_REDUCE_PERCENT:
         return Finding(NO, "", compute + sync)
     return Finding(YES, f"Also, {sync:.1f} % {_SAMPLED} spent on synchronization with other TPU cores, and "
-                   f"{compute:.1f} % {_SAMPLED} spent on actual AllReduce.", compute + sync)  # fmt: skip
+                   f"{compute:.1f} % {_SAMPLED} spent on actual AllReduce.", compute + sync, asks=False)  # fmt: skip
 
 
 def _sparse_core(percent: float) -> Finding:
@@ -280,7 +284,7 @@ def of_tf_functions(expensive: list[tuple[str, float]]) -> Finding:
     names = ", ".join(f'"{name}"' for name, _ in ranked[:NAMES_QUOTED])
     more = " and more" if len(ranked) > NAMES_QUOTED else ""
     return Finding(YES, f"Expensive tf-functions detected ({names}{more}) due to either retracing or eager execution.",
-                   ranked[0][1])  # fmt: skip
+                   ranked[0][1], asks=False)  # fmt: skip
 
 
 # ---- steps that are not there ---------------------------------------------------------------------------
