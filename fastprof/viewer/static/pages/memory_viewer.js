@@ -45,7 +45,7 @@ class MemoryViewer {
   }
 
   async draw() {
-    const { body, report } = this;
+    const { body } = this;
     if (this.context.saved) sentence(body, notSaved("other programs and memories"));
     else body.append(this.pickers());
     this.details = detailsPanel(

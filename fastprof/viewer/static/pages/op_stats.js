@@ -33,7 +33,7 @@ class OpStats {
   }
 
   draw() {
-    const { body, report, context } = this;
+    const { body, context } = this;
     if (!this.ops.length) {
       sentence(body, "The capture has no ops.");
       return;
