@@ -86,8 +86,8 @@ class ServerState:
             try:
                 return await pool.run(lambda: work(call()))
             except NotOpenError as missing:
-                name = str(missing)
-                await self.opening.run(lambda name=name: self.runs.run(name))  # type: ignore[misc]
+                wanted = missing.run, missing.version
+                await self.opening.run(lambda wanted=wanted: self.runs.run(*wanted))  # type: ignore[misc]
         raise RequestError(503, "more runs are looked at than the server keeps open; try again later")
 
 

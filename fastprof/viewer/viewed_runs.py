@@ -35,7 +35,12 @@ Load = Callable[[str | None], "Profile"]
 
 
 class NotOpenError(Exception):
-    """The run is not open, or not as it is now, and the caller may not wait for that."""
+    """The run is not open, or not as it is now, and the caller may not wait for that. ``version``: the one that was
+    requested, None: any."""
+
+    def __init__(self, run: str, version: str | None) -> None:
+        super().__init__(run)
+        self.run, self.version = run, version
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +188,7 @@ class ViewedRuns:
             _check_version(run, version, fresh_s)
         if run is None or run.replaced(fresh_s) is not None:
             if not may_open:
-                raise NotOpenError(wanted)
+                raise NotOpenError(wanted, version)
             try:
                 run = self._reopened(wanted)
             except BROKEN as error:

@@ -109,7 +109,7 @@ def test_a_file_gets_names_as_they_are(hostile: Path, tmp_path: Path) -> None:
         (["info", "SESSION", "--format", TWO_LINES], 2),
         (["info", "SESSION", "--plane", TWO_LINES, "-v", "--progress", "none"], 0),
         (["info", "SESSION", "-o", f"absent{TWO_LINES}/x"], 3),
-        (["info", "SESSION", "-o", "SESSION"], 3),
+        (["info", "SESSION", "--format", "json", "-o", "SESSION"], 3),
         (["info", "FOLDER", "--run", TWO_LINES], 3),
         (["overview", "SESSION", "--table", TWO_LINES], 2),
         (["info", "SESSION", "--runs"], 2),
