@@ -224,7 +224,7 @@ def test_a_broken_newest_run_is_listed_with_the_reason(
 
 
 def test_of_many_runs_the_newest_are_offered_and_the_others_found_by_name(
-    page: Any, served: Callable[..., str], logs: Path
+    served: Callable[..., str], logs: Path, page: Any
 ) -> None:
     for number in range(230):
         write(logs, f"2026_01_01_{number // 60:02}_{number % 60:02}_00", capture(f"event of {number}"))
