@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TextIO
 
 _PIECE = getattr(select, "PIPE_BUF", 512)
-"""So much can be written to a pipe that is ready, without waiting."""
+"""Bytes that a ready pipe takes without waiting."""
 _MOST_BYTES, _BYTES_A_S = 64 << 10, 256.0
 """What can be written at once, and for how long it has to be silent then."""
 

@@ -112,21 +112,13 @@ class WatchedFile:
     def check(self) -> None:
         """A file that was deleted, or whose name now leads to another of the same size and time, is what it was as long
         as it is held open."""
-        was = self._was
-        try:
-            now = os.stat(self.name)  # noqa: PTH116 - names may be bytes
-        except OSError:
-            now = None
-        if now is not None and _identity(now) == _identity(was):
-            changed = _is_other(was, now)
-        elif now is not None and (now.st_size, now.st_mtime_ns) != (was.st_size, was.st_mtime_ns):
-            changed = True
-        else:
-            self.begin()
-            self.end()
+        now, was = file_now(self.name), self.watched
+        if now == was:
             return
-        if changed:
+        if now is not None and (now[0] == was[0] or now[1][:2] != was[1][:2]):
             raise ChangedError(_CHANGED, path=self.path)
+        self.begin()
+        self.end()
 
     def _opened_again(self) -> int:
         try:
@@ -148,11 +140,8 @@ class WatchedFile:
             return False
         if (now.st_size, now.st_mtime_ns) != (was.st_size, was.st_mtime_ns):
             return True
-        try:
-            named = os.stat(self.name)  # noqa: PTH116 - names may be bytes
-        except OSError:
-            return False
-        return _identity(named) == _identity(now)
+        named = file_now(self.name)
+        return named is not None and named[0] == _identity(now)
 
 
 class SpooledFile:

@@ -57,7 +57,7 @@ class Opened:
 @dataclass(frozen=True, slots=True)
 class RunsListed:
     """``rows``: of each run its name, hosts, and whether it is the newest; ``open``: it is shown if a request names
-    none; ``problem``: why it cannot be opened, as far as that is known. ``count``: how many runs were asked for."""
+    none; ``problem``: why it cannot be opened, as far as that is known. ``count``: the number of runs that match."""
 
     rows: list[dict[str, Any]]
     count: int

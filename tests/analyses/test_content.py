@@ -12,7 +12,6 @@ from fastprof.analyses.content import declared_empty, why_empty
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMOS = ("memory", "pod", "serving", "tf-data", "xla")
-REAL = Path("/work/shared/captures/xspace")
 
 
 def of(capture: bytes | Path) -> dict[str, str]:

@@ -30,7 +30,7 @@ export class LabelColumn {
     this.used = new Map();
     this.free = [];
     this.hits = null;
-    this.keyed = false; // whether the keyboard asked for the change that is to be drawn
+    this.keyed = false; // whether the change to be drawn came from the keyboard
     this.stamp = "";
     this.version = 0;
   }
