@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -98,6 +99,32 @@ def test_a_file_that_another_took_the_place_of_is_read_as_it_was(path: Path) -> 
 def test_a_file_that_another_took_the_place_of_and_that_was_closed_is_noticed(path: Path) -> None:
     profile = fastprof.load(path)
     other(path, OTHER).replace(path)
+    with pytest.raises(fastprof.ChangedError, match=CHANGED):
+        profile.read("events")
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(path: Path) -> None:
+    profile = fastprof.load(path)
+    programs = path.with_name("f.hlo_proto.pb")
+    pickled = pickle.dumps(profile)
+    path.unlink()
+    os.mkfifo(path)
+    os.mkfifo(programs)
+    with pytest.raises(fastprof.UnreadableError, match=r"h\.xplane\.pb: is a pipe or a device now; a file was"):
+        pickle.loads(pickled)
+    for pattern in (path.with_name("*.xplane.pb"), programs):
+        with pytest.raises(fastprof.UnreadableError, match=r"\.pb: is a pipe or a device; a file was expected"):
+            fastprof.load(pattern)
+
+
+@pytest.mark.parametrize("place", [os.mkfifo, os.mkdir])
+@pytest.mark.usefixtures("few_descriptors")
+def test_pipes_and_folders_in_the_place_of_a_file_that_was_closed_are_noticed(
+    path: Path, place: Callable[[Path], None]
+) -> None:
+    profile = fastprof.load(path)
+    path.unlink()
+    place(path)
     with pytest.raises(fastprof.ChangedError, match=CHANGED):
         profile.read("events")
 

@@ -147,10 +147,10 @@ def _source(args: argparse.Namespace) -> Any:
 
 def _loaded(args: argparse.Namespace, name: str | None) -> Profile:
     """The session once more, or another run of it."""
-    import fastprof
+    from fastprof.profile.loading import load_again
 
     reading = opening.reading(args)
-    return fastprof.load(_source(args), **reading | {"run": name or reading["run"]})
+    return load_again(_source(args), **reading | {"run": name or reading["run"]})
 
 
 def _open_browser(where: str) -> None:

@@ -63,7 +63,7 @@ class Capture:
         self._declaring = threading.Lock()
         self._scanner = Scanner(memory, file.path, salvage)
         try:
-            self.source = open_source(file.source, file.path, self._push, salvage, max_unpacked)
+            self.source = open_source(file.source, file.path, self._push, salvage, max_unpacked, pipe=file.pipe)
             data = self._bytes()
             if not self.source.pushed:
                 self._head = self.source.read(0, _HEAD)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 import threading
 import time
@@ -40,6 +41,10 @@ class ReadFile(Protocol):
 
     def check(self) -> None:
         """Raises ChangedError if the file is not what it was."""
+
+
+class NotAFileError(OSError):
+    """A directory, a pipe or a device is in the place of a file."""
 
 
 class _Descriptor:
@@ -122,7 +127,9 @@ class WatchedFile:
 
     def _opened_again(self) -> int:
         try:
-            number = opened(self.name, os.O_NONBLOCK)  # a pipe may have taken its place
+            number = opened(self.name)
+        except NotAFileError as error:
+            raise ChangedError(_CHANGED, path=self.path) from error
         except FileNotFoundError as error:
             raise ChangedError("the file was deleted since it was loaded", path=self.path) from error
         except OSError as error:
@@ -180,15 +187,30 @@ def reason(error: OSError) -> str:
     return f"{error.strerror or error}{few if error.errno == errno.EMFILE else ''}"
 
 
-def opened(name: str | bytes, flags: int = 0) -> int:
-    """A descriptor to read from; one more than there may be closes those that nobody reads from now."""
+def opened(name: str | bytes, *, pipe: bool = False) -> int:
+    """A descriptor of a file, to read from; one more than there may be closes those that nobody reads from now.
+    Nothing is waited for: a pipe may have taken the place of the file. ``pipe``: it is the user who named a pipe or a
+    device, whose writer is waited for. NotAFileError: it is anything else."""
+    number = _opened_now(name, os.O_RDONLY | os.O_CLOEXEC | (0 if pipe else os.O_NONBLOCK))
+    mode = os.fstat(number).st_mode
+    if stat.S_ISREG(mode) or (pipe and not stat.S_ISDIR(mode)):
+        os.set_blocking(number, True)
+        return number
+    os.close(number)
+    what = "a directory" if stat.S_ISDIR(mode) else "a pipe or a device"
+    raise NotAFileError(errno.EINVAL, f"is {what}; a file was expected")
+
+
+def _opened_now(name: str | bytes, flags: int) -> int:
     try:
-        return os.open(name, os.O_RDONLY | os.O_CLOEXEC | flags)
+        return os.open(name, flags)
     except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, or a device without a driver
+            raise NotAFileError(errno.EINVAL, "is a socket or a device; a file was expected") from None
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
     _close_idle(0)
-    return os.open(name, os.O_RDONLY | os.O_CLOEXEC | flags)
+    return os.open(name, flags)
 
 
 def _rest(held: _Descriptor) -> None:

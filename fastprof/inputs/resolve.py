@@ -45,13 +45,15 @@ ONLY_PROGRAMS = b"\x0a\x10\x12\x0e/host:metadata"
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
     """One capture. ``host`` is None where no file name contains it: the capture's own hostnames may. ``run`` is the run
-    of a log directory that it was found in. ``programs``: files of compiled programs that go with it, to be opened."""
+    of a log directory that it was found in. ``programs``: files of compiled programs that go with it, to be opened.
+    ``pipe``: the user named a pipe or a device, which can be read once."""
 
     host: str | None
     path: str
     source: Input
     run: str | None = None
     programs: tuple[str, ...] = ()
+    pipe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +228,10 @@ def _resolve_path(path: str, run: str | None) -> list[Session]:
         return [Session(None, (), (), (absolute(path),))]
     split = split_name(name)
     host = split[0] if split else name.removesuffix(".gz").removesuffix(".zst").removesuffix(".pb")
-    if not split and not stat.S_ISREG(mode):
+    pipe = not stat.S_ISREG(mode)
+    if pipe and not split:
         host = ""  # /dev/fd/63 is the name of no host
-    return [_one_file(shown(host) or None, shown(path), absolute(path))]
+    return [Session(None, (CaptureFile(shown(host) or None, shown(path), absolute(path), pipe=pipe),), ())]
 
 
 def _resolve_directory(path: str, run: str | None) -> Session:

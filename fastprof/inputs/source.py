@@ -78,11 +78,18 @@ Push = Callable[[Any], None]
 
 
 def open_source(
-    what: object, path: str, push: Push, salvage: bool = False, max_unpacked: int = unpacking.MOST
+    what: object,
+    path: str,
+    push: Push,
+    salvage: bool = False,
+    max_unpacked: int = unpacking.MOST,
+    *,
+    pipe: bool = False,
 ) -> Source:
     """Open a capture. What can only be read once is pushed, in order, to ``push`` on the way, unless it is salvaged.
 
     ``what`` is a path, bytes, or a binary file object. ``max_unpacked``: bytes that a compressed one may unpack to.
+    ``pipe``: the path may be one of a pipe or a device, not only of a file.
     Raises UnreadableError, or CaptureError where the bytes are empty or the compression is damaged (to salvage, what
     came before the damage is kept); whatever ``push`` raises ends the reading.
     """
@@ -93,18 +100,14 @@ def open_source(
             return _spool(io.BytesIO(view), path, push, salvage, max_unpacked)
         return Source(path, memory=view)
     if isinstance(what, (str, os.PathLike)):
-        return _open_file(os.fspath(what), path, push, salvage, max_unpacked)
+        return _open_file(os.fspath(what), path, push, salvage, max_unpacked, pipe)
     return _spool(what, path, push, salvage, max_unpacked)  # type: ignore[arg-type]
 
 
-def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
+def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpacked: int, pipe: bool) -> Source:
     try:
-        number = opened(name)
-        status = os.fstat(number)
-        if stat.S_ISDIR(status.st_mode):
-            os.close(number)
-            raise UnreadableError("is a directory; a file was expected", path=path)
-        if not stat.S_ISREG(status.st_mode):
+        number = opened(name, pipe=pipe)
+        if not stat.S_ISREG(os.fstat(number).st_mode):
             with open(number, "rb", buffering=0) as stream:  # noqa: PTH123
                 return _spool(stream, path, push, salvage, max_unpacked)
         file = WatchedFile(name, path, number)

@@ -54,11 +54,21 @@ def load(
         "max_unpacked": max_unpacked,
     }
     try:
-        opened, several = open_runs(path, **how, progress=progress)
+        return _profile(path, how, progress=progress)
     except (CaptureError, UnreadableError) as error:
         if run is None and isinstance(path, str | os.PathLike):
             _note_other_run(os.fspath(path), error)
         raise
+
+
+def load_again(path: Named | Sequence[Named], **how: Any) -> Profile:
+    """As ``load``, of captures that were open before. UnreadableError, too: a pipe has taken the place of one, and
+    nobody may ever write to it."""
+    return _profile(path, how, again=True)
+
+
+def _profile(path: Named | Sequence[Named], how: dict[str, Any], **rest: Any) -> Profile:
+    opened, several = open_runs(path, **how, **rest)
     if not several:
         return Profile(next(iter(opened.values())), path, how)
     from fastprof.profile.several_runs import ProfileOfRuns  # most sessions are one run

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from fastprof.decode.selection import Selection
 from fastprof.decode.workers import Progress, Workers, cpu_count
-from fastprof.errors import FastprofError, MemoryLimitError, UsageError
+from fastprof.errors import FastprofError, MemoryLimitError, UnreadableError, UsageError
 from fastprof.inputs import unpacking
 from fastprof.inputs.resolve import Named, Run, Session
 from fastprof.inputs.several_runs import resolve_runs
@@ -28,14 +28,18 @@ def open_runs(
     threads: int | None = None,
     max_unpacked: int | None = None,
     progress: Progress | None = None,
+    again: bool = False,
 ) -> tuple[dict[str, TableSet], bool]:
-    """The tables of each run by its name, and whether several runs were named; arguments and errors as of ``load``."""
+    """The tables of each run by its name, and whether several runs were named; arguments and errors as of ``load``.
+    ``again``: they were open before, so each is a file; UnreadableError: a pipe or a device is in its place."""
     if on_error not in ON_ERROR:
         raise UsageError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise UsageError("threads must be a whole number of at least 1")
     most = unpacking.checked(max_unpacked)
     found = resolve_runs(path, names_of_runs(run), missing_ok=on_error != "raise", as_hosts=as_hosts)
+    for file in [file for session in found.values() for file in session.files if again and file.pipe]:
+        raise UnreadableError("is a pipe or a device now; a file was expected", path=file.path)
     workers = Workers(threads or cpu_count(), progress)
     if len(found) == 1:
         return {name: _opened(session, on_error, workers, most) for name, session in found.items()}, False

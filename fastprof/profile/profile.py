@@ -397,7 +397,7 @@ def _step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
 
 
 def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps | None, part: str | None) -> Profile:
-    opened, _ = open_runs(source, **how)
+    opened, _ = open_runs(source, **how, again=True)
     tables = next(iter(opened.values())) if part is None else opened[part]
     return Profile(TableSet(tables.session, selection), source, how, steps, part)
 

@@ -177,7 +177,7 @@ class ProfileOfRuns(Profile):
 
 
 def _reload_runs(source: Any, how: dict[str, Any], chosen: dict[str, tuple[Selection, Steps | None]]) -> Profile:
-    opened, _ = open_runs(source, **how)
+    opened, _ = open_runs(source, **how, again=True)
     every = ProfileOfRuns.of(opened, source, how)
     narrower = {
         name: Profile(TableSet(opened[name].session, selection), source, how, steps, name)

@@ -13,7 +13,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import stat
 import tempfile
 import time
 import weakref
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fastprof.errors import OutputError, UsageError
+from fastprof.inputs.open_files import opened
 from fastprof.viewer import sealed_file
 from fastprof.wording.amounts import byte_count
 
@@ -66,10 +66,8 @@ def source_key(path: str | os.PathLike[str], *more: object) -> str | None:
     the resolution of its times still differs. None: it is no regular file, and nothing distinguishes its contents.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open(opened(os.fspath(path)), "rb", buffering=0) as file:  # noqa: PTH123
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                return None
             digest = hashlib.sha256()
             state = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             place = (os.path.realpath(path), status.st_dev, status.st_ino, *state, *more)

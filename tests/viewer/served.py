@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 import fastprof
+from fastprof.profile.loading import load_again
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.server import application
 from fastprof.viewer.viewed_runs import ViewedRuns
@@ -105,9 +106,9 @@ class Served:
         on_error: str = "raise",
     ) -> None:
         def load(name: str | None) -> fastprof.Profile:
-            return fastprof.load(source, run=name or run, on_error=on_error)
+            return load_again(source, run=name or run, on_error=on_error)
 
-        self.profile = load(None) if opened else None
+        self.profile = fastprof.load(source, run=run, on_error=on_error) if opened else None
         self.runs = ViewedRuns(source, self.profile, load, cache)
         self.client = Client(application(self.runs, token))
 

@@ -19,6 +19,7 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.errors import ChangedError
+from fastprof.profile import opened
 from fastprof.viewer import building, viewed_run
 from fastprof.viewer.cache_folder import CacheFolder
 
@@ -315,3 +316,37 @@ def test_a_capture_that_is_rewritten_and_given_its_old_time_is_another_version(p
     assert served.client.get(of_version("/api/event?host=h&event=0", version)).status_code == 410
     again = served.client.get("/api/open")
     assert again.status_code == 200 and again.json()["version"] != version
+
+
+def test_a_pipe_in_the_place_of_a_capture_is_not_waited_for(path: Path) -> None:
+    """Nobody may ever write to it."""
+    served = Served(path)
+    version = served.get("/api/open")["version"]
+    path.unlink()
+    os.mkfifo(path)
+    for _ in range(2):
+        status, sentence = served.refused("/api/open")
+        assert (status, sentence) == (404, f"{path}: is a pipe or a device now; a file was expected")
+    assert served.refused("/api/event", at=0, version=version)[0] == 410
+    path.unlink()
+    replaced(path, capture(2))
+    served.timeline()
+    assert shown(served.client.get("/api/event?at=0")) == {"v2x"}
+
+
+def test_a_pipe_that_takes_the_place_of_a_capture_between_two_looks_is_not_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served(path)
+    served.timeline()
+    path.write_bytes(capture(2))
+    real = opened.OpenSession
+
+    def opening(*args: Any) -> Any:
+        path.unlink()
+        os.mkfifo(path)
+        return real(*args)
+
+    monkeypatch.setattr(opened, "OpenSession", opening)
+    status, sentence = served.refused("/api/open")
+    assert (status, sentence) == (404, f"{path}: is a pipe or a device; a file was expected")
