@@ -26,11 +26,15 @@ def checked(most: int | None) -> int:
     return most
 
 
+class TooLargeError(UnreadableError):
+    """A compressed capture unpacks to more than may be: however often it is tried."""
+
+
 def check_size(unpacked: int, most: int, path: str) -> None:
-    """UnreadableError: a compressed stream has unpacked to more than ``most`` bytes."""
+    """TooLargeError: a compressed stream has unpacked to more than ``most`` bytes."""
     if unpacked > most:
         text = f"unpacks to more than {size_text(most)}; if it is meant to, raise the limit: "
-        raise UnreadableError(text + "--max-unpacked SIZE, load(…, max_unpacked=BYTES)", path=path)
+        raise TooLargeError(text + "--max-unpacked SIZE, load(…, max_unpacked=BYTES)", path=path)
 
 
 def check_space(before: int, size: int, path: str) -> None:

@@ -5,26 +5,30 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.errors import CaptureError, ChangedError, NotFoundError, UnreadableError
+from fastprof.errors import CaptureError, ChangedError, FastprofError, NotFoundError, UnreadableError
 from fastprof.inputs.open_files import Watched, file_now
+from fastprof.inputs.unpacking import TooLargeError
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.run_list import RunList
 from fastprof.viewer.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
-    from fastprof.inputs.resolve import Run
+    from fastprof.inputs.resolve import CaptureFile, Run
     from fastprof.profile.profile import Profile
 
 _MOST_OPEN = 4
 _PATIENCE_S = 0.5
 _NAMED = 8
+_PAUSE_S = 10.0
+"""Before a run is tried again that the system refused to read, as it does if its disk is full."""
 _TRIES = 3
 """Of opening a run whose files change meanwhile."""
 BROKEN: Final = (CaptureError, UnreadableError)
@@ -65,10 +69,16 @@ class RunsListed:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """Why a run cannot be opened, and its files as they were then."""
+    """Why a run cannot be opened, and its files as they were then. ``until_s``: when it is tried again although they
+    are the same; None: never."""
 
-    sentence: str
+    error: FastprofError
     files: tuple[Watched | None, ...]
+    until_s: float | None
+
+    def holds(self, files: tuple[Watched | None, ...]) -> bool:
+        """Whether a run of these files cannot be opened, either."""
+        return bool(files) and files == self.files and (self.until_s is None or time.monotonic() < self.until_s)
 
 
 class ViewedRuns:
@@ -77,6 +87,7 @@ class ViewedRuns:
 
     def __init__(self, source: Any, first: Profile | None, load: Load, cache: CacheFolder | None = None) -> None:
         self.directory = source if isinstance(source, (str, os.PathLike)) and Path(source).is_dir() else None
+        self._source = source
         self._runs = RunList(self.directory)
         self._load = load
         self._cache = cache
@@ -121,8 +132,8 @@ class ViewedRuns:
 
     def _problem(self, run: Run, newest: bool) -> str | None:
         fault = self._faults.get(run.name)
-        if fault is not None and fault.files == _files(run):
-            return fault.sentence
+        if fault is not None and fault.files == _files(run.files):
+            return str(fault.error)
         if newest and run.name not in self._open:  # the profiler may only have begun to write it
             empty = next((file for file in run.files if _is_empty(file.source)), None)
             return None if empty is None else f"{empty.path}: the file is empty"
@@ -229,20 +240,37 @@ class ViewedRuns:
         return run
 
     def _loaded(self, name: str) -> ViewedRun:
+        files = self._files_of(name)
+        fault = self._faults.get(name)
+        if fault is not None and fault.holds(files):
+            raise fault.error.with_traceback(None)
         for left in reversed(range(_TRIES)):
             try:
                 run = self._viewed(self._load(None if self.directory is None else name), name)
             except ChangedError:
                 if not left:
                     raise
+                files = self._files_of(name)
             except BROKEN as error:
-                found = self._runs.find(name)
-                self._faults[name] = _Fault(str(error), () if found is None else _files(found))
+                lasts = isinstance(error, (CaptureError, TooLargeError))
+                self._faults[name] = _Fault(error, files, None if lasts else time.monotonic() + _PAUSE_S)
                 raise
             else:
                 self._faults.pop(name, None)
                 return run
         raise AssertionError("the last try returns or raises")
+
+    def _files_of(self, name: str) -> tuple[Watched | None, ...]:
+        """The files of a run as they are now; none: they are unknown."""
+        from fastprof.inputs.resolve import resolve
+
+        if self.directory is not None:
+            run = self._runs.find(name)
+            return () if run is None else _files(run.files)
+        try:
+            return _files(resolve(self._source).files)
+        except FastprofError:
+            return ()
 
     def _viewed(self, profile: Profile, name: str) -> ViewedRun:
         return ViewedRun(profile, self._cache, self.stopping, name)
@@ -270,8 +298,9 @@ def _gone(name: str) -> str:
     return f"the capture of the run {name} changed after this page was loaded"
 
 
-def _files(run: Run) -> tuple[Watched | None, ...]:
-    return tuple(file_now(file.source) for file in run.files if isinstance(file.source, str))
+def _files(captures: Sequence[CaptureFile]) -> tuple[Watched | None, ...]:
+    names = [file.source for file in captures if isinstance(file.source, str)]
+    return tuple(file_now(name) for name in (*names, *(program for file in captures for program in file.programs)))
 
 
 def _is_empty(source: object) -> bool:

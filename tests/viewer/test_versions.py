@@ -18,9 +18,10 @@ from served import Answer, Served, written
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.errors import ChangedError
+from fastprof.errors import ChangedError, UnreadableError
+from fastprof.inputs import unpacking
 from fastprof.profile import opened
-from fastprof.viewer import building, viewed_run
+from fastprof.viewer import building, viewed_run, viewed_runs
 from fastprof.viewer.cache_folder import CacheFolder
 
 READ = (
@@ -350,3 +351,65 @@ def test_a_pipe_that_takes_the_place_of_a_capture_between_two_looks_is_not_waite
     monkeypatch.setattr(opened, "OpenSession", opening)
     status, sentence = served.refused("/api/open")
     assert (status, sentence) == (404, f"{path}: is a pipe or a device; a file was expected")
+
+
+class Loads:
+    """How often a server tries to open its capture."""
+
+    def __init__(self, served: Served) -> None:
+        self.count = 0
+        self._load = served.runs._load
+        served.runs._load = self._counted
+
+    def _counted(self, name: str | None) -> fastprof.Profile:
+        self.count += 1
+        return self._load(name)
+
+
+@pytest.mark.parametrize("is_directory", [False, True])
+def test_a_broken_packed_capture_is_unpacked_once(tmp_path: Path, is_directory: bool) -> None:
+    path = tmp_path / "h.xplane.pb.gz"
+    path.write_bytes(gzip.compress(capture(1)))
+    served = Served(tmp_path if is_directory else path)
+    loads = Loads(served)
+    for number in (1, 2):
+        path.write_bytes(gzip.compress(capture(number))[:-9])
+        for _ in range(3):
+            opened, missing = (served.client.get(name) for name in ("/api/open", "/api/event?at=0"))
+            assert (opened.status_code, missing.status_code) == (200 if is_directory else 422, 422)
+            assert "the gzip data are damaged or cut off" in opened.text
+        assert loads.count == number
+    path.write_bytes(gzip.compress(capture(3)))
+    served.timeline()
+    assert shown(served.client.get("/api/event?at=0")) == {"v3x"}
+
+
+def test_a_capture_that_unpacks_to_too_much_is_unpacked_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(path)
+    loads = Loads(served)
+    path.write_bytes(gzip.compress(capture(2)))
+    monkeypatch.setattr(unpacking, "MOST", 9)
+    for _ in range(3):
+        assert "unpacks to more than" in served.refused("/api/open")[1]
+    assert loads.count == 1
+
+
+def test_what_the_system_refused_is_tried_again_after_a_while(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(path)
+    loads = Loads(served)
+    now = [0.0]
+    monkeypatch.setattr(viewed_runs.time, "monotonic", lambda: now[0])
+    real, disk = unpacking.check_space, UnreadableError("less than 1 GiB are free", path=str(path))
+
+    def full(*_: Any) -> None:
+        raise disk
+
+    path.write_bytes(gzip.compress(capture(2)))
+    monkeypatch.setattr(unpacking, "check_space", full)
+    for _ in range(3):
+        assert served.refused("/api/open") == (404, str(disk))
+    assert loads.count == 1
+    monkeypatch.setattr(unpacking, "check_space", real)
+    now[0] += 60
+    served.timeline()
+    assert shown(served.client.get("/api/event?at=0")) == {"v2x"}
