@@ -42,6 +42,11 @@ bool fp_fault_log_add(fp_memory *memory, fp_vector *log, fp_code code, uint64_t 
 enum fp_span_kind { FP_LINES, FP_EVENT_METADATA, FP_STAT_METADATA, FP_PLANE_STATS, FP_ERRORS, FP_WARNINGS, FP_HOSTNAMES,
                     FP_SPAN_KINDS };
 
+/* The most planes, lines, stats of planes, errors, warnings and host names that are read of a capture, each. One takes
+ * two bytes there, and hundreds in memory: a few kilobytes, compressed, would fill any machine. Metadata have no such
+ * limit, because programs may use many names. */
+#define FP_MOST_OF_A_KIND (UINT64_C(1) << 20)
+
 /* Where the payload of a length-delimited field lies. `part` is -1 for fields of the XSpace. */
 typedef struct fp_span {
   uint64_t offset, length;
@@ -66,6 +71,7 @@ typedef struct fp_scanner {
   uint64_t position; /* offset of the next header */
   uint64_t skip;     /* bytes of a payload still to come */
   uint64_t item;     /* offset of the field being read or skipped */
+  const char *excess; /* after FP_TOO_MANY: the field that there are too many of */
   uint64_t part_end;
   bool in_part;
   int depth; /* open groups */

@@ -49,8 +49,24 @@ static enum header_result read_header(const uint8_t **p, const uint8_t *end, wir
   return end - *p < 10 ? HEADER_CUT_OFF : HEADER_BAD_VARINT;
 }
 
+/* Whether another field may be noted. FP_TOO_MANY: there are too many, and reading ends. With salvage, those beyond the
+ * limit are counted instead, and left out. */
+static fp_code may_add(fp_scanner *s, const fp_vector *noted, const char *what, bool *may) {
+  *may = noted->count < FP_MOST_OF_A_KIND;
+  if (*may) return FP_OK;
+  s->excess = what;
+  if (!s->salvage) return FP_TOO_MANY;
+  return fp_fault_log_add(s->memory, &s->faults, FP_TOO_MANY, s->item, what) ? FP_OK : FP_NO_MEMORY;
+}
+
 /* Notes where a payload lies: it begins at the present position. */
 static fp_code add_span(fp_scanner *s, enum fp_span_kind kind, uint64_t length) {
+  static const char *const limited[FP_SPAN_KINDS] = {
+      [FP_LINES] = "XPlane.lines",    [FP_PLANE_STATS] = "XPlane.stats", [FP_ERRORS] = "XSpace.errors",
+      [FP_WARNINGS] = "XSpace.warnings", [FP_HOSTNAMES] = "XSpace.hostnames"};
+  bool may = true;
+  fp_code code = limited[kind] ? may_add(s, &s->spans[kind], limited[kind], &may) : FP_OK;
+  if (code || !may) return code;
   fp_span *span = fp_vector_add(s->memory, &s->spans[kind], sizeof *span);
   if (!span) return FP_NO_MEMORY;
   *span = (fp_span){s->position, length, s->in_part ? (int64_t)s->parts.count - 1 : -1};
@@ -61,6 +77,9 @@ static fp_code add_span(fp_scanner *s, enum fp_span_kind kind, uint64_t length) 
 static fp_code field_of_space(fp_scanner *s, const wire_field *field) {
   switch (field->tag) {
     case WIRE_TAG(1, WIRE_LEN): {
+      bool may;
+      fp_code code = may_add(s, &s->parts, "XSpace.planes", &may);
+      if (code || !may) return code;
       fp_part *part = fp_vector_add(s->memory, &s->parts, sizeof *part);
       if (!part) return FP_NO_MEMORY;
       part->offset = s->position;
@@ -136,7 +155,7 @@ static fp_code recover(fp_scanner *s, fp_code code) {
 }
 
 static fp_code failed(fp_scanner *s, fp_code code, fp_fault *fault) {
-  return fp_fail(fault, code, s->item, name_of_place(s));
+  return fp_fail(fault, code, s->item, code == FP_TOO_MANY ? s->excess : name_of_place(s));
 }
 
 static fp_code code_of(enum header_result result) {
