@@ -34,7 +34,9 @@ def capture_of(duration: int, size: int) -> bytes:
     """A capture of at least ``size`` bytes: threads of events of one duration, whose texts change with it. Captures of
     durations below 100 have the same size and the same places of everything."""
     events = [
-        event(f"op {n % 100} {duration:03d}", n * 200, duration, {"text": f"{n} {duration:03d} " * 30, "n": n % 100})
+        event(
+            f"op{n % 100}/v{duration:03d}:Work", n * 200, duration, {"text": f"{n} {duration:03d} " * 30, "n": n % 100}
+        )
         for n in range(_EVENTS)
     ]
     written = memoryview(xspace(plane("/host:CPU", [line("thread", events, id=1)])))
@@ -111,7 +113,13 @@ def analyse(path: str, _: str) -> str:
     return hashlib.sha256(json.dumps([report.to_pylist(), lines], default=str).encode()).hexdigest()
 
 
-WORK: dict[str, Callable[[str, str], str]] = {"decode": decode, "export": export, "analyse": analyse}
+def serve(path: str, out: str) -> str:
+    import changing_served
+
+    return changing_served.serve(path, out)
+
+
+WORK: dict[str, Callable[[str, str], str]] = {"decode": decode, "export": export, "analyse": analyse, "serve": serve}
 
 
 def child(path: str, out: str) -> None:
@@ -172,9 +180,10 @@ class Rounds:
     def __init__(self, directory: Path, size: int, seed: int = 1) -> None:
         self.path, self.right, self.other = (directory / name for name in ("h.xplane.pb", "right", "other"))
         self.out = directory / "out"
+        self._over = directory / "over"  # whoever serves the capture asks until this is there
         self.right.write_bytes(capture_of(11, size))
         self.other.write_bytes(capture_of(22, size))
-        self.ended: Counter[tuple[str, str]] = Counter()
+        self.ended: Counter[tuple[str, str, str]] = Counter()
         self._chance = random.Random(seed)
         self._child: subprocess.Popen[str] | None = None
         self._expected: dict[str, str] = {}
@@ -200,13 +209,16 @@ class Rounds:
 
     def _work(self, name: str, meanwhile: Callable[[], None]) -> str:
         to, answers = self._talk()
+        self._over.unlink(missing_ok=True)
         shutil.copyfile(self.right, self.path)
         to.write(f"{name}\n")
         to.flush()
         answer = answers.readline().strip()
         if answer == "opened":
             meanwhile()
-            answer = answers.readline().strip()
+            self._over.touch()
+            while answer == "opened":  # once for each time that the capture is opened
+                answer = answers.readline().strip()
         if not answer:
             assert self._child is not None
             status, self._child = self._child.wait(), None
@@ -227,14 +239,16 @@ class Rounds:
 
         answer = self._work(name, meanwhile)
         ended = "right" if answer == self._expected[name] else answer
-        self.ended[change, ended] += 1
+        self.ended[name, change, ended] += 1
         return ended
 
     def run(self, count: int) -> list[str]:
-        """``count`` rounds, of each work and change in turn; what is wrong."""
+        """``count`` rounds, of each work and change in turn, and every tenth serves; what is wrong."""
         wrong = []
         for number in range(count):
-            name, change = list(WORK)[number % 3], list(CHANGES)[number // 3 % 3]
+            turn, place = divmod(number, 10)
+            name = "serve" if place == 9 else list(WORK)[place % 3]
+            change = list(CHANGES)[(turn if place == 9 else place // 3) % 3]
             ended = self.round(name, change)
             if ended not in ("right", "changed"):
                 wrong.append(f"{name}, {change}: {ended}")
@@ -246,7 +260,7 @@ def main(count: int, megabytes: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
         rounds = Rounds(Path(directory), megabytes << 20)
         wrong = rounds.run(count)
-    found = [f"{change:9} {ended:8} {number:5}" for (change, ended), number in sorted(rounds.ended.items())]
+    found = [f"{' '.join(key):26} {number:5}" for key, number in sorted(rounds.ended.items())]
     sys.stdout.write("\n".join([*found, f"{count} rounds of {megabytes} MiB, {len(wrong)} wrong", *wrong, ""]))
 
 
