@@ -86,6 +86,25 @@ def test_memory_of_records_does_not_grow_with_calls(monkeypatch: pytest.MonkeyPa
     assert peak < 2_000_000  # 300,000 records of 48 bytes are 14,000,000
 
 
+def calls_of_their_own(count: int) -> bytes:
+    """Calls of iterators that no other call has: each is a pipeline."""
+    calls = [event("Iterator::Root", 3 * i, 2, {"id": i + 1}) for i in range(count)]
+    return xspace(plane("/host:CPU", [line("thread", calls, id=1)]))
+
+
+def test_pipelines_are_objects_only_while_they_are_written() -> None:
+    report = fastprof.load(calls_of_their_own(3000)).tf_data()
+    report.to_xprof()
+    tracemalloc.start()
+    try:
+        longest = max(map(len, report_xprof.chunks(report.answer)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert longest < 400_000
+    assert peak < 9_000_000  # 16,000,000 with objects of all pipelines and the rows of two tables
+
+
 def test_the_steps_of_a_walk_are_counted_over_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines_as_xprof, "MOST_VISITS", 2000)
     with pytest.raises(CaptureError, match="more than 2,000 steps"):

@@ -7,10 +7,7 @@ xprof/pipelines_as_xprof.py. Ids past 2⁶³ are hashes that TensorFlow itself w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from html import escape
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +17,7 @@ from fastprof.schema.array_types import Int64s
 from fastprof.xprof.pages.data_table import Col, Rows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
 from fastprof.xprof.pipelines_as_xprof import RecordedPipelines, XprofReading, as_in_xprof, of_hosts
+from fastprof.xprof.tf_data_hosts import Answered, Part, Pipeline, Pipelines, TfHost, all_pipelines
 
 Cell = dict[str, object]
 
@@ -51,93 +49,10 @@ _TYPES: tuple[Cell, ...] = ({"v": 0}, {"v": 1}, {"v": 2})
 """Cells of iterators that nobody waits for, of those that the call waits for, and of its bottleneck."""
 
 
-class Meta(NamedTuple):
-    """What the tool knows of an iterator; ``shown`` is its short name as HTML, ``parent`` a cell."""
-
-    name: str
-    long_name: str
-    shown: str
-    parent: Cell
-
-
-class Answered(NamedTuple):
-    """A host as the tool reads it. By call: the id of the iterator that it waits for longest by its self time, and that
-    time in ps; 0 and 0 where it waits for none."""
-
-    reading: XprofReading
-    bottleneck_id: Int64s
-    bottleneck_ps: Int64s
-
-
-class Part(NamedTuple):
-    """A pipeline in one capture: its calls are rows ``first`` to ``last``, slowest first."""
-
-    host: Answered
-    first: int
-    last: int
-
-
-@dataclass(eq=False)
-class Pipeline:
-    """An input pipeline of a host, by the id of its root."""
-
-    host: TfHost
-    name: str
-    is_device: bool
-    parts: list[Part] = field(default_factory=list)
-
-    @cached_property
-    def latencies_ps(self) -> list[int]:
-        """Of the calls in the last capture that names the host."""
-        first, last = self.parts[-1].first, self.parts[-1].last
-        latencies: list[int] = self.parts[-1].host.reading.duration_ps[first:last].tolist()
-        return latencies
-
-    @cached_property
-    def longest_ps(self) -> int:
-        return max(self.latencies_ps)
-
-    @property
-    def bottleneck(self) -> tuple[Meta, int]:
-        """Of its slowest call: what is known of the bottleneck, and its self time in ps."""
-        host, call, _ = self.parts[0]
-        known = self.host.iterators.get(int(host.bottleneck_id[call]), _NO_ITERATOR)
-        return known, int(host.bottleneck_ps[call])
-
-
-@dataclass(eq=False)
-class TfHost:
-    """What the tool keeps of a host. Captures that name the same host are taken together."""
-
-    name: str
-    iterators: dict[int, Meta] = field(default_factory=dict)
-    pipelines: dict[int, Pipeline] = field(default_factory=dict)
-
-    def add(self, answered: Answered) -> None:
-        iterators, pipelines = answered.reading.iterators, answered.reading.pipelines
-        ids = iterators.iterator_id.tolist()
-        for id, *meta in zip(ids, iterators.name, iterators.long_name, iterators.parent_id.tolist(), strict=True):
-            self.iterators.setdefault(id, _meta(*meta))
-        columns = (pipelines.name, pipelines.is_device.tolist(), pipelines.root.tolist())
-        bounds = pipelines.first.tolist()
-        for name, is_device, root, first, last in zip(*columns, bounds[:-1], bounds[1:], strict=True):
-            pipeline = self.pipelines.setdefault(ids[root], Pipeline(self, name, is_device))
-            pipeline.parts.append(Part(answered, first, last))
-
-
-def _meta(name: str, long_name: str, parent_id: int) -> Meta:
-    return Meta(name, long_name, escape(name, quote=False), {"v": str(parent_id or "")})
-
-
-_NO_ITERATOR = _meta("", "", 0)
-
-
 def answer(report: Report) -> object:
-    hosts = _hosts(of_hosts(report))
-    pipelines = [pipeline for host in hosts for pipeline in host.pipelines.values()]
-    slowest = [pipeline for pipeline in pipelines if not pipeline.is_device]
-    slowest.sort(key=lambda pipeline: -pipeline.longest_ps)
-    longest = slowest[0].longest_ps if slowest else 0
+    pipelines = all_pipelines(_hosts(of_hosts(report)))
+    slowest = pipelines.slowest()
+    longest = int(slowest.longest_ps[0]) if len(slowest.longest_ps) else 0
     properties = {
         "is_input_bound": "true" if longest > SLOW_PS else "false",
         "summary_message": _SLOW if longest > SLOW_PS else _FAST if longest else _NONE,
@@ -153,11 +68,10 @@ def answer(report: Report) -> object:
 
 
 def _hosts(kept: Sequence[RecordedPipelines]) -> list[TfHost]:
-    hosts: dict[str, TfHost] = {}
+    hosts: dict[str, list[Answered]] = {}
     for one in kept:
-        name = one.recorded_host or one.host
-        hosts.setdefault(name, TfHost(name)).add(_answered(as_in_xprof(one)))
-    return list(hosts.values())
+        hosts.setdefault(one.recorded_host or one.host, []).append(_answered(as_in_xprof(one)))
+    return [TfHost(name, captures) for name, captures in hosts.items()]
 
 
 def _answered(reading: XprofReading) -> Answered:
@@ -178,28 +92,26 @@ def _add_bottlenecks(records: Records, iterator_id: Int64s, found: Int64s, longe
     longest[records.call[order]] = records.self_ps[order]
 
 
-def _table(columns: Sequence[Col], rows: Iterable[list[Cell]]) -> dict[str, object]:
-    """A DataTable whose numbers are whole, as the tool's own page wrote them."""
-    return {"cols": [column.head() for column in columns], "rows": [{"c": row} for row in rows]}
-
-
-def _of_pipelines(columns: Sequence[Formula], pipelines: Sequence[Pipeline]) -> dict[str, object]:
-    rows: Iterator[list[Cell]] = ([{"v": value(one)} for _, value in columns] for one in pipelines)
-    return _table([column for column, _ in columns], rows)
+def _of_pipelines(columns: Sequence[Formula], pipelines: Pipelines) -> dict[str, object]:
+    """A DataTable whose numbers are whole, as the tool's own page wrote them; its rows are made while it is written."""
+    return {
+        "cols": [column.head() for column, _ in columns],
+        "rows": Rows(lambda: ({"c": [{"v": value(one)} for _, value in columns]} for one in pipelines)),
+    }
 
 
 def _graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
     """A row a call and iterator; cells that repeat are the same object, since there may be a million rows."""
     host: Cell = {"v": pipeline.host.name}
     name: Cell = {"v": pipeline.name}
-    known = pipeline.host.iterators
+    known = pipeline.host.iterator
     calls_before = 0
     for part in pipeline.parts:
         call, rank = -1, host
         for at, id, start, total, own, count, kind in _records(part):
             if at != call:
                 call, rank = at, {"v": calls_before + at - part.first}
-            meta = known[id]
+            meta = known(id)
             shown = (
                 f"<div style='padding: 1px;'><b>{meta.shown}</b><br/><div style='text-align: left;'>"
                 f"Start Time: {start} us<br/>Total Duration: {total} us<br/>Self Duration: {own} us<br/>"
@@ -308,13 +220,13 @@ _SUMMARY: tuple[Formula, ...] = (
     *_NAMES,
     (number("min", "Min (us)"), lambda one: _us(min(one.latencies_ps))),
     (number("mean", "Avg (us)"), lambda one: _us(sum(one.latencies_ps) // len(one.latencies_ps))),
-    (number("max", "Max (us)"), lambda one: _us(one.longest_ps)),
+    (number("max", "Max (us)"), lambda one: _us(max(one.latencies_ps))),
     (number("num_calls", "# calls"), lambda one: sum(part.last - part.first for part in one.parts)),
     (number("num_slow_calls", "# slow calls"), lambda one: sum(ps > SLOW_PS for ps in one.latencies_ps)),
 )
 _BOTTLENECK: tuple[Formula, ...] = (
     *_NAMES,
-    (number("max_latency", "Max Latency (us)"), lambda one: _us(one.longest_ps)),
+    (number("max_latency", "Max Latency (us)"), lambda one: _us(max(one.latencies_ps))),
     (text("bottleneck", "Bottleneck"), _bottleneck_text),
     (text("suggestion", "Suggestion"), lambda one: _ADVICE.get(one.bottleneck[0].name, _OTHER)),
 )
