@@ -22,7 +22,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {
+HEADERS = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -30,6 +30,7 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "x-frame-options": "DENY",
 }
+"""Of each answer."""
 
 
 def new_token() -> str:
@@ -79,7 +80,7 @@ class Gate:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 

@@ -17,6 +17,9 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from fastprof.viewer.access import HEADERS
+from fastprof.viewer.answers import error_answer
+
 _PERIOD_S = 1.0
 _REPORT_S = 60.0
 _MOST_DESCRIPTORS = 8192
@@ -132,6 +135,14 @@ class Connection(H11Protocol):
             self.all.put(self, self.all.asking)
         super().data_received(data)
         self._settle()
+
+    def send_400_response(self, _msg: str) -> None:
+        """Refuses what is not HTTP, as ``Gate`` and the application refuse requests."""
+        answer = error_answer(400, "this is not a valid HTTP/1.1 request", HEADERS | {"connection": "close"})
+        head = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
+        for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # which begins with the next request, if that is there

@@ -114,6 +114,19 @@ def test_clients_that_go_away_or_talk_nonsense_leave_no_traceback() -> None:
         assert server.end(signal.SIGINT) == (0, "")
 
 
+@pytest.mark.parametrize(
+    "sent", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nhost: a\r\nlong: " + b"x" * (1 << 19)]
+)
+def test_what_is_not_http_is_refused_as_requests_are(sent: bytes) -> None:
+    with serving(POD) as server, socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
+        client.sendall(sent)
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        assert (answer.status, json.loads(answer.read())) == (400, {"error": "this is not a valid HTTP/1.1 request"})
+        named = ("content-type", "cache-control", "x-content-type-options", "connection")
+        assert [answer.getheader(name) for name in named] == ["application/json", "no-store", "nosniff", "close"]
+
+
 def test_another_address_asks_for_a_token() -> None:
     with serving(POD, "--host", "0.0.0.0") as server:
         token = re.search(r"token=(\S+)", server.said)
