@@ -8,6 +8,7 @@ table. --html FILE writes pages for a browser, with a timeline of reduced detail
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,10 @@ from fastprof.analyses import ANALYSES
 from fastprof.cli import analysis, arguments, opening, output
 from fastprof.errors import OutputError, UsageError
 from fastprof.export.new_files import new_folder, output_errors
+from fastprof.inputs.paths import shown
 from fastprof.render.look import Look
 from fastprof.render.table_forms import chunks
+from fastprof.wording.screen import printable
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
@@ -139,10 +142,24 @@ def _one_table(requested: str | None, names: tuple[str, ...]) -> tuple[str, str]
 
 
 def _check_folder(target: Path, force: bool) -> None:
+    from fastprof.inputs.log_directory import split_name  # late: other verbs do not need it
+
+    capture = next((name for name in _names_in(target) if split_name(name)), None)
+    if capture is not None:
+        text = f"has captures, such as {printable(shown(capture))}; a report is never mixed with them: "
+        raise OutputError(text + "give a new directory with -o DIR", path=shown(str(target)))
     if target.is_dir() and not force:
         raise OutputError("already exists; use --force to replace files in it", path=str(target))
     if target.exists() and not target.is_dir():
         raise OutputError("already exists and is not a directory", path=str(target))
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Sorted; none if there is no such folder."""
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names alone
+    except OSError:
+        return []
 
 
 def _write_folder(reports: Mapping[str, Report], form: str, target: Path, args: argparse.Namespace) -> None:

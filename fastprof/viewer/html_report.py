@@ -22,6 +22,7 @@ from fastprof.analyses.content import why_empty
 from fastprof.render import report_columns
 from fastprof.viewer.analysis_list import empty_pages, listed
 from fastprof.viewer.html_modules import ENTRY, import_map, name_of, styles
+from fastprof.wording.screen import printable
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
@@ -110,7 +111,7 @@ def _head(title: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="fastprof {__version__}">\n'
-        f"<title>{html.escape(title)} · fastprof</title>\n"
+        f"<title>{html.escape(printable(title))} · fastprof</title>\n"
         f"<style>\n{styles()}</style>\n"
         f'<script type="importmap">{modules}</script>\n'
     )

@@ -234,6 +234,21 @@ def test_report_as_a_folder(ask: Callable[..., Ran], tmp_path: Path) -> None:
     assert listed(out.parent) == ["tables"]
 
 
+@pytest.mark.parametrize("flags", [[], ["--force"]])
+def test_tables_are_not_written_beside_captures(ask: Callable[..., Ran], tmp_path: Path, flags: list[str]) -> None:
+    run = tmp_path / "captures"
+    run.mkdir()
+    (run / "b.xplane.pb.gz").write_bytes(b"b")
+    (run / "a.xplane.pb").write_bytes(b"a")
+    ran = ask("report", "--format", "csv", "-o", str(run), *flags)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err == (
+        f"fastprof: {run}: has captures, such as a.xplane.pb; a report is never mixed with them: give a new "
+        "directory with -o DIR\n"
+    )
+    assert listed(run) == ["a.xplane.pb", "b.xplane.pb.gz"]
+
+
 def test_a_folder_is_not_a_file_and_no_standard_output(ask: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     ran = ask("report", "--format", "arrow", "-o", str(tmp_path / "file"), "--force")

@@ -138,6 +138,13 @@ def test_every_module_that_is_imported_is_in_the_file(pod: tuple[str, fastprof.P
         assert not _BEYOND_A_FILE.search(module), name
 
 
+def test_a_title_has_no_characters_that_steer(tmp_path: Path) -> None:
+    path = tmp_path / "h.xplane.pb"
+    path.write_bytes(xspace(plane("/host:CPU", [line("l", [event("e", 0, 1)])])))
+    text, _ = saved(path, "op_stats", title="a\x1b]0;b\x07\n\u202ec\u200b\udc80 <d>")
+    assert "<title>a\\x1b]0;b\\x07\\n\\u202ec\\u200b\\udc80 &lt;d&gt; · fastprof</title>" in text
+
+
 def test_names_of_a_trace_are_never_markup(tmp_path: Path) -> None:
     capture = tmp_path / "nasty.xplane.pb"
     events = [event(NASTY, 0, 1_000, stats={"long_name": NASTY}), event("<!--<script>", 2_000, 500)]
