@@ -231,12 +231,25 @@ def test_csv_reads_back(run: Path, tmp_path: Path) -> None:
 
 def test_csv_texts_that_spreadsheets_would_compute_begin_with_an_apostrophe(tmp_path: Path) -> None:
     """Numbers do not; bytes as base64 do; removing one apostrophe gives back the texts."""
-    names = ["=1+1", "+1", "-2", "@a", "\t=1", "\r1", "'quoted'", "'", "a=b", " -x"]
+    names = ["=1+1", "+1", "-2", "@a", "\t=1", "\r1", "'quoted'", "'", "a=b", " -x", "\xa0=1", "\u2003\uff0b"]
     events = [event(name, i, 1, {"s": name, "n": -5, "b": b"\xfb\xff"}) for i, name in enumerate(names)]
     data = xspace(plane("p", [line("=l", events)]))
     out = folders.write(fastprof.load(data), tmp_path / "out", format="csv", tables=["events", "event_stats"])
     cells = read_csv(part(out, "events", "csv", "unknown"), "events")
-    written = ["'=1+1", "'+1", "'-2", "'@a", "'\t=1", "'\r1", "''quoted'", "''", "a=b", "' -x"]
+    written = [
+        "'=1+1",
+        "'+1",
+        "'-2",
+        "'@a",
+        "'\t=1",
+        "'\r1",
+        "''quoted'",
+        "''",
+        "a=b",
+        "' -x",
+        "'\xa0=1",
+        "'\u2003\uff0b",
+    ]
     assert cells["name"].to_pylist() == written
     assert [cell.removeprefix("'") for cell in written] == names
     assert cells["line"].to_pylist() == ["'=l"] * len(names)

@@ -144,6 +144,19 @@ def test_hidden_and_unfinished_directories_are_no_runs(tmp_path: Path) -> None:
     assert hosts(resolve(tmp_path / "plugins/profile/.hidden")) == ["vm"]
 
 
+@pytest.mark.parametrize("name", ["~", ".hidden", "copy.tmp"])
+def test_a_run_that_is_named_as_unfinished_copies_are_can_be_chosen(tmp_path: Path, name: str) -> None:
+    put(tmp_path, profile(name), profile(OLD), f"train/{profile(name, 'tpu')}", f"other/{profile(NEW)}", "~/a/x.txt")
+    assert resolve(tmp_path, run=f"train/{name}").files[0].host == "tpu"
+    assert resolve(tmp_path, run=name).run == name
+    assert resolve(tmp_path / "train", run=name).run == name
+    assert resolve(tmp_path / "plugins/profile", run=name).run == name
+    with pytest.raises(NotFoundError, match="there is no run ~x; runs, newest first: "):
+        resolve(tmp_path, run="~x")
+    with pytest.raises(NotFoundError):
+        resolve(tmp_path / "other", run=name)
+
+
 def test_a_link_to_a_run_is_an_alias_of_it(tmp_path: Path) -> None:
     put(tmp_path / "logs", profile(OLD), profile(NEW))
     put(tmp_path, "elsewhere/vm.xplane.pb")

@@ -8,6 +8,7 @@ Progress is one stage for the entire export: events read, once for `events` and 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -84,6 +85,7 @@ def _about(runs: Sequence[_Run]) -> str:
     return json.dumps(about, indent=1, ensure_ascii=False) + "\n"
 
 
+_NULL = re.compile("(?:_|%(?:25)*5F)_HIVE_DEFAULT_PARTITION__")
 _OF_SOURCE = ("run", "host", "path", "size_bytes")
 
 
@@ -145,7 +147,7 @@ class _Host:
 
     def path(self, table: str) -> Path:
         """The file of a table; the keys of its folders are not columns of the file."""
-        values = {"run": quote(self.run.name or "", safe=""), "host": quote(self.host, safe="")}
+        values = {"run": _folder_value(self.run.name or ""), "host": _folder_value(self.host)}
         folder = self.out.joinpath(table, *(f"{key}={values[key]}" for key in self.keys))
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"part-0.{self.kind.suffix}"
@@ -220,6 +222,14 @@ class _Host:
                 del arrays
             for future in writing:
                 future.result()
+
+
+def _folder_value(name: str) -> str:
+    """The name, URL-encoded, as a partition key has it. What readers take for null is encoded twice, because they
+    decode it first; so is what that would be mistaken for."""
+    if _NULL.fullmatch(name):
+        name = ("%5F" if name[0] == "_" else "%25") + name[1:]
+    return quote(name, safe="")
 
 
 class _Output:

@@ -13,6 +13,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -83,6 +84,8 @@ class Search:
     links: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     strays: dict[str, tuple[int, str]] = field(default_factory=dict)
+    passed_over: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
+    """Directories named as hidden or unfinished copies are, where a run may stand: parts below the one named, path."""
     unlisted: int = 0
     """Directories that were known but not listed, because there are too many."""
 
@@ -91,8 +94,9 @@ class Search:
         self.strays[kind] = (count + 1, min(first, name))  # directories have no order
 
 
-def find_runs(path: str) -> Search:
-    """The runs below a directory, without links to runs that are there themselves: see ``pick``.
+def find_runs(path: str, wanted: str | None = None) -> Search:
+    """The runs below a directory, without links to runs that are there themselves: see ``pick``. ``wanted``: a run
+    that may be named as hidden and unfinished copies are, if no other has that name.
 
     A run may hold only captures of a format that cannot be read. Raises NotFoundError where there is no run,
     UnreadableError where the directory cannot be listed.
@@ -111,7 +115,7 @@ def find_runs(path: str) -> Search:
         parts, directory, linked = queue.popleft()
         place = Place(directory, shown(directory), linked=linked) if parts else search.top
         try:
-            inside, links = _list(place, search)
+            inside, links, hidden = _list(place, search)
         except OSError as fault:
             if not parts:
                 raise unreadable(path, fault) from fault
@@ -122,6 +126,8 @@ def find_runs(path: str) -> Search:
         if linked:
             continue
         is_profile = full[-2:] == PROFILE
+        if is_profile or not parts:
+            search.passed_over += [((*parts, name), below(directory, name)) for name in hidden]
         if place.captures and not is_profile:
             inside, links = [name for name in inside if name == "plugins"], []
         # A link is looked at where a run may stand, and never walked through: links can make circles.
@@ -132,21 +138,27 @@ def find_runs(path: str) -> Search:
         for name, link in sorted(children):
             is_near = is_profile or name == PROFILE[0] or (*full[-1:], name) == PROFILE
             (queue.appendleft if is_near else queue.append)(((*parts, name), below(directory, name), link))
+    if wanted is not None and not _named(search.runs, shown(wanted))[1]:
+        search.runs += _passed_over(search, shown(wanted))
     if not search.runs:
         raise _nothing(path, search)
     return search
 
 
-def _list(place: Place, search: Search) -> tuple[list[str], list[str]]:
-    """Note the captures of a directory and what resembles them; its subdirectories, and links to such."""
+def _list(place: Place, search: Search) -> tuple[list[str], list[str], list[str]]:
+    """Note the captures of a directory and what resembles them; its subdirectories, links to such, and subdirectories
+    named as hidden or unfinished copies are."""
     below: list[str] = []
     links: list[str] = []
+    hidden: list[str] = []
     with os.scandir(place.directory) as entries:
         for entry in entries:
             name = entry.name
             if is_transient(name):
                 if "xplane." in name:
                     search.note("unfinished or hidden", name)
+                if entry.is_dir(follow_symlinks=False):
+                    hidden.append(name)
             elif entry.is_dir(follow_symlinks=False):
                 below.append(name)
             elif entry.is_symlink() and _leads_to_directory(entry):
@@ -156,7 +168,7 @@ def _list(place: Place, search: Search) -> tuple[list[str], list[str]]:
     place.captures.sort()
     place.riegeli.sort()
     place.programs.sort()
-    return below, links
+    return below, links, hidden
 
 
 def below(directory: str, name: str) -> str:
@@ -283,8 +295,7 @@ def pick(runs: list[Place], name: str, path: str) -> Place:
     Raises NotFoundError that lists the runs there are, UsageError where the name fits several.
     """
     wanted = shown(name)
-    exact = [place for place in runs if place.name == wanted]
-    matches = without_aliases(exact or [place for place in runs if place.name.rpartition("/")[2] == wanted])
+    exact, matches = _named(runs, wanted)
     if len(matches) == 1:
         return matches[0]
     if exact:
@@ -295,3 +306,23 @@ def pick(runs: list[Place], name: str, path: str) -> Place:
         raise UsageError(f"{len(matches)} runs end in {wanted}; {advice}", path=shown(path))
     names = few((place.name for place in newest_first(without_aliases(runs))), 20)
     raise NotFoundError(f"there is no run {wanted}; runs, newest first: {names}", path=shown(path))
+
+
+def _named(runs: list[Place], wanted: str) -> tuple[list[Place], list[Place]]:
+    """The runs of that name; those, or without any the runs of that last part of a name, each once."""
+    exact = [place for place in runs if place.name == wanted]
+    return exact, without_aliases(exact or [place for place in runs if place.name.rpartition("/")[2] == wanted])
+
+
+def _passed_over(search: Search, wanted: str) -> list[Place]:
+    """The runs of that last part of a name that the search did not look into."""
+    named = Search(search.top)
+    top = Path(absolute(search.top.directory)).parts
+    for parts, directory in search.passed_over:
+        if shown(parts[-1]) != wanted.rpartition("/")[2]:
+            continue
+        place = Place(directory, shown(directory))
+        with suppress(OSError):
+            _list(place, named)
+            _classify(place, parts, top + parts, named)
+    return named.runs

@@ -235,7 +235,7 @@ def _resolve_path(path: str, run: str | None) -> list[Session]:
 
 
 def _resolve_directory(path: str, run: str | None) -> Session:
-    search = find_runs(path)
+    search = find_runs(path, run)
     if run is not None:
         return _read_run(pick(search.runs, run, path))
     places = newest_first(without_aliases(search.runs))

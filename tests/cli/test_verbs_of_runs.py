@@ -8,8 +8,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
+import duckdb
 import pytest
+from pyarrow.dataset import dataset
+from trace_builder import event, line, plane, xspace
 
 from fastprof.analyses import ANALYSES
 from fastprof.cli.main import main
@@ -143,6 +147,23 @@ def test_an_export_of_several_runs(command: Command, tmp_path: Path) -> None:
         f"events/run={POD}/host=host0/part-0.parquet",
         f"events/run={POD}/host=host1/part-0.parquet",
     ]
+
+
+def test_names_of_runs_and_hosts_are_never_read_as_null(command: Command, tmp_path: Path) -> None:
+    null, out = "__HIVE_DEFAULT_PARTITION__", tmp_path / "out"
+    names = ["~", "a=b c%2F", null, null.lower(), "%5F" + null[1:], "%255F" + null[1:], "%" + null]
+    folders = [tmp_path / "plugins" / "profile" / name for name in names]
+    for place, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        (folder / f"{null}.xplane.pb").write_bytes(xspace(plane("p", [line("l", [event("e", place, 1)])])))
+    assert command("export", *map(str, folders), "--tables", "events", "-o", str(out)).code == 0
+    read_as = ["~", "a=b c%2F", "%5F" + null[1:], null.lower(), "%255F" + null[1:], "%25255F" + null[1:], "%" + null]
+    wanted = {(name, "%5F" + null[1:], place) for place, name in enumerate(read_as)}
+    assert [unquote(name) if name.startswith("%") and name.endswith(null[1:]) else name for name in read_as] == names
+    read = dataset(out / "events", partitioning="hive").to_table(["run", "host", "start_ps"])
+    assert {tuple(row.values()) for row in read.to_pylist()} == wanted
+    query = f"select run, host, start_ps from read_parquet('{out}/events/**/*.parquet', hive_partitioning = true)"
+    assert set(duckdb.sql(query).fetchall()) == wanted
 
 
 def test_programs_of_several_runs_are_listed(command: Command) -> None:

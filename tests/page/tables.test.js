@@ -67,7 +67,20 @@ test("CSV quotes what needs it, and leaves unknown values out", () => {
 });
 
 test("CSV marks texts that a spreadsheet would compute, and leaves numbers alone", () => {
-  const names = ["=1", "+1", "-1", "@a", "\t=1", "'a", "a=1", "  =1"];
+  const names = [
+    "=1",
+    "+1",
+    "-1",
+    "@a",
+    "\t=1",
+    "'a",
+    "a=1",
+    "  =1",
+    "\u00a0=1",
+    "\u2003\uff0b",
+    "\ufeff\t@",
+    "\u2003",
+  ];
   const data = tableOf({ name: names, n: names.map(() => -5) });
   const lines = written(data, ["name", "n"], names.map((_, row) => row)).split("\n");
   assert.deepEqual(lines, [
@@ -80,6 +93,10 @@ test("CSV marks texts that a spreadsheet would compute, and leaves numbers alone
     "''a,-5",
     "a=1,-5",
     "'  =1,-5",
+    "'\u00a0=1,-5",
+    "'\u2003\uff0b,-5",
+    "'\ufeff\t@,-5",
+    "\u2003,-5",
     "",
   ]);
 });

@@ -27,8 +27,25 @@ def test_every_value(awkward: pa.Table) -> None:
     )
 
 
-FORMULAS = ["=1+1", "+1", "-2", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "\uff1d1+1", '=HYPERLINK("x")', "-"]
-TEXTS = ["a=1", "'", "'=1", "''a", "1-2", " a", "a", ""]
+FORMULAS = [
+    "=1+1",
+    "+1",
+    "-2",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "  =1",
+    "\uff1d1+1",
+    "\xa0=1",
+    "\u2003@a",
+    " \t+1",
+    "\ufeff\u3000\uff0d1",
+    "\x0b=",
+    '=HYPERLINK("x")',
+    "-",
+]
+TEXTS = ["a=1", "'", "'=1", "''a", "1-2", " a", "\xa0a", "\u2003", "a", ""]
 
 
 def test_texts_that_spreadsheets_would_compute_begin_with_an_apostrophe() -> None:
@@ -41,7 +58,7 @@ def test_texts_that_spreadsheets_would_compute_begin_with_an_apostrophe() -> Non
         assert head == ["'=name", "n", "i"]
         cells = [row[0] for row in rows]
         assert cells[: len(FORMULAS)] == ["'" + value for value in FORMULAS]
-        assert cells[len(FORMULAS) :] == ["a=1", "''", "''=1", "'''a", "1-2", " a", "a", "", ""]
+        assert cells[len(FORMULAS) :] == ["a=1", "''", "''=1", "'''a", "1-2", " a", "\xa0a", "\u2003", "a", "", ""]
         assert [cell.removeprefix("'") for cell in cells] == [value or "" for value in values]
         assert rows[0][1:] == ["-5", "-7"] and rows[1][1] == "-Infinity"
 

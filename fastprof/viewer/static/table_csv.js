@@ -1,6 +1,7 @@
 // Tables as CSV files, written in the page.
 
-const FORMULA = /^(?:['\t\r\n]| *[=+\-@\uff1d\uff0b\uff0d\uff20])/;
+const BLANKS = "\t-\r \u0085\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff";
+const FORMULA = new RegExp(`^(?:['\\t\\r\\n]|[${BLANKS}]*[=+\\-@\uff1d\uff0b\uff0d\uff20])`);
 
 /** CSV of these columns and rows: values as they are stored, nothing for unknown ones. Texts that a spreadsheet would
  * take for formulas begin with an apostrophe, as in the files of the command line. */
