@@ -151,7 +151,7 @@ def test_a_run_that_is_named_as_unfinished_copies_are_can_be_chosen(tmp_path: Pa
     assert resolve(tmp_path, run=name).run == name
     assert resolve(tmp_path / "train", run=name).run == name
     assert resolve(tmp_path / "plugins/profile", run=name).run == name
-    with pytest.raises(NotFoundError, match="there is no run ~x; runs, newest first: "):
+    with pytest.raises(NotFoundError, match="no run ~x; runs, newest first: "):
         resolve(tmp_path, run="~x")
     with pytest.raises(NotFoundError):
         resolve(tmp_path / "other", run=name)

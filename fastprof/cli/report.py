@@ -155,7 +155,7 @@ def _check_folder(target: Path, force: bool) -> None:
 
 
 def _names_in(folder: Path) -> list[str]:
-    """Sorted; none if there is no such folder."""
+    """Sorted; none if the folder does not exist."""
     try:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names alone
     except OSError:

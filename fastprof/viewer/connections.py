@@ -137,7 +137,7 @@ class Connection(H11Protocol):
         self._settle()
 
     def send_400_response(self, _msg: str) -> None:
-        """Refuses what is not HTTP, as ``Gate`` and the application refuse requests."""
+        """Refuses a request that cannot be parsed, as ``Gate`` and the application refuse others."""
         answer = error_answer(400, "this is not a valid HTTP/1.1 request", HEADERS | {"connection": "close"})
         head = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
         for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):

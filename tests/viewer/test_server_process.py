@@ -117,7 +117,7 @@ def test_clients_that_go_away_or_talk_nonsense_leave_no_traceback() -> None:
 @pytest.mark.parametrize(
     "sent", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nhost: a\r\nlong: " + b"x" * (1 << 19)]
 )
-def test_what_is_not_http_is_refused_as_requests_are(sent: bytes) -> None:
+def test_a_request_that_cannot_be_parsed_is_refused_as_others_are(sent: bytes) -> None:
     with serving(POD) as server, socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
         client.sendall(sent)
         answer = http.client.HTTPResponse(client)
