@@ -94,7 +94,8 @@ def test_a_page_of_a_capture_that_was_replaced_offers_to_be_loaded_again(
     page.keyboard.press("Enter")
     page.evaluate(LOOK)
     page.wait_for_timeout(300)
-    assert (banner.count(), len([one for one in requests if "/api/" in one])) == (1, 1), "nothing more is requested"
+    asked = [one for one in requests if "/api/" in one and "version=" in one]
+    assert (banner.count(), len(asked)) == (1, 1), "nothing more is requested of the version"
     assert names(page) == {"before", "other"}, "the picture is of the version that it was of"
     without(faults, 410)
     banner.get_by_role("button", name="Reload").click()
@@ -135,6 +136,26 @@ def test_a_newer_run_is_still_offered_after_the_capture_was_replaced(
     page.evaluate(LOOK)
     page.locator(".news .banner-gone").wait_for()
     assert page.locator(".news .banner").count() == 2
+    without(faults, 410)
+    page.get_by_role("button", name="Open it").click()
+    page.wait_for_function("() => !document.querySelector('.banner')")
+    assert names(page) == {"new", "other"}
+
+
+def test_a_run_that_appears_after_the_capture_was_replaced_is_offered(
+    served: Callable[..., str], logs: Path, page: Any, faults: list[str]
+) -> None:
+    path = write(logs, OLD, capture("before"))
+    page.goto(served())
+    drawn(page)
+    path.write_bytes(capture("after"))
+    page.evaluate(LOOK)
+    page.locator(".banner-gone").wait_for()
+    write(logs, NEW, capture("new"))
+    page.evaluate(LOOK)
+    page.locator(".banner-newer").wait_for()
+    assert f"There is a newer run: {NEW}." in page.inner_text(".banner-newer")
+    assert page.locator(".pickers select").first.locator("option").all_inner_texts() == [NEW, OLD]
     without(faults, 410)
     page.get_by_role("button", name="Open it").click()
     page.wait_for_function("() => !document.querySelector('.banner')")

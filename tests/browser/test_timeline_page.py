@@ -260,6 +260,11 @@ def test_a_link_that_is_pasted_while_the_view_is_written_into_the_address_wins(
         ("event=99999@small", "The link's event 99999@small is not selected: "),
         ("event=late", "The link's event=late is ignored: it is not a number, @ and a host"),
         ("t=5~4", "The link's t=5~4 is ignored: it is not a start and a later end"),
+        (
+            "t=50000000000~60000000000",
+            "The link's t=50000000000~60000000000 is outside the session: the nearest is shown",
+        ),
+        ("marks=1~2,x", "The link's mark x is ignored: it is not a time, or a start and a later end"),
     ],
 )
 def test_what_a_link_says_and_the_session_does_not_have_is_reported(
@@ -273,6 +278,30 @@ def test_what_a_link_says_and_the_session_does_not_have_is_reported(
     timeline.until("t.selection().details?.name === 'outer'")
     assert status.count() == 0
     faults[:] = [fault for fault in faults if "status of 40" not in fault]
+
+
+def test_a_window_of_a_link_may_lie_in_a_host_that_is_read_later(
+    page: Any, server: Callable[..., str], small_capture: Path
+) -> None:
+    answered: list[Any] = []
+
+    def shorter(route: Any) -> None:
+        """The first answer is that of a session that is not read to its end."""
+        answer = route.fetch()
+        timeline = answer.json()
+        if not answered:
+            timeline |= {"state": "building", "span_ps": str(1 * US)}
+        answered.append(timeline["state"])
+        route.fulfill(response=answer, json=timeline)
+
+    url = server(small_capture)
+    Timeline(page, url)
+    page.goto("about:blank")
+    page.route("**/api/timeline*", shorter)
+    timeline = Timeline(page, url, f"?t={6 * US}~{8 * US}")
+    timeline.until("t.view().start_ps === 6000000")
+    assert (answered, timeline.ask("view")) == (["building", "ready"], {"start_ps": 6 * US, "end_ps": 8 * US})
+    assert "outside" not in page.inner_text(".tl-status")
 
 
 def test_escape_lets_go_of_the_event_and_then_closes_the_panel(timeline: Timeline, page: Any) -> None:

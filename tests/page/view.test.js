@@ -59,12 +59,13 @@ test("an address says what is shown, and ill ones are ignored", () => {
     closed: ["3"],
     steps: "3@b",
     scroll: 40,
-    faults: [],
+    faults: ["The link's mark x is ignored: it is not a time, or a start and a later end"],
   });
   const ill = read(new URLSearchParams("t=1~&event=x@y&range=~&marks=~&y=e&tracks="));
   assert.deepEqual([ill.window, ill.event, ill.range, ill.marks, ill.scroll], [null, null, null, [], null]);
   assert.deepEqual(ill.faults, [
     "The link's event=x@y is ignored: it is not a number, @ and a host",
+    "The link's mark ~ is ignored: it is not a time, or a start and a later end",
     "The link's t=1~ is ignored: it is not a start and a later end",
     "The link's range=~ is ignored: it is not a start and a later end",
   ]);

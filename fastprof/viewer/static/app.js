@@ -167,15 +167,21 @@ class App {
     document.addEventListener("visibilitychange", () => this.look());
   }
 
-  /** Takes the list of runs as it is now. */
+  /** Runs of the directory as it is now, also if the version that the page is of is gone. */
+  runs(source, options = {}) {
+    const asked = source.gone ? this.sourceOf(null) : source;
+    return asked.runs({ run: source.run, ...options });
+  }
+
+  /** Takes the list of runs. */
   async list(source) {
-    const { runs, count } = await source.runs();
+    const { runs, count } = await this.runs(source);
     if (source === this.source) Object.assign(this.session, { runs, count });
   }
 
   async look() {
     const { source } = this;
-    if (document.hidden || !this.opened || source.gone) return;
+    if (document.hidden || !this.opened || (source.gone && !this.session.directory)) return;
     try {
       const before = JSON.stringify(this.session.runs);
       await this.list(source);
@@ -189,7 +195,7 @@ class App {
 
   /** Offers the runs whose names contain a text; the empty text: the newest. */
   async find(q) {
-    this.session.matches = q ? { q, ...(await this.source.runs({ q })) } : null;
+    this.session.matches = q ? { q, ...(await this.runs(this.source, { q })) } : null;
     this.shell.drawPickers(this.route, this.opened?.run);
   }
 

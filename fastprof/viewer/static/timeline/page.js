@@ -58,6 +58,7 @@ class TimelinePage {
       ADDRESS_PAUSE_MS,
     );
     this.awaited = null; // an event of the address, {at, host}, while it is requested
+    this.beyond = null; // a window of the address that is not in what is read so far, {text, shown}
     this.scrollbar = new Scrollbar(timeline);
     this.build();
     this.pointer = new Pointer(timeline, (event, hit) => this.tip.show(event, hit));
@@ -146,6 +147,7 @@ class TimelinePage {
       this.addressed = true;
       this.readAddress(false);
     }
+    this.checkWindow();
     if (model.ready) this.takeSteps();
   }
 
@@ -186,6 +188,7 @@ class TimelinePage {
   readWindow(window, glide) {
     const { timeline } = this;
     const { view } = timeline;
+    this.beyond = null;
     if (!window) {
       if (glide) view.fit();
       return;
@@ -194,6 +197,25 @@ class TimelinePage {
     if (glide) view.moveTo(window[0], span);
     else view.set(window[0], span);
     timeline.fitted = true;
+    if (!view.hasRoomFor(...window)) this.beyond = { text: this.context.params.get("t"), shown: view.target };
+    this.checkWindow();
+  }
+
+  /** Says that a window of the address is not in the session, once all is read: hosts that come later may have it. */
+  checkWindow() {
+    const { beyond, timeline: { model, view } } = this;
+    if (!beyond || !model.ready) return;
+    this.beyond = null;
+    const [start, end] = read(new URLSearchParams({ t: beyond.text }), model.clock).window;
+    if (!view.hasRoomFor(start, end))
+      this.remark(`The link's t=${beyond.text} is outside the session: the nearest is shown`);
+    else if (view.target.start === beyond.shown.start && view.target.span === beyond.shown.span)
+      view.set(start, end - start);
+  }
+
+  /** Adds to what is said of the address. */
+  remark(sentence) {
+    this.status.note([this.status.remark, sentence].filter(Boolean).join("; "));
   }
 
   readSearch(wanted) {

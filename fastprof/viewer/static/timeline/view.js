@@ -58,6 +58,11 @@ export class View {
     return [Math.min(Math.max(start, this.low), this.high - width), width];
   }
 
+  /** Whether another window lies within the session, give or take the rounding of addresses. */
+  hasRoomFor(start, end) {
+    return start >= this.low - NARROWEST && end <= this.high + NARROWEST;
+  }
+
   /** Adds to all times. */
   shift(by) {
     this.start += by;

@@ -28,9 +28,13 @@ export function read(params, clock = new Clock()) {
   const list = (name) => (params.get(name) ?? "").split(",").filter(Boolean);
   const [, at, host] = /^(\d+)@([\s\S]*)$/.exec(params.get("event") ?? "") ?? [];
   if (params.has("event") && at === undefined) ignored("event", "a number, @ and a host");
-  const marks = list("marks").map((text) =>
-    pair(text) ?? (number(text) === null ? null : [number(text), number(text)])
-  );
+  const mark = (text) => {
+    const found = pair(text) ?? (number(text) === null ? null : [number(text), number(text)]);
+    if (found && found[0] <= found[1]) return found;
+    faults.push(`The link's mark ${text} is ignored: it is not a time, or a start and a later end`);
+    return null;
+  };
+  const marks = list("marks").map(mark);
   return { window: span("t"), event: at === undefined ? null : { at: Number(at), host }, range: span("range"),
     tracks: params.has("tracks") ? list("tracks").map(Number).filter(Number.isInteger) : null,
     marks: marks.filter(Boolean).map(([start, end]) => ({ start, end })),
