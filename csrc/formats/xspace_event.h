@@ -116,13 +116,6 @@ static inline fp_code read_stat(const uint8_t *p, const uint8_t *end, bool slack
 /* Whether an event is read field by field, because it may be larger than memory. */
 static inline bool is_large(const fp_window *window, uint64_t size) { return size > window->most && !window->data; }
 
-/* The next field of a line, at *at; if it is an event that is not large, its payload is in the window then. */
-static inline fp_code next_of_line(fp_window *window, uint64_t *at, uint64_t end, fp_placed_field *field) {
-  fp_code code = fp_next_field(window, at, end, field);
-  if (code || field->tag != TAG_EVENT || is_large(window, field->value)) return code;
-  return fp_window_need(window, field->at, *at);
-}
-
 /* The length of a field whose tag has been read: *p .. *p + *length lies before `end`. */
 static inline bool read_length(const uint8_t **p, const uint8_t *end, uint64_t *length) {
   if (*p < end && **p < 0x80)
@@ -130,6 +123,58 @@ static inline bool read_length(const uint8_t **p, const uint8_t *end, uint64_t *
   else if (!wire_varint(p, end, length))
     return false;
   return *length <= (uint64_t)(end - *p);
+}
+
+/* The events of a line that lie in the window one behind the other. They are read on pointers, and the window is asked
+ * once for all of them instead of once for each field: an index and a fill spend most of their time here.
+ *
+ *    line      | 22 length event | 22 length event | 22 length ev.... | ...
+ *    window  [  p -> ........................... p at last          ]
+ */
+typedef struct near_events {
+  const uint8_t *start;        /* where the event that was returned last begins, its tag included */
+  const uint8_t *p;            /* behind it: the next field of the line */
+  const uint8_t *stop, *limit; /* events begin before `stop` and end at `limit` or before */
+} near_events;
+
+/* Begins with the field at `at` of a line that ends at `end`. `pause`: events from there on are not wanted. False: that
+ * field is not in the window. */
+static inline bool events_in_window(near_events *events, const fp_window *window, uint64_t at, uint64_t pause,
+                                    uint64_t end) {
+  if (at < window->first || at >= window->end) return false;
+  events->start = events->p = fp_window_at(window, at);
+  events->stop = fp_window_at(window, pause < window->end ? pause : window->end);
+  events->limit = fp_window_at(window, end < window->end ? end : window->end);
+  return true;
+}
+
+/* Moves p behind the next event, which is *payload .. p. False: there is another field, or an event that is not in the
+ * window to its end, and p stays where it begins. */
+static inline bool next_near_event(near_events *events, const uint8_t **payload) {
+  uint64_t length;
+  if (events->p >= events->stop || *events->p != TAG_EVENT) return false;
+  *payload = events->p + 1;
+  if (!read_length(payload, events->limit, &length)) return false;
+  events->start = events->p;
+  events->p = *payload + length;
+  return true;
+}
+
+/* What to do with a field that next_near_event left. */
+enum field_kind { NO_EVENT, NEAR_EVENT, PLACED_EVENT };
+
+/* Reads the field at *at and leaves *at behind it. Of an event that is large, or has an unusual tag, the fields are to
+ * be read at their places. Any other is brought into the window, and *at stays, so that next_near_event takes it. */
+static inline fp_code next_far_field(fp_window *window, uint64_t *at, uint64_t end, fp_placed_field *field,
+                                     enum field_kind *kind) {
+  uint64_t start = *at;
+  fp_code code = fp_next_field(window, at, end, field);
+  *kind = code || field->tag != TAG_EVENT ? NO_EVENT
+          : is_large(window, field->value) || !field->short_tag ? PLACED_EVENT : NEAR_EVENT;
+  if (*kind != NEAR_EVENT) return code;
+  uint64_t behind = *at;
+  *at = start;
+  return fp_window_need(window, start, behind);
 }
 
 #endif

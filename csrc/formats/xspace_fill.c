@@ -3,10 +3,10 @@
  * file that is still being written), so every row number is checked before it is written to, and counts that do not
  * match in the end are FP_CHANGED. */
 #include "columns/utf8.h"
+#include "formats/event_batch.h"
 #include "formats/xspace_event.h"
 #include "formats/xspace_fill.h"
 #include "time_sums.h"
-
 
 /* Writes one value to the rows from..to of a column of indices, in the width of the column. */
 static void repeat_index(const fp_index_column *column, int64_t from, int64_t to, int32_t value) {
@@ -232,79 +232,114 @@ fp_code fp_fail_here(filling *f, fp_code code) {
   return f->fault->code ? code : fp_fail(f->fault, code, fp_window_place(f->window, f->at), "XEvent");
 }
 
-/* In a segment of regular events any other form means that the bytes have changed. */
-fp_code fp_read_event(filling *f, uint64_t from, uint64_t size, bool regular, event_fields *event, const uint8_t **end,
-                      bool *slack) {
-  *slack = false;
-  *end = NULL;
-  if (is_large(f->window, size)) {
-    uint64_t at = from;
-    fp_code code = read_event_at(f->window, &at, from + size, event);
-    return code ? fp_fail(f->fault, code, at, "XEvent") : FP_OK;
-  }
-  const uint8_t *p = f->at = fp_window_at(f->window, from);
-  *end = p + size;
-  if (regular && f->window->readable - *end >= WIRE_SLACK) {
-    *slack = true;
-    return read_event_regular(p, *end, event) ? FP_OK : fp_fail_here(f, FP_CHANGED);
-  }
-  fp_code code = read_event_any(&f->at, *end, event);
-  event->stats = p;
-  return code ? fp_fail_here(f, code) : FP_OK;
+fp_code fp_read_placed_event(filling *f, uint64_t from, uint64_t size, event_fields *event) {
+  uint64_t at = from;
+  fp_code code = read_event_at(f->window, &at, from + size, event);
+  return code ? fp_fail(f->fault, code, at, "XEvent") : FP_OK;
 }
 
-/* The columns of one event. Wide columns are emptied first: the first stat of a name counts, then the default. */
-fp_code fp_emit_event(filling *f, const event_fields *event, const uint8_t *end, bool slack, int32_t meta, int64_t row,
-                      int64_t event_id) {
+/* Whether anything is to be done with the stats of the piece's events. */
+static bool wants_stats(const filling *f) {
+  const fp_sink *sink = f->sink;
+  return sink->want_stats || sink->wide_count || (sink->pick_of_stat && sink->pick_parts[f->piece->part]);
+}
+
+/* The columns that stats fill, of an event in the window or of a placed one. Wide columns are emptied first: the first
+ * stat of a name counts, then the default. */
+static inline fp_code emit_stats(filling *f, const event_fields *placed, const uint8_t *stats, const uint8_t *end,
+                                 bool slack, int32_t meta, int64_t row, int64_t event_id) {
   fp_sink *sink = f->sink;
-  int64_t start;
-  bool has_start = !event->aggregated && !f->piece->timeless &&
-                   !__builtin_add_overflow(f->piece->base_ps, event->offset_ps, &start);
-  if (!has_start) start = 0;
-  if (sink->event_id) sink->event_id[row] = event_id;
-  if (sink->metadata_id)
-    sink->metadata_id[row] = meta >= 0 && sink->meta_ids ? sink->meta_ids[meta] : event->metadata_id;
-  if (sink->name.to) store(&sink->name, row, meta < 0 ? -1 : sink->meta_names[meta]);
-  if (sink->start_ps) sink->start_ps[row] = start;
-  if (sink->duration_ps) sink->duration_ps[row] = event->duration_ps;
-  if (sink->num_occurrences && event->aggregated) sink->num_occurrences[row] = event->occurrences;
-  if (sink->present)
-    sink->present[row] = (uint8_t)((has_start ? FP_HAS_START : 0) | (event->aggregated ? FP_HAS_OCCURRENCES : 0));
-  sink->unnamed += meta < 0;
-  bool picks = sink->pick_of_stat && sink->pick_parts[f->piece->part];
-  if (!sink->want_stats && !sink->wide_count && !picks) return FP_OK;
   for (int64_t i = 0; i < sink->wide_count; i++) sink->wide[i].kind[row] = FP_NONE;
-  fp_code code = event->stats ? fill_stats(f, event->stats, end, slack, event_id, row)
-                              : fill_placed_stats(f, event, event_id, row);
+  fp_code code = placed ? fill_placed_stats(f, placed, event_id, row) : fill_stats(f, stats, end, slack, event_id, row);
   wide_defaults(sink, row, meta);
   return code;
 }
 
+fp_code fp_emit_event(filling *f, const event_fields *event, const uint8_t *end, bool slack, int32_t meta, int64_t row,
+                      int64_t event_id) {
+  fp_event_batch one;
+  one.count = 0;
+  fp_batch_event(&one, f->piece, event, meta, event_id);
+  fp_write_batch(&one, f->sink, row);
+  if (!wants_stats(f)) return FP_OK;
+  return emit_stats(f, event->stats ? NULL : event, event->stats, end, slack, meta, row, event_id);
+}
+
+/* Where the next event of a segment lies, and where it goes. */
+typedef struct filled_to {
+  const fp_segment *segment;
+  uint64_t at;
+  int64_t row, event_id;
+} filled_to;
+
+/* Reads the kept ones of the events that lie in the window, as many as a batch holds. */
+static fp_code read_batch(filling *f, filled_to *to, fp_event_batch *batch) {
+  const fp_id_map *metas = &f->x->event_maps[f->piece->part];
+  const fp_filter *filter = f->sink->filter;
+  bool regular = to->segment->flags & FP_REGULAR;
+  const uint8_t *p;
+  near_events events;
+  batch->count = 0;
+  if (!events_in_window(&events, f->window, to->at, to->segment->end, to->segment->end)) return FP_OK;
+  while (batch->count < FP_BATCH && next_near_event(&events, &p)) {
+    event_fields event;
+    bool slack;
+    fp_code code = fp_read_event(f, p, events.p, regular, &event, &slack);
+    if (code) return fp_fail_here(f, code);
+    int32_t meta = fp_id_map_find(metas, event.metadata_id);
+    int64_t event_id = to->event_id++;
+    if (filter && !fp_kept(filter, f->piece, &event, meta)) continue;
+    size_t i = fp_batch_event(batch, f->piece, &event, meta, event_id);
+    batch->stats[i] = event.stats;
+    batch->ends[i] = events.p;
+    batch->slack[i] = slack;
+  }
+  to->at = fp_window_place(f->window, events.p);
+  return FP_OK;
+}
+
+/* Writes a batch, whose bytes are still in the window. */
+static fp_code write_batch(filling *f, filled_to *to, const fp_event_batch *batch) {
+  if ((int64_t)batch->count > to->segment->row_end - to->row) return fp_fail(f->fault, FP_CHANGED, to->at, "XEvent");
+  fp_write_batch(batch, f->sink, to->row);
+  for (size_t i = 0; i < batch->count && wants_stats(f); i++) {
+    fp_code code = emit_stats(f, NULL, batch->stats[i], batch->ends[i], batch->slack[i], batch->meta[i],
+                              to->row + (int64_t)i, batch->event_id[i]);
+    if (code) return fp_fail_here(f, code);
+  }
+  to->row += (int64_t)batch->count;
+  return FP_OK;
+}
+
+/* Handles a field of the line that no batch takes. */
+static fp_code fill_field(filling *f, filled_to *to) {
+  uint64_t start = to->at;
+  fp_placed_field field;
+  enum field_kind kind;
+  fp_code code = next_far_field(f->window, &to->at, to->segment->end, &field, &kind);
+  if (code) return fp_fail(f->fault, code, start, "XEvent");
+  if (kind != PLACED_EVENT) return FP_OK;
+  event_fields event;
+  if ((code = fp_read_placed_event(f, field.at, field.value, &event))) return code;
+  int32_t meta = fp_id_map_find(&f->x->event_maps[f->piece->part], event.metadata_id);
+  int64_t event_id = to->event_id++;
+  if (!fp_kept(f->sink->filter, f->piece, &event, meta)) return FP_OK;
+  if (to->row >= to->segment->row_end) return fp_fail(f->fault, FP_CHANGED, start, "XEvent");
+  return fp_emit_event(f, &event, NULL, false, meta, to->row++, event_id);
+}
+
 /* Fills the rows of one segment, and checks at the end that the counts match those of the index. */
 static fp_code fill_segment(filling *f, const fp_segment *s) {
-  const fp_id_map *metas = &f->x->event_maps[f->piece->part];
-  bool regular = s->flags & FP_REGULAR;
-  int64_t row = s->row, event_id = s->event_id;
-  for (uint64_t at = s->offset; at < s->end;) {
-    uint64_t start = at;
-    fp_placed_field field;
-    fp_code code = next_of_line(f->window, &at, s->end, &field);
-    if (code) return fp_fail(f->fault, code, start, "XEvent");
-    if (field.tag != TAG_EVENT) continue;
-    event_fields event;
-    const uint8_t *end;
-    bool slack;
-    if ((code = fp_read_event(f, field.at, field.value, regular, &event, &end, &slack))) return code;
-    int32_t meta = fp_id_map_find(metas, event.metadata_id);
-    if (!fp_kept(f->sink->filter, f->piece, &event, meta)) {
-      event_id++;
-      continue;
-    }
-    if (row >= s->row_end) return fp_fail(f->fault, FP_CHANGED, start, "XEvent");
-    if ((code = fp_emit_event(f, &event, end, slack, meta, row++, event_id++))) return fp_fail_here(f, code);
+  filled_to to = {s, s->offset, s->row, s->event_id};
+  fp_event_batch batch;
+  while (to.at < s->end) {
+    uint64_t start = to.at;
+    fp_code code = read_batch(f, &to, &batch);
+    if (!code) code = to.at > start ? write_batch(f, &to, &batch) : fill_field(f, &to);
+    if (code) return fp_fail_here(f, code);
   }
-  fp_fill_line_columns(f->piece, f->sink, s->row, row);
-  bool counted = row == s->row_end && event_id == s->event_id + s->event_count &&
+  fp_fill_line_columns(f->piece, f->sink, s->row, to.row);
+  bool counted = to.row == s->row_end && to.event_id == s->event_id + s->event_count &&
                  (!f->sink->want_stats || f->stat_row == f->stat_row_end);
   return counted ? FP_OK : fp_fail(f->fault, FP_CHANGED, s->offset, "XEvent");
 }

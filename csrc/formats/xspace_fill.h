@@ -18,13 +18,23 @@ typedef struct filling {
   fp_fault *fault;
 } filling;
 
-/* Reads the scalar fields of an event, which is in the window unless it is large. `regular`: the index saw the regular
- * form. *end: where it ends in the window; *slack: its stats may be read the fast way. */
-fp_code fp_read_event(filling *f, uint64_t from, uint64_t size, bool regular, event_fields *event, const uint8_t **end,
-                      bool *slack);
+/* Reads the scalar fields of an event of the window. `regular`: the index saw the regular form, so any other means that
+ * the bytes have changed. *slack: the stats may be read the fast way. */
+static inline fp_code fp_read_event(filling *f, const uint8_t *p, const uint8_t *end, bool regular, event_fields *event,
+                                    bool *slack) {
+  *slack = regular && f->window->readable - end >= WIRE_SLACK;
+  f->at = p;
+  if (*slack) return read_event_regular(p, end, event) ? FP_OK : FP_CHANGED;
+  fp_code code = read_event_any(&f->at, end, event);
+  event->stats = p;
+  return code;
+}
+/* The same of an event that need not be in memory. */
+fp_code fp_read_placed_event(filling *f, uint64_t from, uint64_t size, event_fields *event);
 /* Whether the filter keeps an event; `meta` is its row of event_metas, or -1. */
 bool fp_kept(const fp_filter *filter, const fp_piece *piece, const event_fields *event, int32_t meta);
-/* Writes an event to row `row`, and its stats to the next stat rows. FP_CHANGED if there are more stats than rows. */
+/* Writes an event to row `row`, and its stats to the next stat rows. FP_CHANGED if there are more stats than rows.
+ * `end`, `slack`: of an event in the window. */
 fp_code fp_emit_event(filling *f, const event_fields *event, const uint8_t *end, bool slack, int32_t meta, int64_t row,
                       int64_t event_id);
 /* Writes a stat to the next stat row. FP_CHANGED if there is none. */

@@ -64,7 +64,8 @@ static bool has_text(const walk *w, int64_t id) {
 }
 
 /* Counts one stat, checks its text, and notes its kind. After a fault *at is where it lies. */
-static fp_code count_stat(walk *w, const stat_fields *stat, uint64_t *at, fp_segment *s) {
+static fp_code count_stat(walk *w, const stat_fields *stat, uint64_t *at) {
+  fp_segment *s = &w->segment;
   s->stat_count++;
   s->text_count += stat->kind == FP_STR;
   s->bytes_count += stat->kind == FP_BYTES;
@@ -83,39 +84,42 @@ static fp_code count_stat(walk *w, const stat_fields *stat, uint64_t *at, fp_seg
   return note_unknown(w->x->memory, &w->index->unknown, w->piece->part, stat) ? FP_OK : FP_NO_MEMORY;
 }
 
+/* A fault at a byte of the window. */
+static fp_code fault_at(const walk *w, const uint8_t *p, fp_code code, uint64_t *at) {
+  *at = fp_window_place(w->window, p);
+  return code;
+}
+
 /* Walks the stats of an event. After a fault *at is where it lies. Sets *regular to false if anything else stands
  * among or behind them. */
-static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool slack, fp_segment *s, bool *regular,
-                          uint64_t *at) {
+static fp_code walk_stats(walk *w, const uint8_t *p, const uint8_t *end, bool slack, bool *regular, uint64_t *at) {
   while (p < end) {
-    *at = fp_window_place(w->window, p);
-    if (*p != TAG_EVENT_STAT) {
-      wire_field other;
-      fp_code code = wire_next(&p, end, &other);
-      if (code) return code;
+    const uint8_t *start = p;
+    wire_field field;
+    bool short_tag = *p == TAG_EVENT_STAT;
+    if (short_tag) {
+      p++;
+      if (!read_length(&p, end, &field.value)) return fault_at(w, start, FP_BAD_LENGTH, at);
+      field.payload = p;
+      p += field.value;
+    } else {
+      fp_code code = wire_next(&p, end, &field);
+      if (code) return fault_at(w, start, code, at);
       *regular = false;
-      if (other.tag != TAG_EVENT_STAT) continue; /* else it is a stat whose tag is written with too many bytes */
-      p = other.payload + other.value;
-      stat_fields stat;
-      if (w->depth == FP_STATS && (code = read_stat_any(other.payload, p, &stat))) return code;
-      if (w->depth == FP_STATS && (code = count_stat(w, &stat, at, s))) return code;
-      continue;
+      if (field.tag != TAG_EVENT_STAT) continue; /* else it is a stat whose tag is written with too many bytes */
     }
-    uint64_t length;
-    p++;
-    if (!read_length(&p, end, &length)) return FP_BAD_LENGTH;
-    if (w->depth == FP_STATS) {
-      stat_fields stat;
-      fp_code code = read_stat(p, p + length, slack, &stat);
-      if (code || (code = count_stat(w, &stat, at, s))) return code;
-    }
-    p += length;
+    if (w->depth < FP_STATS) continue;
+    stat_fields stat;
+    fp_code code = read_stat(field.payload, p, slack && short_tag, &stat);
+    if (code) return fault_at(w, start, code, at);
+    *at = fp_window_place(w->window, start);
+    if ((code = count_stat(w, &stat, at))) return code;
   }
   return FP_OK;
 }
 
 /* The same of an event that need not be in memory. */
-static fp_code walk_placed_stats(walk *w, uint64_t next, uint64_t end, fp_segment *s, bool *regular, uint64_t *at) {
+static fp_code walk_placed_stats(walk *w, uint64_t next, uint64_t end, bool *regular, uint64_t *at) {
   while (next < end) {
     *at = next;
     fp_placed_field field;
@@ -124,7 +128,7 @@ static fp_code walk_placed_stats(walk *w, uint64_t next, uint64_t end, fp_segmen
     if (field.tag != TAG_EVENT_STAT || !field.short_tag) *regular = false;
     if (field.tag != TAG_EVENT_STAT || w->depth < FP_STATS) continue;
     stat_fields stat;
-    if ((code = read_stat_at(w->window, field.at, next, &stat)) || (code = count_stat(w, &stat, at, s))) return code;
+    if ((code = read_stat_at(w->window, field.at, next, &stat)) || (code = count_stat(w, &stat, at))) return code;
   }
   return FP_OK;
 }
@@ -151,61 +155,55 @@ static void note_time(fp_segment *s, const event_fields *e) {
   s->last_duration = duration;
 }
 
-/* Reads one event and its stats. *at is where a fault lies. */
-static fp_code read_event(walk *w, uint64_t from, uint64_t size, event_fields *event, bool *regular, uint64_t *at) {
-  const uint8_t *p = fp_window_at(w->window, from), *end = p + size, *place = p;
-  bool slack = w->window->readable - end >= WIRE_SLACK; /* only events at the very end of a capture have none */
-  bool ordered = slack && read_event_regular(p, end, event);
+/* Reads an event of the window and its stats. After a fault *at is where it lies. */
+static inline fp_code read_event(walk *w, const uint8_t *p, const uint8_t *end, bool slack, event_fields *event,
+                                 bool *regular, uint64_t *at) {
+  const uint8_t *place = p;
+  bool ordered = *regular = slack && read_event_regular(p, end, event);
   fp_code code = FP_OK;
-  *regular = ordered;
-  if (!ordered && (code = read_event_any(&place, end, event))) {
-    *at = fp_window_place(w->window, place);
-    return code;
-  }
-  code = walk_stats(w, ordered ? event->stats : p, end, ordered, &w->segment, regular, at);
+  if (!ordered && (code = read_event_any(&place, end, event))) return fault_at(w, place, code, at);
+  code = walk_stats(w, ordered ? event->stats : p, end, ordered, regular, at);
   if (code || !ordered || *regular) return code;
   code = read_event_any(&place, end, event); /* its other fields may stand among or after its stats */
-  *at = fp_window_place(w->window, place);
-  return code;
+  return code ? fault_at(w, place, code, at) : FP_OK;
 }
 
-/* The same of a large one, whose beginning is looked at for the regular form. */
-static fp_code read_large_event(walk *w, uint64_t from, uint64_t size, event_fields *event, bool *regular, uint64_t *at) {
-  uint64_t head = size < WIRE_SLACK ? size : WIRE_SLACK, end = from + size, stats = from;
+/* The same of an event that need not be in memory. Its beginning is looked at for the regular form. */
+static fp_code read_placed_event(walk *w, uint64_t from, uint64_t end, bool slack, event_fields *event, bool *regular,
+                                 uint64_t *at) {
+  uint64_t head = end - from < WIRE_SLACK ? end - from : WIRE_SLACK, stats = from;
+  *at = from;
   fp_code code = fp_window_need(w->window, from, from + head);
   if (code) return code;
-  const uint8_t *p = fp_window_at(w->window, from);
-  bool slack = w->window->size - end >= WIRE_SLACK; /* so as many bytes are readable behind the head, too */
-  bool ordered = slack && read_event_regular(p, p + head, event);
-  *regular = ordered;
+  const uint8_t *p = fp_window_at(w->window, from); /* there is slack behind the head, too */
+  bool ordered = *regular = slack && read_event_regular(p, p + head, event);
   if (ordered)
     stats = fp_window_place(w->window, event->stats);
   else if ((code = read_event_at(w->window, at, end, event)))
     return code;
-  code = walk_placed_stats(w, stats, end, &w->segment, regular, at);
+  code = walk_placed_stats(w, stats, end, regular, at);
   if (code || !ordered || *regular) return code;
   *at = from;
   return read_event_at(w->window, at, end, event);
 }
 
-/* Counts one event into the segment. After a fault the segment is as it was, and *at is where the fault lies. */
-static fp_code walk_event(walk *w, uint64_t from, uint64_t size, uint64_t *at) {
+/* Where the stats of a segment stood before an event that turned out to be damaged. */
+typedef struct stat_counts {
+  int64_t stats, texts, bytes;
+} stat_counts;
+
+/* Adds an event that was read, which lies at `from`, to the segment; if that failed the segment is as it was. */
+static inline fp_code add_event(walk *w, fp_code code, const event_fields *event, uint64_t from,
+                                const stat_counts *was) {
   fp_segment *s = &w->segment;
-  int64_t stats = s->stat_count, texts = s->text_count, bytes = s->bytes_count;
-  event_fields event;
-  bool regular, large = is_large(w->window, size);
-  *at = from;
-  fp_code code = large ? FP_OK : fp_window_need(w->window, from, from + size);
-  if (!code) code = (large ? read_large_event : read_event)(w, from, size, &event, &regular, at);
   if (code) {
-    s->stat_count = stats, s->text_count = texts, s->bytes_count = bytes;
+    s->stat_count = was->stats, s->text_count = was->texts, s->bytes_count = was->bytes;
     return code;
   }
-  /* without slack the fill takes the long way anyhow */
-  if (!regular && w->window->size - (from + size) >= WIRE_SLACK) s->flags &= ~FP_REGULAR;
-  note_time(s, &event);
+  note_time(s, event);
   s->event_count++;
-  bool named = w->depth < FP_STATS || fp_id_map_find(w->events, event.metadata_id) >= 0;
+  w->piece->event_count++;
+  bool named = w->depth < FP_STATS || fp_id_map_find(w->events, event->metadata_id) >= 0;
   return named || remark(w, FP_NO_METADATA, from, "XEvent.metadata_id") ? FP_OK : FP_NO_MEMORY;
 }
 
@@ -253,47 +251,86 @@ static void header_field(walk *w, const fp_placed_field *field) {
   }
 }
 
-/* Where reading failed, and in what. `framed`: inside a message whose end is known, so that reading can go on behind
- * it. */
+/* Where reading failed, and in what; `start`: in which field of the line. `framed`: inside a message whose end is
+ * known, so that reading can go on behind it. */
 typedef struct failure {
-  uint64_t at;
+  uint64_t start, at;
   const char *what;
   bool framed;
 } failure;
 
-/* Handles the field of the line at *at. */
+/* Walks the events that lie in the window, up to `pause`. After a fault *at is behind the event. */
+static fp_code walk_window(walk *w, uint64_t *at, uint64_t end, uint64_t pause, failure *trouble) {
+  const fp_window *window = w->window;
+  const uint8_t *readable = window->readable, *p;
+  near_events events;
+  if (!events_in_window(&events, window, *at, pause, end)) return FP_OK;
+  while (next_near_event(&events, &p)) {
+    if (w->depth == FP_HOP) {
+      w->piece->event_count++;
+      continue;
+    }
+    const stat_counts was = {w->segment.stat_count, w->segment.text_count, w->segment.bytes_count};
+    bool slack = readable - events.p >= WIRE_SLACK, regular; /* only events at the very end of a capture have none */
+    event_fields event;
+    uint64_t from = trouble->at = fp_window_place(window, p);
+    fp_code code = read_event(w, p, events.p, slack, &event, &regular, &trouble->at);
+    if ((code = add_event(w, code, &event, from, &was))) {
+      *trouble = (failure){fp_window_place(window, events.start), trouble->at, "XEvent", true};
+      *at = fp_window_place(window, events.p);
+      return code;
+    }
+    if (!regular && slack) w->segment.flags &= ~FP_REGULAR; /* without slack the fill takes the long way anyhow */
+  }
+  *at = fp_window_place(window, events.p);
+  return FP_OK;
+}
+
+/* Walks an event that is large or has an unusual tag. */
+static fp_code walk_placed_event(walk *w, const fp_placed_field *field, uint64_t *at) {
+  const stat_counts was = {w->segment.stat_count, w->segment.text_count, w->segment.bytes_count};
+  uint64_t end = field->at + field->value;
+  bool slack = w->window->size - end >= WIRE_SLACK, regular;
+  event_fields event;
+  fp_code code = read_placed_event(w, field->at, end, slack, &event, &regular, at);
+  if ((code = add_event(w, code, &event, field->at, &was))) return code;
+  if (!field->short_tag || (!regular && slack)) w->segment.flags &= ~FP_REGULAR;
+  return FP_OK;
+}
+
+/* Handles a field of the line that walk_window left. */
 static fp_code walk_field(walk *w, uint64_t *at, uint64_t end, failure *trouble) {
-  *trouble = (failure){*at, "XLine", false};
+  *trouble = (failure){*at, *at, "XLine", false};
   fp_placed_field field;
-  fp_code code = fp_next_field(w->window, at, end, &field);
+  enum field_kind kind = NO_EVENT;
+  fp_code code = w->depth == FP_HOP ? fp_next_field(w->window, at, end, &field)
+                                    : next_far_field(w->window, at, end, &field, &kind);
   if (code) return code;
-  if (field.tag != TAG_EVENT) {
+  if (kind == PLACED_EVENT) {
+    *trouble = (failure){trouble->start, field.at, "XEvent", true};
+    return walk_placed_event(w, &field, &trouble->at);
+  }
+  if (field.tag != TAG_EVENT)
     header_field(w, &field);
-    return FP_OK;
-  }
-  if (w->depth > FP_HOP) {
-    *trouble = (failure){field.at, "XEvent", true};
-    if ((code = walk_event(w, field.at, field.value, &trouble->at))) return code;
-    if (!field.short_tag) w->segment.flags &= ~FP_REGULAR;
-  }
-  w->piece->event_count++;
+  else if (w->depth == FP_HOP)
+    w->piece->event_count++;
   return FP_OK;
 }
 
 /* Skips what does not decode. The segment ends before it, as segments are consecutive bytes. */
-static fp_code salvage(walk *w, fp_code code, uint64_t start, uint64_t *at, uint64_t end, const failure *trouble) {
+static fp_code salvage(walk *w, fp_code code, uint64_t *at, uint64_t end, const failure *trouble) {
   if (fp_ends_reading(code)) return code;
   if (!fp_fault_log_add(w->x->memory, &w->index->faults, code, trouble->at, trouble->what)) return FP_NO_MEMORY;
-  if (!end_segment(w, start)) return FP_NO_MEMORY;
+  if (!end_segment(w, trouble->start)) return FP_NO_MEMORY;
   if (!trouble->framed) {
-    *at = start + 1;
+    *at = trouble->start + 1;
     if ((code = fp_resync(w->window, at, end, FP_XLINE))) return code;
   }
   begin_segment(w, *at);
   return FP_OK;
 }
 
-/* One field of the line per iteration. A segment ends at the first event behind segment_size. */
+/* A segment ends behind the first event that reaches segment_size. */
 fp_code fp_index_piece(const fp_xspace *x, fp_window *window, fp_piece *piece, int64_t piece_number, fp_depth depth,
                        uint64_t from, uint64_t budget, uint64_t segment_size, fp_index *index, uint64_t *stopped,
                        fp_fault *fault) {
@@ -301,14 +338,16 @@ fp_code fp_index_piece(const fp_xspace *x, fp_window *window, fp_piece *piece, i
             .events = &x->event_maps[piece->part], .stats = &x->stat_maps[piece->part]};
   uint64_t at = from, end = piece->offset + piece->length, pause = budget < end - from ? from + budget : end;
   if (from == piece->offset) piece->event_count = 0;
+  if (!segment_size) segment_size = 1;
   begin_segment(&w, from);
   fp_code code = FP_OK;
   while (!code && at < pause) {
-    uint64_t start = at;
+    uint64_t full = segment_size < pause - w.segment.offset ? w.segment.offset + segment_size : pause;
     failure trouble;
-    code = walk_field(&w, &at, end, &trouble);
+    code = walk_window(&w, &at, end, full, &trouble);
+    if (!code && at < full) code = walk_field(&w, &at, end, &trouble);
     if (code && !x->salvage) return fp_fail(fault, code, trouble.at, trouble.what);
-    if (code) code = salvage(&w, code, start, &at, end, &trouble);
+    if (code) code = salvage(&w, code, &at, end, &trouble);
     if (!code && at - w.segment.offset >= segment_size && !end_segment(&w, at)) code = FP_NO_MEMORY;
   }
   *stopped = at;

@@ -6,29 +6,47 @@
 #include "formats/xspace_fill.h"
 
 /* Called for each event of a segment. */
-typedef fp_code (*event_visitor)(filling *f, const event_fields *event, const fp_placed_field *at, void *context);
+typedef fp_code (*event_visitor)(filling *f, const event_fields *event, uint64_t from, uint64_t size, void *context);
+
+/* Calls `visit` for each event of a segment that is in the window from *at on. */
+static fp_code near_events_of(filling *f, const fp_segment *s, uint64_t *at, event_visitor visit, void *context) {
+  near_events events;
+  const uint8_t *p;
+  if (!events_in_window(&events, f->window, *at, s->end, s->end)) return FP_OK;
+  while (next_near_event(&events, &p)) {
+    event_fields event;
+    bool slack;
+    fp_code code = fp_read_event(f, p, events.p, s->flags & FP_REGULAR, &event, &slack);
+    if (code) return fp_fail_here(f, code);
+    uint64_t from = fp_window_place(f->window, p);
+    code = visit(f, &event, from, (uint64_t)(events.p - p), context);
+    if (code) return fp_fail(f->fault, code, from, "XEvent");
+  }
+  *at = fp_window_place(f->window, events.p);
+  return FP_OK;
+}
 
 /* Calls `visit` for each event of a segment, and stops at the first fault. */
 static fp_code each_event(filling *f, const fp_segment *s, event_visitor visit, void *context) {
   f->fault->code = FP_OK;
   for (uint64_t at = s->offset; at < s->end;) {
+    fp_code code = near_events_of(f, s, &at, visit, context);
+    if (code || at == s->end) return code;
     uint64_t start = at;
     fp_placed_field field;
-    fp_code code = next_of_line(f->window, &at, s->end, &field);
-    if (code) return fp_fail(f->fault, code, start, "XEvent");
-    if (field.tag != TAG_EVENT) continue;
+    enum field_kind kind;
+    if ((code = next_far_field(f->window, &at, s->end, &field, &kind))) return fp_fail(f->fault, code, start, "XEvent");
+    if (kind != PLACED_EVENT) continue;
     event_fields event;
-    const uint8_t *end;
-    bool slack;
-    if ((code = fp_read_event(f, field.at, field.value, s->flags & FP_REGULAR, &event, &end, &slack))) return code;
-    if ((code = visit(f, &event, &field, context))) return fp_fail(f->fault, code, start, "XEvent");
+    if ((code = fp_read_placed_event(f, field.at, field.value, &event))) return code;
+    if ((code = visit(f, &event, field.at, field.value, context))) return fp_fail(f->fault, code, start, "XEvent");
   }
   return FP_OK;
 }
 
 /* Adds the number of an event's stats to *count. */
-static fp_code count_stats(filling *f, const event_fields *event, const fp_placed_field *of, int64_t *count) {
-  uint64_t at = event->stats ? fp_window_place(f->window, event->stats) : of->at, end = of->at + of->value;
+static fp_code count_stats(filling *f, const event_fields *event, uint64_t from, uint64_t size, int64_t *count) {
+  uint64_t at = event->stats ? fp_window_place(f->window, event->stats) : from, end = from + size;
   while (at < end) {
     fp_placed_field field;
     fp_code code = fp_next_field(f->window, &at, end, &field);
@@ -46,12 +64,12 @@ typedef struct keeping {
 } keeping;
 
 /* Counts an event, and its stats, if the filter keeps it. */
-static fp_code count_kept(filling *f, const event_fields *event, const fp_placed_field *at, void *context) {
+static fp_code count_kept(filling *f, const event_fields *event, uint64_t from, uint64_t size, void *context) {
   keeping *k = context;
   int32_t meta = fp_id_map_find(&f->x->event_maps[f->piece->part], event->metadata_id);
   if (!fp_kept(k->filter, f->piece, event, meta)) return FP_OK;
   k->segment->kept_events++;
-  return k->stats ? count_stats(f, event, at, &k->segment->kept_stats) : FP_OK;
+  return k->stats ? count_stats(f, event, from, size, &k->segment->kept_stats) : FP_OK;
 }
 
 /* More events than the index saw would not fit their columns. */
@@ -79,18 +97,18 @@ typedef struct keying {
 } keying;
 
 /* Writes the key of an event. Without a start it sorts behind all others. */
-static fp_code add_key(filling *f, const event_fields *event, const fp_placed_field *at, void *context) {
+static fp_code add_key(filling *f, const event_fields *event, uint64_t from, uint64_t size, void *context) {
   keying *k = context;
   int64_t start, stats = 0;
   bool timed = !event->aggregated && !f->piece->timeless &&
                !__builtin_add_overflow(f->piece->base_ps, event->offset_ps, &start);
-  fp_code code = count_stats(f, event, at, &stats);
+  fp_code code = count_stats(f, event, from, size, &stats);
   if (code) return code;
   if (k->next == k->end) return FP_CHANGED;
-  if (at->value > UINT32_MAX) return FP_BAD_LENGTH; /* protobuf's own limit is half of this */
+  if (size > UINT32_MAX) return FP_BAD_LENGTH; /* protobuf's own limit is half of this */
   int32_t meta = fp_id_map_find(&f->x->event_maps[f->piece->part], event->metadata_id);
   *k->next++ = (fp_event_key){timed ? start : INT64_MAX, timed ? ~event->duration_ps : INT64_MAX,
-                              at->at, (uint32_t)at->value, (uint32_t)stats, k->piece,
+                              from, (uint32_t)size, (uint32_t)stats, k->piece,
                               fp_kept(k->filter, f->piece, event, meta)};
   return FP_OK;
 }
@@ -118,10 +136,16 @@ static fp_code fill_key(filling *f, const fp_event_key *key, const key_rows *to,
   f->piece = &to->pieces[key->piece];
   f->stats = &f->x->stat_maps[f->piece->part];
   event_fields event;
-  const uint8_t *end;
-  bool slack;
-  fp_code code = fp_read_event(f, key->offset, key->length, false, &event, &end, &slack);
-  if (code) return code;
+  const uint8_t *end = NULL;
+  bool slack = false;
+  fp_code code;
+  if (is_large(f->window, key->length)) {
+    if ((code = fp_read_placed_event(f, key->offset, key->length, &event))) return code;
+  } else {
+    const uint8_t *p = fp_window_at(f->window, key->offset);
+    end = p + key->length;
+    if ((code = fp_read_event(f, p, end, false, &event, &slack))) return fp_fail_here(f, code);
+  }
   int32_t meta = fp_id_map_find(&f->x->event_maps[f->piece->part], event.metadata_id);
   if ((code = fp_emit_event(f, &event, end, slack, meta, row, to->event_ids[i]))) return fp_fail_here(f, code);
   fp_fill_line_columns(f->piece, f->sink, row, row + 1);
