@@ -8,7 +8,7 @@ from fastprof.derive.devices.run_environment import HostEnvironment, combined
 def host(
     name: str, kind: str, device: str, count: int, errors: tuple[str, ...] = (), warnings: tuple[str, ...] = ()
 ) -> HostEnvironment:
-    return HostEnvironment(name, name, kind, device, count, errors, warnings)
+    return HostEnvironment(name, name, kind, device, count, "unknown", errors, warnings)
 
 
 def test_devices_add_up_and_the_last_type_is_the_sessions() -> None:

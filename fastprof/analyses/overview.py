@@ -29,7 +29,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.input_pipeline import InputPipeline, known
 from fastprof.analyses.op_stats import OpDatabase
-from fastprof.derive.devices import run_environment
+from fastprof.derive.devices import framework, run_environment
 from fastprof.derive.devices.devices import HBM
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
 from fastprof.derive.host import Host
@@ -147,6 +147,7 @@ TABLES = {
 MOST_UNTOLD: Final = 10.0
 """If more than this percentage of op time has unknown work, figures of all work are unknown."""
 
+_NO_FRAMEWORK: Final = "no event or op has a name that only one framework writes"
 _OF_INPUT: Final = (
     "input_percent", "output_percent", "step_time_shared_out_ps", "compute_percent", "idle_percent", "input_verdict",
 )  # fmt: skip
@@ -159,6 +160,7 @@ SCALARS = {
     "task_count": ScalarSpec(None, "number of captures"),
     "device_type": ScalarSpec(None, "model of the devices; the last one if there are several; CPU if there are none"),
     "device_count": ScalarSpec(None, "number of GPUs, or of TensorCores of TPUs, on all hosts"),
+    "framework": ScalarSpec(None, "framework of the program, by names in its capture: JAX, TensorFlow or PyTorch"),
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
     "duty_cycle_sure_percent": ScalarSpec("%", "duty_cycle_percent if custom calls that record no work count as idle"),
@@ -228,7 +230,7 @@ SECTIONS = (
     Section("Use of hosts", scalars=("host_idle_percent", "host_op_percent", "host_eager_percent"),
             shown=is_known("host_op_percent")),
     Section("Latency of requests", "latency", shown=has_rows("latency")),
-    Section("Ran on", scalars=("host_count", "task_count", "device_type", "device_count", "is_training")),
+    Section("Ran on", scalars=("host_count", "task_count", "device_type", "device_count", "framework", "is_training")),
     Section("Hosts", "hosts", ("host", "hardware", "device_type", "device_count", "duty_cycle_percent")),
 )  # fmt: skip
 
@@ -346,6 +348,7 @@ def _values(overview: Overview, after: Mapping[str, Report]) -> dict[str, Known]
         "task_count": environment.task_count,
         "device_type": environment.device_type,
         "device_count": environment.device_count,
+        "framework": (None, _NO_FRAMEWORK) if environment.framework == framework.UNKNOWN else environment.framework,
         "is_training": known(after["op_stats"].scalars["is_training"]),
     }
     return values | _use_of_devices(overview) | _use_of_peaks(overview) | _use_by_ops(overview)

@@ -26,7 +26,7 @@ class AnalysisMethods:
         Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
         step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, input_percent, output_percent,
         step_time_shared_out_ps, compute_percent, idle_percent, input_verdict, host_count, task_count, device_type,
-        device_count, is_training, duty_cycle_percent, duty_cycle_sure_percent, busy_ps, idle_ps,
+        device_count, framework, is_training, duty_cycle_percent, duty_cycle_sure_percent, busy_ps, idle_ps,
         device_idle_percent, host_idle_percent, mxu_utilization_percent, hbm_utilization_percent,
         flops_utilization_percent, memory_utilization_percent, host_op_percent, device_op_percent,
         host_eager_percent, device_eager_percent, outside_compilation_percent, compute_16bit_percent,

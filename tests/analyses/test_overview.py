@@ -29,7 +29,7 @@ def host(
     name: str = "host0", kind: str = "GPU", device: str = "Nvidia GPU (Ampere)", count: int = 1,
     duty: DutyCycle | None = None, mxu: float | None = None, errors: Sequence[str] = (), warnings: Sequence[str] = (),
 ) -> HostFacts:  # fmt: skip
-    environment = HostEnvironment(name, f"{name}.net", kind, device, count, tuple(errors), tuple(warnings))
+    environment = HostEnvironment(name, f"{name}.net", kind, device, count, "unknown", tuple(errors), tuple(warnings))
     return HostFacts(environment, duty or DutyCycle(), mxu, None)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fastprof.derive.devices.devices import device_name
+from fastprof.derive.devices.framework import framework_of, together
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
@@ -27,6 +28,7 @@ class HostEnvironment:
     hardware: str  # one of HARDWARE
     device_type: str  # model of GPU or TPU, or CPU
     device_count: int  # GPUs, or TensorCores of TPUs; 0 on a CPU
+    framework: str  # one of framework.FRAMEWORKS
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -35,7 +37,8 @@ class HostEnvironment:
         planes = events.planes_of(hardware)
         model = device_name(planes[0]) if planes else CPU
         errors, warnings = tuple(events.capture.errors), tuple(events.capture.warnings)
-        return cls(events.host, hostname, hardware, model, len(planes), errors, warnings)
+        framework = framework_of(events.names)
+        return cls(events.host, hostname, hardware, model, len(planes), framework, errors, warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class RunEnvironment:
     hardware: str
     device_type: str
     device_count: int
+    framework: str
     errors: tuple[str, ...]  # each once a host, in order
     warnings: tuple[str, ...]  # each once a host, in order of hosts
 
@@ -61,6 +65,7 @@ def combined(hosts: Sequence[HostEnvironment]) -> RunEnvironment:
         HARDWARE[ranked],
         with_devices[-1].device_type if with_devices else CPU,
         sum(host.device_count for host in with_devices),
+        together(host.framework for host in hosts),
         tuple(sorted(error for host in hosts for error in set(host.errors))),
         tuple(warning for host in hosts for warning in dict.fromkeys(host.warnings)),
     )

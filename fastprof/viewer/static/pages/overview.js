@@ -10,7 +10,7 @@ import { text } from "../units.js";
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"], headline, labels: busy });
 
-const RUN_FIGURES = ["device_type", "device_count", "host_count", "task_count", "is_training"];
+const RUN_FIGURES = ["device_type", "device_count", "host_count", "task_count", "framework", "is_training"];
 const SIDES = [
   ["Device", "Most expensive ops on devices", "Self time, summed over devices."],
   ["Host", "Most expensive ops on hosts", "Self time, summed over threads."],

@@ -1,0 +1,37 @@
+"""Which framework a program was written in, by the names in its capture: JAX, TensorFlow, PyTorch, or unknown.
+
+Programs of JAX and PyTorch may read with tf.data, and those of PyTorch may call JAX, so names that only one of them
+writes decide, in the order PyTorch, JAX, TensorFlow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+JAX, TENSORFLOW, PYTORCH, UNKNOWN = "JAX", "TensorFlow", "PyTorch", "unknown"
+FRAMEWORKS: Final = (JAX, TENSORFLOW, PYTORCH, UNKNOWN)
+
+_NAMES: Final = {
+    PYTORCH: re.compile(r"^aten::|^ProfilerStep#|torch_xla|torch/|^SyncTensorsGraph|^autograd::|XLAGraphExecutor"),
+    JAX: re.compile(r"^PjitFunction|^jit_|^jit\(|/jit\(|^pmap_|\(jax\.Array\)"),
+    TENSORFLOW: re.compile(
+        r"^EagerExecute|^EagerLocalExecute|^EagerKernelExecute|^ExecutorState::Process|^FunctionRun|^TFE_Py|^SessionRun"
+        r"|^cluster_\d|__inference_|^TfOpRun|^TraceContext|^KernelAndDeviceFunc|tensorflow::"
+    ),
+}
+
+
+def framework_of(names: Iterable[str]) -> str:
+    """The framework by the names of events, lines and ops of a capture."""
+    every = list(dict.fromkeys(names))
+    for framework, pattern in _NAMES.items():
+        if any(pattern.search(name) for name in every):
+            return framework
+    return UNKNOWN
+
+
+def together(frameworks: Iterable[str]) -> str:
+    """The framework of a session, from those of its hosts: the first that is known."""
+    return next((one for one in frameworks if one != UNKNOWN), UNKNOWN)
