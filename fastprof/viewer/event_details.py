@@ -38,7 +38,8 @@ def details(run: ViewedRun, seen: Snapshot, host: SeenHost, at: int, first_stat:
     name = host.store.name(event.name)
     long_name = facts.name if facts else next(stats.values("long_name"), "")
     line, row = track.about["name"].partition(" - from ")[0], None if event.derived else event.row
-    op = Seen(host.number, process.get("plane") or "", line, row, name, long_name or name, stats)
+    programs = host.facts.gpu_programs if host.facts is not None else frozenset()
+    op = Seen(host.number, process.get("plane") or "", line, row, name, long_name or name, stats, programs)
     texts = _names(host, event, facts)
     return {
         **seen.ref(host, at),

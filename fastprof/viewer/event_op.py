@@ -38,7 +38,7 @@ _KEPT_MODULES: Final = 8
 @dataclass(frozen=True, slots=True)
 class Seen:
     """An event of host ``number``: ``name`` as it is shown, ``long_name`` in full; ``row`` of its host, None if it is
-    derived. ``line``: its track, by the title of all of its kind."""
+    derived. ``line``: its track, by the title of all of its kind. ``gpu_programs``: see ``HostFacts``."""
 
     number: int
     plane: str
@@ -47,6 +47,7 @@ class Seen:
     name: str
     long_name: str
     stats: EventStats
+    gpu_programs: frozenset[int] = frozenset()
 
     def stat(self, name: str, of: str | None = None) -> str | None:
         """The value of a stat, of the event before its metadata; None: it has none, or an empty one."""
@@ -182,7 +183,7 @@ class EventOps:
         """Whether devices of the kind ran instructions of a program that op stats counts."""
         number = seen.number
         if seen.plane.startswith(_GPU):
-            return any(one.program_id == program for one in self._gpu_ops(number)[1])
+            return program in seen.gpu_programs or any(one.program_id == program for one in self._gpu_ops(number)[1])
         return program in self._once.of(("tpu", number), lambda: _tpu_programs(self._tables, number))
 
     def _has_devices(self, number: int) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any] | list[str]
 
 FORMAT: Final = b"1"
-VERSION: Final = 3
+VERSION: Final = 4
 """Grows when other facts are computed: older ones are computed again."""
 _FORMAT_KEY: Final = b"fastprof.facts"
 _NO_PROCESS: Final = -1
@@ -127,6 +127,11 @@ class HostFacts:
         return dict(zip(self._numbers("called.row").tolist(), self._texts("called.name"), strict=True))
 
     @cached_property
+    def gpu_programs(self) -> frozenset[int]:
+        """The ids of programs with instructions that events of GPUs name themselves, as int64."""
+        return frozenset(self._numbers("gpu.program").tolist())
+
+    @cached_property
     def counters(self) -> list[Counter]:
         times, values = self._numbers("counter.time_ps"), self._numbers("counter.value")
         labels = (self._numbers("counter.process").tolist(), self._texts("counter.name"), self._texts("counter.unit"))
@@ -194,10 +199,19 @@ def fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTime
         "named.name": host.groups.names_of(numbers),
         "called.row": rows,
         "called.name": names,
+        "gpu.program": _gpu_programs(host),
         **_counter_columns(counter_tracks(tables, number, processes_of(host.raw))),
         **_band_columns(step_bands(host)),
         **_derived_columns(derived),
     }
+
+
+def _gpu_programs(host: Host) -> Int64s:
+    if not host.raw.planes_of("GPU"):
+        return np.zeros(0, np.int64)
+    from fastprof.derive.ops.gpu_ops import named_programs
+
+    return np.array(named_programs(host.raw, host.modules), np.int64)
 
 
 def _flow_columns(host: Host) -> dict[str, Column]:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from served import Served, written
 from trace_builder import Event, Metadata, event, line, plane, ref, u64, xspace
+from xla_spaces import gpu_capture
 
 import fastprof
 from fastprof.decode import event_order, stat_values
+from fastprof.decode.decoder import Decoder
 from fastprof.decode.single_event import read_event
 from fastprof.decode.stat_values import StatValue
 from fastprof.viewer.store import HostStore
@@ -71,6 +73,29 @@ def test_an_event_has_the_stats_of_its_metadata_and_the_op_that_it_is_of() -> No
         "hlo": None,
         "op_stats": {"search": "jit(f)/add", "device_search": "fusion.1"},
     }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_details_of_executions_of_programs_read_no_events(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernels of a GPU name is known since its lines were derived; and it is what op stats counts."""
+    served = Served(gpu_capture(seed, devices=1))
+    tracks = [track for name, track in served.tracks().items() if name.startswith("XLA Modules")]
+    (host,) = served.runs.run().hosts
+    events = [at for at in range(host.store.events) if host.event(at).track in tracks]
+    decodes: list[object] = []
+    real = Decoder.decode
+
+    def decode(self: Decoder, *given: Any) -> Any:
+        decodes.append(given)
+        return real(self, *given)
+
+    monkeypatch.setattr(Decoder, "decode", decode)
+    answers = [served.get("/api/event", at=at)["op"] for at in events]
+    counted = {answer["program_id"]: answer["op_stats"] for answer in answers}
+    assert len(counted) == 2 and decodes == []
+    report = served.get("/api/report/op_stats")["tables"]["device_ops"]
+    programs = {str(int(row["program_id"]) % 2**64) for row in report["rows"]} - {"0"}
+    assert {program for program, search in counted.items() if search} == programs
 
 
 def test_a_breakdown_of_memory_accesses_is_described_in_words() -> None:

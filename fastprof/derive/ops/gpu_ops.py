@@ -107,9 +107,7 @@ def named_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
 def _of_programs(events: HostEvents, wanted: Bools, modules: Modules, found: OpList, op: Int32s) -> Bools:
     """Adds the instructions that events ran, and writes the events' ops. Returns which events name an instruction,
     whether it is known or not."""
-    rows, numbers = _in(wanted, *events.texts("hlo_op"))
-    texts, text = distinct(numbers)
-    rows = rows[np.array([bool(one) for one in events.all_texts(texts)], bool)[text]]
+    rows = _naming(events, wanted)
     names_one = np.zeros(len(events), bool)
     names_one[rows] = True
     rows = rows[programs(events)[0][rows]]
@@ -117,6 +115,25 @@ def _of_programs(events: HostEvents, wanted: Bools, modules: Modules, found: OpL
     ops = [-1 if one is None else found.add(one) for one in described_by_programs(keys, modules)]
     op[rows] = np.array(ops, np.int32)[key]
     return names_one
+
+
+def _naming(events: HostEvents, wanted: Bools) -> Numbers:
+    """The rows of events that name an instruction."""
+    rows, numbers = _in(wanted, *events.texts("hlo_op"))
+    texts, text = distinct(numbers)
+    named: Numbers = rows[np.array([bool(one) for one in events.all_texts(texts)], bool)[text]]
+    return named
+
+
+def named_programs(events: HostEvents, modules: Modules) -> list[int]:
+    """The ids of programs with instructions that ``named_op_events`` finds, which takes far longer: it has their costs,
+    too."""
+    rows = _naming(events, on_op_lines(events))
+    names: dict[int, list[str]] = {}
+    for program_id, name in instruction_keys(events, rows[programs(events)[0][rows]])[0]:
+        names.setdefault(program_id, []).append(name)
+    read = {program_id: modules.module(program_id) for program_id in names}
+    return [one for one, module in read.items() if module is not None and bool((module.find(names[one]) >= 0).any())]
 
 
 def instruction_keys(events: HostEvents, rows: Numbers) -> tuple[list[tuple[int, str]], Int32s]:
