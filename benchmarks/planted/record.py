@@ -1,0 +1,120 @@
+"""Runs the programs of this folder and keeps their captures for tests/planted.
+
+    python benchmarks/planted/record.py --jax JAX_PYTHON --tf TENSORFLOW_PYTHON [PROGRAM ...]
+
+Each program runs a few times, as ``train.py`` in an empty folder; the capture of its fastest run is kept, because other
+work on the machine then disturbed it least. Names of the machine and of its folders are replaced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import gzip
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+TESTS = HERE.parent.parent / "tests"
+sys.path.insert(0, str(TESTS))
+
+from xspace_descriptor import xspace_class  # noqa: E402
+
+FOLDERS = {HERE: TESTS / "planted/recorded", HERE / "held_out": TESTS / "planted/held_out"}
+"""Of programs, and of their captures."""
+LARGEST = 60_000
+SOURCES = r".*(/site-packages/|/lib/python3[.0-9]*/|/planted-[^/]*/)"
+"""The part of a source file's path that JAX leaves out."""
+ABSOLUTE = re.compile(rb"/(?:home|root|tmp|usr|opt|var|work|mnt|private|Users)/[^\s\"'\x00-\x1f]*")
+
+
+def run(program: Path, python: str, folder: Path) -> tuple[dict[str, int], bytes]:
+    """What the program measured, and its capture."""
+    shutil.copy(program, folder / "train.py")
+    cpu_only = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment = {**os.environ, **cpu_only, "JAX_HLO_SOURCE_FILE_CANONICALIZATION_REGEX": SOURCES}
+    command = [python, "train.py", "log"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    (capture,) = folder.rglob("*.xplane.pb")
+    return json.loads(done.stdout.splitlines()[-1]), capture.read_bytes()
+
+
+def fastest(program: Path, python: str, rounds: int) -> tuple[dict[str, int], bytes]:
+    runs = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+            runs.append(run(program, python, Path(folder)))
+    return min(runs, key=lambda one: one[0]["run_ns"])
+
+
+def texts(space: Any) -> Iterator[tuple[Any, str]]:
+    """Every message that has a text, and the name of its field."""
+    for plane in space.planes:
+        for one in plane.event_metadata.values():
+            yield from ((one, name) for name in ("name", "display_name"))
+        for one in plane.stat_metadata.values():
+            yield one, "name"
+        metadata = [stat for one in plane.event_metadata.values() for stat in one.stats]
+        events = [stat for line in plane.lines for event in line.events for stat in event.stats]
+        for stat in [*plane.stats, *metadata, *events]:
+            if stat.WhichOneof("value") == "str_value":
+                yield stat, "str_value"
+
+
+def without_names(capture: bytes) -> bytes:
+    """The capture, of ``host0``; absolute paths keep their last part."""
+    space = xspace_class()()
+    space.ParseFromString(capture)
+    del space.hostnames[:]
+    space.hostnames.append("host0")
+    for message, name in texts(space):
+        text = getattr(message, name)
+        short = ABSOLUTE.sub(lambda path: path[0].rpartition(b"/")[2], text.encode()).decode()
+        if short != text:
+            setattr(message, name, short)
+    written: bytes = space.SerializeToString(deterministic=True)
+    check(written)
+    return written
+
+
+def check(capture: bytes) -> None:
+    names = [name for name in (socket.gethostname(), getpass.getuser()) if len(name) > 4]
+    left = [*ABSOLUTE.findall(capture), *(name.encode() for name in names if name.encode() in capture)]
+    if left:
+        raise SystemExit(f"The capture names this machine: {sorted(set(left))[:5]}. Extend without_names.")
+
+
+def main() -> None:
+    known = {path.stem: path for folder in FOLDERS for path in sorted(folder.glob("*_*.py"))}
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("programs", nargs="*", choices=[[], *known], metavar="PROGRAM")
+    arguments.add_argument("--jax", required=True, help="a Python with JAX")
+    arguments.add_argument("--tf", required=True, help="a Python with TensorFlow")
+    arguments.add_argument("--rounds", type=int, default=3)
+    given = arguments.parse_args()
+    for name in given.programs or known:
+        framework = "jax" if "import jax" in known[name].read_text() else "tf"
+        measured, capture = fastest(known[name], getattr(given, framework), given.rounds)
+        packed = gzip.compress(without_names(capture), 9, mtime=0)
+        print(f"{name}: {len(packed):,} bytes, {measured['planted_ns'] / measured['run_ns']:.1%} planted")
+        if len(packed) > LARGEST:
+            raise SystemExit(f"{name}: larger than {LARGEST:,} bytes. Let it run fewer steps.")
+        folder = FOLDERS[known[name].parent]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.xplane.pb.gz").write_bytes(packed)
+        costs = folder / "measured.json"
+        every = json.loads(costs.read_text()) if costs.exists() else {}
+        costs.write_text(json.dumps(dict(sorted({**every, name: measured}.items())), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
