@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
 
 HOST_THREADS = "/host:CPU"
+COUNTER_LINE = "_counters_"
+"""The line of a plane whose events are values of counters, each in a stat."""
 _INTEGERS = (records.INT64, records.UINT64)
 _TEXTS = (records.STR, records.REF)
 _MOST_ROWS = 2**31 - 1

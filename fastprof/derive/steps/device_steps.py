@@ -18,7 +18,7 @@ from fastprof._native.step_kernels import placed
 from fastprof.derive.steps.step_time import Markers
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.host_events import HostEvents, Line, Plane, beside
+from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line, Plane, beside
 
 STEP_LINES = ("Steps", "Sparse Core Steps")
 MODULE_LINES = ("XLA Modules", "Sparse Core Modules")
@@ -192,7 +192,8 @@ def lock_step(planes: Sequence[Plane], graph: EventGraph, group_id: Int32s, coun
 
 
 def spread(events: HostEvents, planes: Sequence[Plane], group_id: Int32s) -> None:
-    """Gives the other events of a TPU the group of the event of the grouping line that they overlap."""
+    """Gives the other events of a TPU the group of the event of the grouping line that they overlap; what counts has
+    none."""
     for plane in planes:
         line = grouping_line(plane)
         if line is None:
@@ -201,7 +202,7 @@ def spread(events: HostEvents, planes: Sequence[Plane], group_id: Int32s) -> Non
         if line.name in STEP_LINES:
             spans, groups = _one_a_step(spans, groups)
         for other in plane.lines:
-            if other is line and line.name in STEP_LINES:
+            if (other is line and line.name in STEP_LINES) or other.name == COUNTER_LINE:
                 continue
             found = group_id[other.first : other.last]
             placed(*spans, groups, *_times_of(events, other), True, found)

@@ -17,9 +17,8 @@ import numpy as np
 from fastprof._native.kernels import rank_order
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.forest import all_declare_groups
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
+from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, HostEvents, Line, Plane
 
-COUNTER_LINE: Final = "_counters_"
 EVENTS, COUNTER, STEPS = "events", "counter", "steps"
 """Kinds of tracks: slices, values over time, and slices that are steps."""
 

@@ -123,9 +123,8 @@ class _Host:
         self.duration = np.ascontiguousarray(trace.duration[rows])
         self.flow = np.ascontiguousarray(trace.flow[rows])
         kinds = np.array([key.kind for key in self.tracks.keys], np.uint8)
-        counters = np.repeat(kinds == COUNTERS, np.diff(self.tracks.bounds))
-        self.duration[counters] = 0
-        self.flow[counters] = 0
+        self.counting = np.repeat(kinds == COUNTERS, np.diff(self.tracks.bounds))
+        self.flow[self.counting] = 0
         self.points: UInt8s = (kinds != SLICES).astype(np.uint8)
         self.serial = np.zeros(len(rows), np.uint32)
 
@@ -161,7 +160,8 @@ class _Host:
     # ---- what is visible
 
     def _visible(self) -> UInt8s:
-        """And the serials, which distinguish events that start together."""
+        """And the serials, which distinguish events that start together. Points of counters are put in order with their
+        durations, and then have none."""
         count = len(self.start)
         flow, flow_count = self._flow_numbers()
         flow_end = (self.flow & np.uint64(3) == 1).astype(np.uint8)
@@ -170,6 +170,8 @@ class _Host:
         traced.order(order)
         traced.serials(order, self.serial)
         begin, end = self.view.span(*self._bounds())
+        duration = np.where(self.counting, 0, self.duration).astype(np.uint64, copy=False)
+        traced = Traced(self.start, duration, self.tracks.bounds, self.points, flow, flow_end, flow_count)
         resolution = 0 if count < _FEW_EVENTS else self.view.resolution_ps(end - begin)
         layer = None
         if resolution:

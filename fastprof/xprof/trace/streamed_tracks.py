@@ -6,15 +6,16 @@ Names of more than 32 letters are stored elsewhere: if names distinguish events,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.timeline.track_order import COUNTER_LINE, Process, processes_of
+from fastprof.derive.timeline.track_order import Process, processes_of
 from fastprof.schema.array_types import Bools, Int64s, UInt64s
-from fastprof.tables.host_events import Line
+from fastprof.tables.host_events import COUNTER_LINE, Line
 from fastprof.xprof.trace.trace_host import (
     TraceHost,
     kept_lines,
@@ -117,7 +118,7 @@ class _Building:
             if line.first == line.last:
                 continue
             if line.name == COUNTER_LINE:
-                self._add_named(one.pid, COUNTERS, np.arange(line.first, line.last))
+                self._add_counters(one.pid, np.arange(line.first, line.last))
                 continue
             tid = tids[line.number]
             one.titles[tid] = title(line)
@@ -125,13 +126,21 @@ class _Building:
             self.track[line.first : line.last] = number
             flights = np.flatnonzero(self._async[line.first : line.last])
             if len(flights):
-                self._add_named(one.pid, FLIGHTS, line.first + flights)
+                self._add_flights(one.pid, line.first + flights)
 
-    def _add_named(self, pid: int, kind: int, rows: Int64s) -> None:
+    def _add_flights(self, pid: int, rows: Int64s) -> None:
         names, which = np.unique(self.trace.name[rows], return_inverse=True)
         texts = [self.trace.names[name] for name in names.tolist()]
-        if kind == FLIGHTS:
-            texts = [text if is_kept(text) else "" for text in texts]
+        self._add_named(pid, FLIGHTS, rows, [text if is_kept(text) else "" for text in texts], which)
+
+    def _add_counters(self, pid: int, rows: Int64s) -> None:
+        """A counter has the name of its metadata, whatever name is displayed."""
+        names = self.trace.raw.names
+        metas, which = np.unique(self.trace.raw.meta[rows], return_inverse=True)
+        self._add_named(pid, COUNTERS, rows, [names[meta] if meta >= 0 else "" for meta in metas.tolist()], which)
+
+    def _add_named(self, pid: int, kind: int, rows: Int64s, texts: Sequence[str], which: npt.NDArray[np.intp]) -> None:
+        """``which``: the number of each row's name in ``texts``."""
         numbers = [self._number(TrackKey(pid, kind, 0, text)) for text in texts]
         self.track[rows] = np.array(numbers, np.int32)[which]
 
