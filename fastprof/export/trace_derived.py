@@ -145,9 +145,9 @@ class Derived:
     def _counted(self, series: Series) -> Counted | None:
         """The values of a counter that are selected; None: there are none."""
         plane = series.process.plane
-        if not (matching([plane.name], self._chosen.planes)[0] and matching([series.name], self._chosen.lines)[0]):
+        if not (matching([plane.name], self._chosen.planes)[0] and matching([series.title], self._chosen.lines)[0]):
             return None
-        if not matching([series.name], self._chosen.names)[0]:
+        if not matching([series.title], self._chosen.names)[0]:
             return None
         keep = np.isfinite(series.value)
         if self._window is not None:
@@ -157,7 +157,7 @@ class Derived:
         values = series.value[keep]
         if values.dtype != np.int64 and (np.abs(values) < 2**53).all() and (values == np.trunc(values)).all():
             values = values.astype(np.int64)
-        track = Titled(plane.plane_id, 0, series.name, _COUNTER_RANK)
+        track = Titled(plane.plane_id, 0, series.title, _COUNTER_RANK)
         return Counted(track, np.ascontiguousarray(series.time_ps[keep], np.int64), values, series.unit == "bytes")
 
 

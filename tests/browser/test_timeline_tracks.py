@@ -113,6 +113,23 @@ def test_tracks_are_moved_by_dragging_their_labels_and_by_keys(timeline: Timelin
     timeline.until("t.tracks().at(-1).name === 'Stream #1'")
 
 
+def test_hardware_units_are_graphs_whose_values_hold_until_the_next(
+    page: Any, server: Callable[..., str], tmp_path: Path
+) -> None:
+    samples = [event("MXU", at * US, US, {"% util": value}) for at, value in ((0, 72.5), (600, 20.0))]
+    samples.append(event("Vector Spills", 0, US, {"spills": 4.0}))
+    lines = [line("_counters_", samples, id=2**32 - 1), line("Tensor Core", [event("range", 0, 1000 * US)])]
+    path = tmp_path / "units.xplane.pb"
+    path.write_bytes(xspace(plane("/device:TPU:0", lines)))
+    timeline = Timeline(page, server(path))
+    timeline.until("t.tracks().some(one => one.name === 'MXU')")
+    for name, part, text in (("MXU", 0.4, "MXU: 72.5 %"), ("MXU", 0.8, "MXU: 20 %"), ("Vector Spills", 0.5, "4")):
+        timeline.settle()
+        box, track = timeline.page.locator("canvas").first.bounding_box(), timeline.track(name)
+        timeline.page.mouse.move(box["x"] + part * box["width"], track["top"] + track["height"] / 2)
+        timeline.page.locator(".tl-tip:visible", has_text=text).wait_for()
+
+
 def test_lanes_that_are_empty_in_the_window_take_no_room(timeline: Timeline) -> None:
     assert {timeline.track(name)["lanesShown"] for name in NAMES} == {5}
     timeline.ask("show", 705 * US, 740 * US)

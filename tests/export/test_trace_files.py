@@ -422,6 +422,13 @@ def test_counter_lines_are_counters(form: str) -> None:
     assert (process.split()[1], name, values) == ("/device:GPU:0", "power", [(0, 1.5), (1_000, 2.5)])
 
 
+def test_counters_of_hardware_units_name_their_unit(form: str) -> None:
+    events = [event("MXU", i * 1_000, 500, stats={"% util": value}) for i, value in enumerate([1.5, 2.5])]
+    source = xspace(plane("/device:TPU:0", [line("_counters_", events), line("s", [event("k", 0, 1_000)])]))
+    (((_, name), values),) = read(source, form, derived=True).counters.items()
+    assert (name, values) == ("MXU (%)", [(0, 1.5), (1_000, 2.5)])
+
+
 @pytest.mark.parametrize(
     ("selection", "names"),
     [

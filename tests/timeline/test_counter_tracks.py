@@ -38,6 +38,21 @@ def test_whole_numbers_stay_whole_and_stats_of_other_names_are_reported() -> Non
     assert by_name["/device:GPU:0 reads"].unit == ""
 
 
+def test_units_of_hardware_have_the_name_of_their_events_and_percent() -> None:
+    events = [
+        counted("MXU", 0, 72.5, "% util"), counted("Vector Fills", 0, 3.0, "fills"), counted("MXU", 7, 0.0, "% util"),
+        counted("MXU", 9, 5.0), counted("Vector Spills", 9, 4.0, "spills"), counted("reads", 9, 1, "% util"),
+    ]  # fmt: skip
+    by_name = series(plane("/device:TPU:0", [line("_counters_", events, id=2**32 - 1)]))
+    assert {name: (one.title, one.unit, one.time_ps.tolist(), one.value.tolist()) for name, one in by_name.items()} == {
+        "/device:TPU:0 MXU": ("MXU (%)", "%", [0, 7], [72.5, 0.0]),
+        "/device:TPU:0 MXU MXU": ("MXU MXU", "", [9], [5.0]),
+        "/device:TPU:0 Vector Fills": ("Vector Fills", "", [0], [3.0]),
+        "/device:TPU:0 Vector Spills": ("Vector Spills", "", [9], [4.0]),
+        "/device:TPU:0 reads": ("reads (%)", "%", [9], [1]),
+    }
+
+
 def test_allocators_show_the_bytes_in_use_after_each_allocation() -> None:
     def call(name: str, time: int, heap: int, stack: int = 0, allocator: str = "GPU_0_bfc") -> Event:
         stats: dict[str | int, Value] = {"allocator_name": allocator, "bytes_allocated": heap, "bytes_reserved": stack}

@@ -30,6 +30,8 @@ _UNITS: Final = {
     "_mw": "mW",
     "_c": "°C",
 }
+_UNIT_OF_STAT: Final = {"% util": "%", "fills": "", "spills": ""}
+"""Stats of hardware units, which say what a value is: the event has the name of the counter."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +46,12 @@ class Series:
 
     def __len__(self) -> int:
         return len(self.time_ps)
+
+    @property
+    def title(self) -> str:
+        """The name with the unit, unless the name states it, for trace files, which have no other place for units."""
+        stated = self.unit in ("", "bytes") or _unit(self.name) == self.unit
+        return self.name if stated else f"{self.name} ({self.unit})"
 
 
 def counter_tracks(tables: TableSet, number: int, processes: Sequence[Process] | None = None) -> list[Series]:
@@ -67,7 +75,8 @@ def _key(plane: Plane) -> tuple[str, int]:
 
 
 def _counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
-    """An event of a counter line records its value in a stat, which usually has the name of the event."""
+    """An event of a counter line records its value in a stat, which usually has the name of the event. A value holds
+    until the next of that name."""
     host = tables.session.hosts[number]
     chosen = TableSet(tables.session, tables.selection.narrowed([host], lines=_LINES))
     if not chosen["lines"].num_rows:
@@ -76,12 +85,13 @@ def _counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Ser
     for plane in events.planes:
         process = by_plane.get(_key(plane))
         if process is not None:
-            for stat in events.stats:
-                yield from _of_stat(events, plane, process, stat)
+            taken: set[str] = set()
+            for stat in sorted(events.stats, key=lambda name: name not in _UNIT_OF_STAT):
+                yield from _of_stat(events, plane, process, stat, taken)
 
 
-def _of_stat(events: HostEvents, plane: Plane, process: Process, stat: str) -> Iterator[Series]:
-    """The values of one stat by the name of their events."""
+def _of_stat(events: HostEvents, plane: Plane, process: Process, stat: str, taken: set[str]) -> Iterator[Series]:
+    """The values of one stat by the name of their events. ``taken``: names that other stats of the plane have."""
     found = events.stat(stat).of_kinds(_NUMBERS)
     here = slice(*np.searchsorted(found.rows, [plane.first, plane.last]))
     rows = found.rows[here]
@@ -94,8 +104,11 @@ def _of_stat(events: HostEvents, plane: Plane, process: Process, stat: str) -> I
     bounds = np.searchsorted(title[order], np.arange(len(titles) + 1)).tolist()
     for name, first, last in zip(titles, bounds[:-1], bounds[1:], strict=True):
         mine = order[first:last]
-        shown = name if name == stat else f"{name} {stat}"
-        yield Series(process, shown, _unit(shown), events.start_ps[rows[mine]], values[mine])
+        is_unit = stat in _UNIT_OF_STAT and name not in taken
+        shown = name if is_unit or name == stat and name not in taken else f"{name} {stat}"
+        taken.add(shown)
+        unit = _UNIT_OF_STAT[stat] if is_unit else _unit(shown)
+        yield Series(process, shown, unit, events.start_ps[rows[mine]], values[mine])
 
 
 def _unit(name: str) -> str:
