@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import demo_kernel
 import demo_training
 from allocator_captures import KIB, MIB, MS, US, Device, captured
 
 DEMO = Path(__file__).resolve().parent.parent / "demo"
 MEMORY = DEMO / "memory/plugins/profile/2026_11_21_20_00_00/worker0.xplane.pb"
 XLA = DEMO / "xla/plugins/profile/2026_11_22_00_00_00/worker0.xplane.pb"
+KERNEL = DEMO / "kernel/plugins/profile/2026_11_23_00_00_00/worker0.xplane.pb"
 STEPS = 12
 
 
@@ -48,7 +50,11 @@ def _step(gpu: Device, pinned: Device) -> None:
 
 
 def made() -> dict[Path, bytes]:
-    return {MEMORY: captured(*training(), hostnames=["worker0"]), XLA: demo_training.captured()}
+    return {
+        MEMORY: captured(*training(), hostnames=["worker0"]),
+        XLA: demo_training.captured(),
+        KERNEL: demo_kernel.captured(),
+    }
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ ANALYSES = {
     "op_profile": "Device time by program, category or name scope, how well it was used, and what fusions are made of.",
     "hlo_stats": "Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.",
     "roofline": "How near ops, steps and programs come to the peaks of the device, and what bounds them.",
+    "hardware_units": "How busy matrix units, vector units, loads and stores of devices were, by program and op.",
     "memory_viewer": "Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.",
     "communication": "Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.",
     "memory_profile": "Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.",

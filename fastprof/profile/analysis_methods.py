@@ -100,6 +100,14 @@ class AnalysisMethods:
         """
         return self.report("roofline", steps_from=steps_from)
 
+    def hardware_units(self) -> Report:
+        """How busy matrix units, vector units, loads and stores of devices were, by program and op.
+
+        Tables: units, programs, ops, counters.
+        Figures: device_count, sample_count, busiest_unit, busiest_percent, matrix_percent, spills, counter_count.
+        """
+        return self.report("hardware_units")
+
     def memory_viewer(self, *, module: str | int | None = None, memory_space: str | int = "0") -> Report:
         """Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.
 

@@ -21,6 +21,7 @@ _NO_MEMORY = "out of memory while writing the xprof form"
 _INSTEAD = ": write it with the command line, which holds only parts of it, or use the tables of the report"
 NO_PAGE = {
     "communication": "XProf shows collectives only as ops, and says nothing of what hides them",
+    "hardware_units": "XProf shows samples of hardware units only as graphs in its trace viewer",
     "steps": "XProf shows steps only within its overview page and input pipeline analyzer",
 }
 """Analyses that XProf has no page of, and why."""

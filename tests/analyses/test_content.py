@@ -26,7 +26,7 @@ def test_a_capture_of_a_host_alone_has_nothing_of_devices_or_servers() -> None:
     empty = of(host("f"))
     assert set(empty) == {
         "kernel_stats", "op_profile", "hlo_stats", "roofline", "memory_viewer", "communication", "memory_profile",
-        "tf_data", "inference",
+        "tf_data", "inference", "hardware_units",
     }  # fmt: skip
     assert empty["kernel_stats"] == "No kernels: the capture has no GPU planes."
 
@@ -38,6 +38,8 @@ def test_a_capture_of_a_host_alone_has_nothing_of_devices_or_servers() -> None:
         (xspace(plane("/device:TPU:3")), {"op_profile", "hlo_stats", "roofline", "communication"}),
         (host("dot", hlo_op="dot.1"), {"op_profile", "hlo_stats", "roofline"}),
         (host("MemoryDeallocation"), {"memory_profile"}),
+        (host("MXU", **{"% util": 1}), {"hardware_units"}),
+        (host("CYCLES", counter_value=1), {"hardware_units"}),
         (host("Iterator::Map"), {"tf_data"}),
         (host("iterator::Map"), {"tf_data"}),
         (host("ProcessBatch"), {"inference"}),

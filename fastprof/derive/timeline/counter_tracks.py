@@ -105,7 +105,7 @@ def _of_stat(events: HostEvents, plane: Plane, process: Process, stat: str, take
     for name, first, last in zip(titles, bounds[:-1], bounds[1:], strict=True):
         mine = order[first:last]
         is_unit = stat in _UNIT_OF_STAT and name not in taken
-        shown = name if is_unit or name == stat and name not in taken else f"{name} {stat}"
+        shown = name if is_unit or (name == stat and name not in taken) else f"{name} {stat}"
         taken.add(shown)
         unit = _UNIT_OF_STAT[stat] if is_unit else _unit(shown)
         yield Series(process, shown, unit, events.start_ps[rows[mine]], values[mine])

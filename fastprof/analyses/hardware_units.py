@@ -1,0 +1,209 @@
+"""How busy matrix units, vector units, loads and stores of devices were, by program and op.
+
+Samples come from lines of counters. How they are weighted: docs/analyses/hardware-units.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from fastprof.analyses.contract import (
+    Evidence,
+    Known,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    scalars,
+)
+from fastprof.derive.devices.unit_samples import PERCENT
+from fastprof.derive.ops.unit_use import NEEDS, HostUnits, Key, Sums, host_units
+from fastprof.schema.arrow_columns import texts
+from fastprof.schema.column_kinds import Count, Number, Percent, Picoseconds, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
+
+if TYPE_CHECKING:
+    from fastprof.derive.host import Host
+
+NAME = "hardware_units"
+READS = NEEDS
+AFTER: tuple[str, ...] = ()
+OF_ALL_THREADS = True
+CONTENT = Evidence(
+    "No hardware units: the capture has no samples of them (% util, fills, spills) and no values of hardware counters.",
+    stats=(PERCENT, "fills", "spills", "counter_value"),
+)
+_MICRO: Final = 1_000_000
+_MATRIX: Final = "MXU"
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """There are none."""
+
+
+def _of_key(place: int) -> Formula:
+    return lambda rows: [key[place] for key, _ in rows.each]
+
+
+def _of_percent(of: Any) -> Formula:
+    """Of units that are measured in percent, for which a value is known."""
+    return lambda rows: [of(sums) if key[-2] == PERCENT and sums.known_ps else None for key, sums in rows.each]
+
+
+def mean_percent(sums: Sums) -> float:
+    return sums.integral / _MICRO / sums.known_ps
+
+
+def _columns(of: str) -> tuple[Column, ...]:
+    """``of``: whose time counts."""
+    no_value = "null: fills and spills, or no value is known"
+    return (
+        Text("unit", "name of the unit, such as MXU, Vector ALU or Vector Spills", _of_key(-1)),
+        Picoseconds("known_ps", f"time of {of} for which a value of the unit is known; a value holds until the next",
+                    lambda rows: [sums.known_ps for _, sums in rows.each]),
+        Percent("mean_percent", f"mean of the unit's percentage over known_ps, weighted by time; {no_value}",
+                _of_percent(mean_percent)),
+        Percent("peak_percent", f"largest percentage in known_ps; {no_value}",
+                _of_percent(lambda sums: sums.peak / _MICRO)),
+        Picoseconds("busy_ps", f"known_ps × mean_percent / 100, rounded; {no_value}",
+                    _of_percent(lambda sums: round(sums.integral / _MICRO / 100))),
+        Picoseconds("high_ps", f"time in which the percentage is above 80; {no_value}",
+                    _of_percent(lambda sums: sums.high_ps)),
+        Count("samples", "samples with a known value that start in that time",
+              lambda rows: [sums.samples for _, sums in rows.each]),
+        Number("total", "sum of these samples: registers filled or spilled; null: the unit is measured in percent",
+               lambda rows: [None if key[-2] == PERCENT else sums.total for key, sums in rows.each]),
+    )  # fmt: skip
+
+
+def _text_of(name: str) -> Formula:
+    return lambda rows: texts([*rows.texts, None], getattr(rows, name))
+
+
+def _known(name: str) -> Formula:
+    return lambda rows: getattr(rows, name) < 0
+
+
+TABLES = {
+    "units": TableSchema("units", "a unit of a device", (
+        Text("host", "host, named after the file of its capture", _of_key(0)),
+        Text("device", "plane of the device", _of_key(1)),
+        *_columns("the device, from its first to the end of its last sample"),
+    ), derived=True),
+    "programs": TableSchema("programs", "a program or kernel and a unit, on all devices, the largest busy_ps first", (
+        Text("kind", "program: executions of a compiled program; range: instructions of a kernel", _of_key(0)),
+        Text("program", "name of the program, or of the range", _of_key(1)),
+        *_columns("the program"),
+    ), derived=True),
+    "ops": TableSchema("ops", "an op that encloses no others and a unit, on all devices, the largest busy_ps first", (
+        Text("program", "program in whose execution the op started; null: none ran",
+             lambda rows: [key[0] or None for key, _ in rows.each]),
+        Text("op", "name of the op", _of_key(1)),
+        *_columns("the op"),
+    ), derived=True),
+    "counters": TableSchema("counters", "a hardware counter that was read, as recorded", (
+        Text("host", "host, named after the file of its capture", lambda rows: [rows.host] * len(rows.value)),
+        Text("device", "plane of the device", _text_of("device")),
+        Text("kernel", "line of the sample: the kernel", _text_of("line")),
+        Count("sample", "number of the sample: the id of its line"),
+        Text("counter", "name of the counter", _text_of("name")),
+        Count("counter_id", "id of the counter; null: not recorded", lambda rows: rows.number, _known("number")),
+        Count("value", "value of the counter; null: it has more than 63 bits", null=_known("value"),
+              of=lambda rows: rows.value),
+        Text("description", "what it counts; null: not recorded", _text_of("description")),
+        Text("sets", "sets of counters that it belongs to; null: not recorded", _text_of("group")),
+    ), derived=True),
+}  # fmt: skip
+SCALARS = {
+    "device_count": ScalarSpec(None, "devices with samples of units"),
+    "sample_count": ScalarSpec(None, "samples with a known value"),
+    "busiest_unit": ScalarSpec(None, "unit with the largest mean percentage over all devices"),
+    "busiest_percent": ScalarSpec("%", "mean percentage of that unit over all devices, weighted by time"),
+    "matrix_percent": ScalarSpec("%", "mean percentage of the matrix units (MXU) over all devices, weighted by time"),
+    "spills": ScalarSpec(None, "sum of the samples of Vector Spills: registers written to memory"),
+    "counter_count": ScalarSpec(None, "rows of the table counters"),
+}
+OPENING = Opening(
+    ("The busiest unit is {busiest_unit}, at {busiest_percent} of the time.",),
+    ("busiest_unit", "busiest_percent", "matrix_percent", "spills", "device_count", "sample_count"),
+)
+_USE: Final = ("unit", "known_ps", "mean_percent", "peak_percent", "high_ps", "total")
+SECTIONS = (
+    Section("Hardware units", scalars=tuple(SCALARS)),
+    Section("Units by device", "units", ("device", *_USE), rows=18, shown=has_rows("units")),
+    Section("By program", "programs", ("program", *_USE), rows=20, shown=has_rows("programs")),
+    Section("By op", "ops", ("op", *_USE), rows=20, shown=has_rows("ops")),
+    Section("Counters", "counters", ("kernel", "sample", "counter", "value"), shown=has_rows("counters")),
+)
+
+
+def of_host(host: Host, params: Params) -> HostUnits:
+    return host_units(host.entire.raw, host.raw)
+
+
+def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, Report]) -> Report:
+    devices = [((one.host, *key), sums) for one in kept for key, sums in one.devices.items()]
+    programs, ops = _merged(one.programs for one in kept), _merged(one.ops for one in kept)
+    given = {"units": devices, "programs": _largest_first(programs), "ops": _largest_first(ops)}
+    tables = {name: TABLES[name].of(SimpleNamespace(each=rows)) for name, rows in given.items()}
+    read = [_rows(one) for one in kept if one.counters is not None and len(one.counters)]
+    tables["counters"] = TABLES["counters"].of_parts(read)
+    figures = scalars(SCALARS, _values(devices, tables["counters"].num_rows))
+    return Report(NAME, tables, figures, tuple(_notices(devices, programs, bool(read))), after)
+
+
+def _rows(host: HostUnits) -> SimpleNamespace:
+    counters = host.counters
+    names = ("texts", "device", "line", "sample", "name", "number", "value", "description", "group")
+    return SimpleNamespace(host=host.host, **{name: getattr(counters, name) for name in names})
+
+
+def _merged(parts: Iterable[Mapping[Key, Sums]]) -> dict[Key, Sums]:
+    found: dict[Key, Sums] = {}
+    for part in parts:
+        for key, sums in part.items():
+            found.setdefault(key, Sums()).add(sums)
+    return found
+
+
+def _largest_first(rows: Mapping[Key, Sums]) -> list[tuple[Key, Sums]]:
+    """Percentages by what they amount to, then counts by their sum."""
+    return sorted(rows.items(), key=lambda row: (row[0][-2] != PERCENT, -row[1].integral, -row[1].total, row[0]))
+
+
+def _values(devices: Sequence[tuple[Key, Sums]], counters: int) -> dict[str, Known]:
+    by_unit = _merged({key[-2:]: sums} for key, sums in devices)
+    means = {unit: mean_percent(sums) for (stat, unit), sums in by_unit.items() if stat == PERCENT and sums.known_ps}
+    busiest = max(means, key=lambda unit: means[unit], default=None)
+    spills = [sums.total for (stat, _), sums in by_unit.items() if stat == "spills"]
+    none = (None, "the capture has no samples of units in percent")
+    return {
+        "device_count": len({key[:2] for key, _ in devices}),
+        "sample_count": sum(sums.samples for _, sums in devices),
+        "busiest_unit": none if busiest is None else busiest,
+        "busiest_percent": none if busiest is None else means[busiest],
+        "matrix_percent": means.get(_MATRIX, (None, "the capture has no samples of the matrix units (MXU)")),
+        "spills": _whole(sum(spills)) if spills else (None, "the capture does not count spills"),
+        "counter_count": counters,
+    }
+
+
+def _whole(value: float) -> int | float:
+    return int(value) if value == np.trunc(value) else value
+
+
+def _notices(devices: Sequence[tuple[Key, Sums]], programs: Mapping[Key, Sums], counted: bool) -> Iterable[Notice]:
+    if not devices and not counted:
+        yield Notice("info", CONTENT.absent)
+    spilling = [(sums.total, key[1]) for key, sums in programs.items() if key[-2] == "spills" and sums.total > 0]
+    if spilling:
+        total, name = max(spilling)
+        yield Notice("info", f"{name} spills most vector registers: {total:,.0f} in its samples.")

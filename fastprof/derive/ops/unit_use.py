@@ -1,0 +1,218 @@
+"""How busy the hardware units of a host's devices were: altogether, while programs ran, and while ops ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from fastprof.derive.devices.device_events import OP_LINES
+from fastprof.derive.devices.unit_samples import STATS, HeldValues, UnitUse, leaves, unit_samples
+from fastprof.derive.ops.tables import sums_by
+from fastprof.schema.array_types import Int64s
+from fastprof.tables.host_events import HostEvents, Line, Plane, beside
+from fastprof.tables.needs import Needs
+
+PROGRAM, RANGE = "program", "range"
+COUNTER_STATS: Final = (
+    "counter_value", "performance_counter_id", "performance_counter_description", "performance_counter_sets",
+)  # fmt: skip
+NEEDS: Final = Needs(planes=(r"^/device:(TPU|GPU):",), stats=(*STATS, *COUNTER_STATS))
+_RANGES: Final = {"XLA Modules": PROGRAM, "Tensor Core": RANGE}
+_WHAT: Final = "the times of hardware units"
+Key = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Sums:
+    """What one unit did over the spans of one row."""
+
+    known_ps: int = 0
+    high_ps: int = 0
+    integral: float = 0.0
+    peak: int = -1
+    samples: int = 0
+    total: float = 0.0
+
+    def add(self, other: Sums) -> None:
+        self.known_ps += other.known_ps
+        self.high_ps += other.high_ps
+        self.integral += other.integral
+        self.peak = max(self.peak, other.peak)
+        self.samples += other.samples
+        self.total += other.total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CounterValues:
+    """Hardware counters that were read once a kernel. ``device``, ``line``, ``name``, ``description``, ``group``:
+    numbers of ``texts``, -1: not recorded. ``sample``: the id of the line. ``number``: the id of the counter, -1: not
+    recorded. ``value``: -1: more than 63 bits."""
+
+    texts: list[str]
+    device: Int64s
+    line: Int64s
+    sample: Int64s
+    name: Int64s
+    number: Int64s
+    value: Int64s
+    description: Int64s
+    group: Int64s
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+
+@dataclass(slots=True)
+class HostUnits:
+    """``devices``: by device, stat and unit. ``programs``: by kind, name, stat and unit; ``ops``: by program, op, stat
+    and unit; both of all devices of the host."""
+
+    host: str
+    devices: dict[Key, Sums] = field(default_factory=dict)
+    programs: dict[Key, Sums] = field(default_factory=dict)
+    ops: dict[Key, Sums] = field(default_factory=dict)
+    counters: CounterValues | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Spans:
+    """Spans of time, and the number of each one's key."""
+
+    begin: Int64s
+    end: Int64s
+    key: Int64s
+    keys: Sequence[Key]
+
+
+def host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
+    """``entire``: all events that were read with NEEDS; ``chosen``: those whose programs and ops are listed."""
+    found = HostUnits(entire.host)
+    by_name = {(plane.name, plane.xplane_id): plane for plane in chosen.planes}
+    for plane in entire.planes:
+        samples = unit_samples(entire, plane)
+        if not samples:
+            continue
+        mine = by_name[plane.name, plane.xplane_id]
+        spans = [(found.programs, _programs(chosen, mine)), (found.ops, _ops(chosen, mine))]
+        for one in samples:
+            held = HeldValues(one)
+            found.devices[plane.name, one.stat, one.unit] = _sums(held.all_of_it(), np.zeros(1, np.int64), 1)[0]
+            for sums, of in spans:
+                by_key = _sums(held.over(of.begin, of.end), of.key, len(of.keys))
+                for key, used in zip(of.keys, by_key, strict=True):
+                    if used.known_ps or used.samples:
+                        sums.setdefault((*key, one.stat, one.unit), Sums()).add(used)
+    found.counters = _counters(entire)
+    return found
+
+
+def _sums(use: UnitUse, key: Int64s, count: int) -> list[Sums]:
+    """By key."""
+    known, high, samples = (sums_by(key, one, count, _WHAT) for one in (use.known_ps, use.high_ps, use.samples))
+    real = [np.bincount(key, weights=values, minlength=count) for values in (use.integral, use.total)]
+    peak = np.full(count, -1, np.int64)
+    np.maximum.at(peak, key, use.peak)
+    columns = (known, high, real[0], peak, samples, real[1])
+    return [Sums(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _title(events: HostEvents, meta: int) -> str:
+    return events.display_names[meta] or events.names[meta]
+
+
+def _times(events: HostEvents, line: Line) -> tuple[Int64s, Int64s]:
+    start = events.start_ps[line.first : line.last]
+    return start, np.maximum(events.duration_ps[line.first : line.last], 0)
+
+
+def _programs(events: HostEvents, plane: Plane) -> _Spans:
+    """Executions of programs, and ranges of instructions of kernels."""
+    begin, end, number = [], [], []
+    keys: dict[Key, int] = {}
+    for line in plane.lines:
+        if line.name in _RANGES:
+            start, duration = _times(events, line)
+            metas, which = np.unique(events.meta[line.first : line.last], return_inverse=True)
+            named = [keys.setdefault((_RANGES[line.name], _title(events, meta)), len(keys)) for meta in metas.tolist()]
+            begin.append(start)
+            end.append(start + duration)
+            number.append(np.array(named, np.int64)[which])
+    return _joined(begin, end, number, list(keys))
+
+
+def _ops(events: HostEvents, plane: Plane) -> _Spans:
+    """Ops that enclose no others, with the programs in whose executions they start."""
+    modules = [line for line in plane.lines if line.name == "XLA Modules"]
+    begin, end, number = [], [], []
+    keys: dict[Key, int] = {}
+    for line in plane.lines:
+        if line.name not in OP_LINES or line.first == line.last:
+            continue
+        start, duration = _times(events, line)
+        keep = np.flatnonzero(leaves(start, duration))
+        start, duration, meta = start[keep], duration[keep], events.meta[line.first : line.last][keep]
+        program = _program_at(events, modules, start)
+        pairs, which = np.unique(np.stack([program, meta.astype(np.int64)]), axis=1, return_inverse=True)
+        named = [
+            keys.setdefault((_title(events, one) if one >= 0 else "", _title(events, op)), len(keys))
+            for one, op in zip(*pairs.tolist(), strict=True)
+        ]
+        begin.append(start)
+        end.append(start + duration)
+        number.append(np.array(named, np.int64)[which.ravel()])
+    return _joined(begin, end, number, list(keys))
+
+
+def _program_at(events: HostEvents, modules: Sequence[Line], time: Int64s) -> Int64s:
+    """The metadata of the program that ran at each time, -1: none."""
+    found = np.full(len(time), -1, np.int64)
+    for line in modules:
+        if line.last > line.first:
+            start, duration = _times(events, line)
+            place = np.searchsorted(start, time, side="right") - 1
+            inside = (place >= 0) & (time < start[place] + duration[place])
+            found[inside] = events.meta[line.first : line.last][place[inside]]
+    return found
+
+
+def _joined(begin: list[Int64s], end: list[Int64s], number: list[Int64s], keys: list[Key]) -> _Spans:
+    nothing = np.zeros(0, np.int64)
+    starts, ends, numbers = (np.concatenate([nothing, *parts]) for parts in (begin, end, number))
+    return _Spans(starts, ends, numbers, keys)
+
+
+# ---- counters
+
+
+def _counters(events: HostEvents) -> CounterValues:
+    """Values of counters by id, as XProf's ``perf_counters`` lists them."""
+    rows, value = events.ints("counter_value")
+    pool: dict[str, int] = {}
+    lines = [line for line in events.lines if line.last > line.first]
+    place = np.searchsorted(np.array([line.first for line in lines], np.int64), rows, side="right") - 1
+    metas, which = np.unique(events.meta[rows], return_inverse=True)
+
+    def numbered(texts: Sequence[str]) -> Int64s:
+        return np.array([pool.setdefault(text, len(pool)) for text in texts], np.int64)
+
+    def beside_rows(stat: str) -> Int64s:
+        having, numbers = events.texts(stat)
+        used, number = np.unique(numbers, return_inverse=True)
+        has, found = beside(rows, having, numbered(events.all_texts(used))[number])
+        return np.where(has, found, -1)
+
+    has_number, number = beside(rows, *events.ints("performance_counter_id"))
+    return CounterValues(
+        device=numbered([line.plane.name for line in lines])[place],
+        line=numbered([line.display_name or line.name for line in lines])[place],
+        sample=np.array([line.xline_id for line in lines], np.int64)[place],
+        name=numbered([_title(events, meta) for meta in metas.tolist()])[which],
+        number=np.where(has_number, number, -1),
+        value=np.maximum(value, -1),
+        description=beside_rows("performance_counter_description"),
+        group=beside_rows("performance_counter_sets"),
+        texts=list(pool),
+    )
