@@ -11,7 +11,7 @@ import fastprof
 from fastprof.analyses.content import declared_empty, why_empty
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMOS = ("memory", "pod", "serving", "tf-data", "xla")
+DEMOS = ("kernel", "memory", "pod", "serving", "tf-data", "xla")
 
 
 def of(capture: bytes | Path) -> dict[str, str]:
