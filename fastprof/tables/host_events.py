@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,17 @@ class Stat:
             return self if wanted[self.kind[0]] else Stat(self.rows[:0], self.kind[:0], self.value[:0])
         keep = wanted[self.kind]
         return self if keep.all() else Stat(self.rows[keep], self.kind[keep], self.value[keep])
+
+    def at(self, rows: npt.NDArray[np.integer]) -> Stat:
+        """The value of each of these rows, in any order; of kind NONE if the row has none."""
+        if not len(self):
+            return Stat(
+                rows.astype(np.int32), np.full(len(rows), records.NONE, np.uint8), np.zeros(len(rows), np.int64)
+            )
+        wanted = rows.astype(self.rows.dtype)
+        place = np.minimum(np.searchsorted(self.rows, wanted), len(self) - 1)
+        kind = np.where(self.rows[place] == wanted, self.kind[place], np.uint8(records.NONE))
+        return Stat(wanted, kind, self.value[place])
 
     @property
     def numbers(self) -> npt.NDArray[np.float64]:
@@ -217,10 +228,11 @@ class HostEvents:
         self._source.metadata_numbers[name]
         return self._source.meta_stats.get(name, _EMPTY)
 
-    def meta_bytes(self, name: str) -> dict[int, bytes]:
-        """A stat of event metadata of kind bytes, by row of metadata."""
+    def meta_bytes(self, name: str, rows: Iterable[int]) -> dict[int, bytes]:
+        """A stat of event metadata of kind bytes, by row of metadata; of these rows, those that have it."""
         self._source.metadata_numbers[name]
-        places = self._source.meta_places.get(name, {})
+        known = self._source.meta_places.get(name, {})
+        places = {row: known[row] for row in rows if row in known}
         return dict(zip(places, self._source.capture.copies(list(places.values())), strict=True))
 
     # ---- others of the same host

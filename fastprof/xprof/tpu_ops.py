@@ -19,11 +19,12 @@ from fastprof.derive.ops.line_times import Spans, spanned_ps
 from fastprof.derive.ops.sparse_core import Offloaded, SparseCores, lies_within
 from fastprof.derive.ops.tables import IDLE, Ops, OpTable, sums_by
 from fastprof.derive.ops.tpu import TEXT_KINDS, op_spans, plane_table, step_lines, with_totals
+from fastprof.tables.once import once
 
 if TYPE_CHECKING:
     from fastprof.derive.devices.device_events import OpEvents
     from fastprof.derive.host import Host
-    from fastprof.schema.array_types import Int32s, Int64s
+    from fastprof.schema.array_types import Bools, Int32s, Int64s
     from fastprof.tables.host_events import HostEvents, Plane
 
 
@@ -75,16 +76,22 @@ def _framework_spans(events: HostEvents, plane: Plane) -> list[Spans]:
     """Those of the events of a core that record their framework op, by the host's clock."""
     if len(events.stat("group_id")):
         return []
-    named = np.zeros(len(events.names), bool)
-    stat = events.meta_stat("tf_op").of_kinds(TEXT_KINDS)
-    named[stat.rows] = [bool(text) for text in events.all_texts(stat.value)]
-    spans = []
+    named, spans = _names_framework_op(events), []
     for line in plane.lines:
         mine = named[events.meta[line.first : line.last]]
         start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
         if mine.any():
             spans.append((start, duration) if mine.all() else (start[mine], duration[mine]))
     return spans
+
+
+@once
+def _names_framework_op(events: HostEvents) -> Bools:
+    """By row of event metadata: whether it records a framework op."""
+    named = np.zeros(len(events.names), np.bool_)
+    stat = events.meta_stat("tf_op").of_kinds(TEXT_KINDS)
+    named[stat.rows] = [bool(text) for text in events.all_texts(stat.value)]
+    return named
 
 
 # ---- SparseCores

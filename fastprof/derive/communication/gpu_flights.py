@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from fastprof._native import records
 from fastprof._native.op_kernels import extent
 from fastprof.derive.communication.flights import (
     NO_BYTES,
@@ -95,14 +96,13 @@ def _operation(kernel: str, op: GpuOp | None, kind: Kind) -> Operation:
 def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools]:
     """From the details of copies: bytes, NO_BYTES where not recorded, and whether they go to another device."""
     moved, elsewhere = np.full(len(rows), NO_BYTES, np.int64), np.zeros(len(rows), np.bool_)
-    at, numbers = events.texts("memcpy_details")
-    place = np.minimum(np.searchsorted(at, rows), max(len(at) - 1, 0))
-    has = np.flatnonzero(at[place] == rows) if len(at) else np.zeros(0, np.intp)
+    details = events.stat("memcpy_details").at(rows)
+    has = np.flatnonzero((details.kind == records.STR) | (details.kind == records.REF))
     if len(has):
-        distinct, inverse = np.unique(numbers[place[has]], return_inverse=True)
-        details = events.all_texts(distinct)
-        moved[has] = np.array([num_bytes(text) or NO_BYTES for text in details], np.int64)[inverse.reshape(-1)]
-        elsewhere[has] = np.array([_leaves(text, plane) for text in details], np.bool_)[inverse.reshape(-1)]
+        distinct, inverse = np.unique(details.value[has], return_inverse=True)
+        texts = events.all_texts(distinct)
+        moved[has] = np.array([num_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse.reshape(-1)]
+        elsewhere[has] = np.array([_leaves(text, plane) for text in texts], np.bool_)[inverse.reshape(-1)]
     return moved, elsewhere
 
 

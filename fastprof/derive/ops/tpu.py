@@ -7,7 +7,6 @@ An op is identified by (program_id, symbol_id) in its event metadata; events wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -30,8 +29,8 @@ from fastprof.derive.ops.tables import (
     summed_by,
     sums_by,
 )
-from fastprof.schema.array_types import Float64s, Int32s, Int64s
-from fastprof.tables.host_events import HostEvents, Line, Plane
+from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s
+from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
 from fastprof.tables.once import once
 
 STEP_LINES: Final = ("Steps", "Sparse Core Steps")
@@ -71,44 +70,34 @@ _INTEGERS = (records.INT64, records.UINT64)
 TEXT_KINDS = (records.STR, records.REF)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The ops among rows of event metadata."""
-
-    op_of_meta: Int32s
-    """By row of metadata: its op, or -1."""
-    metas: Int64s
-    """By op: the row of metadata that describes it."""
-
-
-def _known_ops(events: HostEvents, met: Int64s) -> _Known:
-    """The ops that these rows of metadata stand for, numbered as met; rows of equal keys are one op."""
-    count = len(events.names)
-    program, symbol = (events.meta_stat(name).of_kinds(_INTEGERS) for name in ("program_id", "symbol_id"))
-    has_program = np.zeros(count, bool)
-    program_of, symbol_of = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    has_program[program.rows] = True
-    program_of[program.rows] = program.value
-    symbol_of[symbol.rows] = symbol.value
-    metas = met[has_program[met] & (symbol_of[met] != 0)]
-    keys = np.stack([program_of[metas], symbol_of[metas]], axis=1)
+def _known_ops(events: HostEvents, met: Int64s) -> tuple[Int64s, Int32s]:
+    """The ops that these rows of metadata stand for, numbered as met; rows of equal keys are one op. Returns the row
+    that describes each op, and the op of each row met; -1: it is none."""
+    program, symbol = (events.meta_stat(name).at(met) for name in ("program_id", "symbol_id"))
+    rows = np.flatnonzero(_of_kinds(program, _INTEGERS) & _of_kinds(symbol, _INTEGERS) & (symbol.value != 0))
+    keys = np.stack([program.value[rows], symbol.value[rows]], axis=1)
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)
-    op_of_meta = np.full(count, -1, np.int32)
-    op_of_meta[metas] = rank[inverse.reshape(-1)]
-    return _Known(op_of_meta, metas[np.sort(first)])
+    op_of_met = np.full(len(met), -1, np.int32)
+    op_of_met[rows] = rank[inverse.reshape(-1)]
+    return met[rows][np.sort(first)], op_of_met
+
+
+def _of_kinds(found: Stat, kinds: tuple[int, int]) -> Bools:
+    matches: Bools = (found.kind == kinds[0]) | (found.kind == kinds[1])
+    return matches
 
 
 def op_table(events: HostEvents, found: OpEvents, core_type: int) -> tuple[OpTable, Int32s]:
     """The ops of these events, and the row of each event's op; -1: it is none."""
-    meta = found.meta
-    known = _known_ops(events, _as_met(meta, len(events.names)))
-    op = known.op_of_meta[meta]  # of -1 the last, which is no op
-    count = len(known.metas)
+    met, number = _as_met(found.meta, len(events.names))
+    metas, op_of_met = _known_ops(events, met)
+    op = np.append(op_of_met, np.int32(-1))[number]
+    count = len(metas)
     time = summed_by(op, found.duration_ps, count)
     occurrences = time["count"].copy()
-    columns = _described(events, known.metas, occurrences)
+    columns = _described(events, metas, occurrences)
     times = time["total"].copy()
     scaled = _normalized(events, found.rows, found.duration_ps)
     table = OpTable.of(
@@ -152,8 +141,23 @@ def _of_rows(column: Int64s, rows: Int32s) -> Int64s:
     return column[rows]
 
 
-def _as_met(meta: Int32s, count: int) -> Int64s:
-    """The rows of metadata that occur, each once, in the order in which they first do."""
+def _as_met(meta: Int32s, count: int) -> tuple[Int64s, Int32s]:
+    """The rows of metadata that occur, each once, in the order in which they first do, and the number there of each
+    event; -1: it has none. ``count``: of all rows of the host, which may have many more planes than this one."""
+    if len(meta) < count:
+        distinct, first, inverse = np.unique(meta, return_index=True, return_inverse=True)
+        known = np.flatnonzero(distinct >= 0)
+        known = known[np.argsort(first[known])]
+        number = np.full(len(distinct), -1, np.int32)
+        number[known] = np.arange(len(known), dtype=np.int32)
+        return distinct[known].astype(np.int64), number[inverse.reshape(-1)]
+    met = _first_met(meta, count)
+    number = np.full(count + 1, -1, np.int32)
+    number[met] = np.arange(len(met), dtype=np.int32)
+    return met, number[meta]  # of -1 the last
+
+
+def _first_met(meta: Int32s, count: int) -> Int64s:
     occurs = np.zeros(count + 1, bool)
     occurs[meta] = True
     for length in _FIRST_EVENTS:  # all of them mostly occur among the first events
@@ -181,8 +185,8 @@ def _doubles(events: HostEvents, stat: str, rows: Int32s, otherwise: float, most
     found = events.stat(stat)
     if not len(found):
         return np.full(len(rows), otherwise)
-    place = np.minimum(np.searchsorted(found.rows, rows.astype(found.rows.dtype)), len(found) - 1)
-    values = np.where(found.rows[place] == rows, found.numbers[place], otherwise)
+    recorded = found.at(rows)
+    values = np.where(recorded.kind != records.NONE, recorded.numbers, otherwise)
     return np.where((values >= 0) & (values <= most), values, otherwise)
 
 
@@ -207,15 +211,12 @@ def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[s
     flops = _meta_numbers(events, "flops", metas) * occurrences
     moved = _meta_numbers(events, "bytes_accessed", metas) * occurrences
     model = _meta_numbers(events, "model_flops", metas) * occurrences
-    accesses = events.meta_bytes("memory_access_breakdown")
+    accesses = events.meta_bytes("memory_access_breakdown", rows)
     memory = memory_accesses(accesses, metas, _known_accesses(events))
-    program = np.zeros(len(events.names), np.int64)
-    programs = events.meta_stat("program_id").of_kinds(_INTEGERS)
-    program[programs.rows] = programs.value
     return {
         "name": [displays[row] or names[row] for row in rows],
         "long_name": [names[row] if displays[row] else "" for row in rows],
-        "program_id": program[metas],
+        "program_id": events.meta_stat("program_id").at(metas).value,
         "category": categories,
         "provenance": _meta_texts(events, "tf_op", metas),
         "deduplicated_name": _meta_texts(events, "deduplicated_name", metas),
@@ -235,10 +236,8 @@ def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[s
 
 
 def _meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
-    found = events.meta_stat(stat).of_kinds(TEXT_KINDS)
-    number = np.full(len(events.names), -1, np.int64)
-    number[found.rows] = found.value
-    chosen = number[metas]
+    found = events.meta_stat(stat).at(metas)
+    chosen = np.where(_of_kinds(found, TEXT_KINDS), found.value, -1)
     distinct, inverse = np.unique(chosen, return_inverse=True)
     known = distinct[distinct >= 0]
     texts = [""] * (len(distinct) - len(known)) + events.all_texts(known)
@@ -247,22 +246,19 @@ def _meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
 
 def _meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s:
     """One figure per op; 0 if it is not recorded or not a valid number."""
-    found = events.meta_stat(stat)
-    figures = np.zeros(len(events.names))
-    figures[found.rows] = np.where(is_work(found.numbers), found.numbers, 0.0)
-    return figures[metas]
+    figures = events.meta_stat(stat).at(metas).numbers
+    return np.where(is_work(figures), figures, 0.0)
 
 
 def _source_of(
     events: HostEvents, stats: Sequence[str], metas: Int64s, categories: Sequence[str], figures: Float64s
 ) -> npt.NDArray[np.uint8]:
     """Whether each op's metadata record its figure. A custom call of unknown work records 0."""
-    recorded = np.zeros(len(events.names), bool)
+    recorded = np.zeros(len(metas), bool)
     for stat in stats:
-        found = events.meta_stat(stat)
-        recorded[found.rows[is_work(found.numbers)]] = True
+        recorded |= is_work(events.meta_stat(stat).at(metas).numbers)
     is_custom = np.array([category == "custom-call" for category in categories], bool)
-    return np.where(recorded[metas] & ~(is_custom & (figures == 0)), FROM_CAPTURE, 0).astype(np.uint8)
+    return np.where(recorded & ~(is_custom & (figures == 0)), FROM_CAPTURE, 0).astype(np.uint8)
 
 
 @once

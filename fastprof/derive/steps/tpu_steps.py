@@ -306,12 +306,14 @@ def _core(
     steps = groups.device_steps.get(plane.number, DeviceSteps.none())
     waits, feeds = (np.array([name in wanted for name in categories] + [False]) for wanted in (OFF_DUTY, FEEDS))
     works = ~waits[category[ops.meta]]
-    counts = is_op & ~(waits & ~feeds)[category] if plane.kind == "SPARSECORE" else is_op
+    mine, counts = category[ops.meta[keep]], is_op[ops.meta[keep]]
+    if plane.kind == "SPARSECORE":
+        counts &= ~(waits & ~feeds)[mine]
     return CoreStepEvents(
         plane,
         steps.markers,
         group[keep],
-        np.where(counts, category, -1).astype(np.int32)[ops.meta[keep]],
+        np.where(counts, mine, -1).astype(np.int32),
         ops.self_ps[keep],
         _busy(ops, works) if plane.kind == "SPARSECORE" else nothing(),
         _recorded_collectives(events, ops, group),
@@ -335,6 +337,9 @@ def _busy(ops: OpEvents, works: Bools) -> Stretches:
 
 def _recorded_collectives(events: HostEvents, ops: OpEvents, group: Int32s) -> Collectives:
     rows, unique_id = events.ints("all_reduce_unique_id")
+    if len(ops):  # those of other cores are many
+        first, last = np.searchsorted(rows, (ops.rows[0], ops.rows[-1] + 1))
+        rows, unique_id = rows[first:last], unique_id[first:last]
     at = np.searchsorted(ops.rows, rows)
     here = np.flatnonzero(at < len(ops))
     here = here[ops.rows[at[here]] == rows[here]]
