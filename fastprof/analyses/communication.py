@@ -34,16 +34,16 @@ from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.meetings import Meetings, meetings
-from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, TPU, Host
+from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.steps.across_hosts import SessionSteps
+from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastprof.derive.steps.database import StepDatabase
-    from fastprof.derive.steps.grouping import Groups
 
 NAME = "communication"
 READS = union([
@@ -59,7 +59,7 @@ CONTENT = Evidence(
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
+    steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
 _RECORDED: Final = "time that devices recorded, each from its first to its last op"
@@ -128,23 +128,14 @@ class KeptHost:
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
-    steps = host.steps_from(modules=params.steps_from == MODULES).database
+    steps = host.steps_from(params.steps_from).database
     hardware = TPU if host.raw.planes_of(TPU) else host.hardware  # as steps and ops of devices have it
     found = host_communication.host_communication(
-        host.events, hardware, host.modules, _groups(host, params), steps, host.workers
+        host.events, hardware, host.modules, host.groups_from(params.steps_from), steps, host.workers
     )
     names = dict(zip(steps.step.tolist(), steps.label, strict=True))
     host.modules.look_into()
     return KeptHost(found, names, tuple(names), tuple(host.modules.problems), bool(len(host.modules)))
-
-
-def _groups(host: Host, params: Params) -> Groups:
-    """Those that make up the steps."""
-    if params.steps_from == MARKERS:
-        return host.groups
-    from fastprof.derive.steps.module_steps import grouped_by_execution
-
-    return host.executions or grouped_by_execution(host.events, host.groups)
 
 
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:

@@ -28,12 +28,13 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
-from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
+from fastprof.derive.host import Host
 from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
 from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, module_runs
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
 from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 from fastprof.tables.host_events import HOST_THREADS
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Params:
         default=1000,
         metadata={"help": "allocations that live no longer than this, in microseconds, are short-lived", "min": 0},
     )
-    steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
+    steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
 _SOME_STEPS = (
@@ -174,7 +175,6 @@ def of_host(host: Host, params: Params) -> HostMemory:
     events = host.entire.raw
     begin_ps, end_ps = _span(events)
     kept = _memory_events(host.entire)
-    by_modules = params.steps_from == MODULES
     return HostMemory(
         host=host.name,
         hardware=host.hardware,
@@ -182,7 +182,7 @@ def of_host(host: Host, params: Params) -> HostMemory:
         begin_ps=begin_ps,
         end_ps=end_ps,
         events=kept,
-        steps=MemorySteps.of(host.steps_from(modules=by_modules).database) if len(kept) else MemorySteps.none(),
+        steps=MemorySteps.of(host.steps_from(params.steps_from).database) if len(kept) else MemorySteps.none(),
         modules=module_runs(host.raw),
         threads=host.workers.threads,
         chosen=host.entire is not host,

@@ -23,7 +23,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
-from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
+from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
 from fastprof.derive.ops.ceilings import (
@@ -47,6 +47,7 @@ from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, step_ops
 from fastprof.derive.ops.transfers import once, waits
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 from fastprof.schema.array_types import Bools, Int64s
 
 NAME = "roofline"
@@ -60,7 +61,7 @@ CONTENT = OF_OPS
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
+    steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
 SCALARS = {
@@ -147,7 +148,7 @@ def _ran(host: HostDeviceOps) -> int:
 
 def of_host(given: Host, params: Params) -> RooflineHost:
     devices = given.device_ops
-    groups = given.groups_from(modules=params.steps_from == MODULES)
+    groups = given.groups_from(params.steps_from)
     tables = [once(ops.table) for _, ops in devices.by_device]
     return RooflineHost(devices, step_ops(given, groups, tables))
 

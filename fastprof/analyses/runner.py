@@ -19,6 +19,7 @@ from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar,
 from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps, steps_text
 from fastprof.derive.host import Host
+from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import CaptureError, MemoryLimitError, UsageError
 from fastprof.tables.host_events import read_host
 from fastprof.tables.table_set import TableSet
@@ -102,7 +103,7 @@ def run(
     """The reports of the named analyses, of the hosts, planes and events that are selected.
 
     ``steps=(a, b)``: only events of the steps numbered a up to b, b left out; None leaves an end open. Numbers are
-    those of the tables: ``steps_from="modules"`` makes them count executions of programs. ``keepers``: what a form of
+    those of the tables, whatever ``steps_from`` takes for steps. ``keepers``: what a form of
     the reports needs; each report has what they kept.
     """
     names = list(dict.fromkeys(names))
@@ -111,14 +112,14 @@ def run(
     chosen = params_of(analyses, params or {})
     needs = [a.READS for a in analyses.values()] + [one.reads for one in keepers.values()]
     if steps is not None:
-        needs.append(Host.GROUPING)
+        needs.append(importlib.import_module(f"{_HOME}.steps").READS)
     together = union(needs)
     kept: dict[str, list[Any]] = {name: [] for name in analyses}
     of_form: dict[str, list[Any]] = {name: [] for name in keepers}
     hosts = _hosts(tables)
     workers = tables.session.workers
-    modules = any(getattr(one, "steps_from", None) == "modules" for one in chosen.values())
-    choices = None if steps is None else step_choice.choices(tables, hosts, steps, modules=modules)
+    source = next((one.steps_from for one in chosen.values() if hasattr(one, "steps_from")), AUTO)
+    choices = None if steps is None else step_choice.choices(tables, hosts, steps, source)
     of_no_step, of_steps = 0, 0
     for done, number in enumerate(hosts):
         with _faults_named(tables, number):
@@ -126,7 +127,7 @@ def run(
             host = Host(read_host(tables, number, together.planes, stats, together.metadata_stats), workers)
         if steps is not None and choices is not None:
             of_no_step += int(np.count_nonzero(host.groups.group_id < 0))
-            host = host.of_steps(choices[number], steps_text(steps) if "steps" in analyses else None, modules=modules)
+            host = host.of_steps(choices[number], steps_text(steps) if "steps" in analyses else None, source)
             of_steps += len(host.groups.group_id)
         for name, analysis in analyses.items():
             with _faults_named(tables, number):
@@ -144,7 +145,7 @@ def run(
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
     found = {name: _with_note(reports[name], of_no_step if name in of_groups else 0) for name in names}
     if steps is not None and not of_steps:
-        absence = step_choice.absence(tables, hosts, steps, modules=modules)
+        absence = step_choice.absence(tables, hosts, steps, source)
         of_steps_only = [name for name in names if not getattr(analyses[name], "OF_PROGRAMS", False)]
         found |= {name: _of_no_steps(reports[name], absence) for name in of_steps_only}
     return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()} if keepers else found

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fastprof.decode.selection import Selection, Steps, absent_steps, steps_text
 from fastprof.derive.host import Choice, Host
+from fastprof.derive.steps.step_source import AUTO
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import read_host
 from fastprof.tables.table_set import TableSet
@@ -31,33 +32,33 @@ def numbered(numbers: npt.NDArray[np.integer], steps: Steps) -> npt.NDArray[np.b
     return wanted if last is None else wanted & (numbers < last)
 
 
-def choices(tables: TableSet, hosts: Sequence[int], steps: Steps, *, modules: bool = False) -> dict[int, Choice]:
+def choices(tables: TableSet, hosts: Sequence[int], steps: Steps, source: str = AUTO) -> dict[int, Choice]:
     """By number of the host, which of its groups are wanted."""
     alike: dict[int, Choice] = dict.fromkeys(hosts, lambda groups: numbered(groups, steps))
     if len(hosts) == 1:
         return alike
-    groups = groups_of_steps(steps_of_hosts(tables, hosts, modules=modules), steps)
+    groups = groups_of_steps(steps_of_hosts(tables, hosts, source), steps)
     if groups is None:
         return alike
     return {host: partial(np.isin, test_elements=some) for host, some in zip(hosts, groups, strict=True)}
 
 
-def steps_of_hosts(tables: TableSet, hosts: Sequence[int], *, modules: bool = False) -> list[HostSteps]:
+def steps_of_hosts(tables: TableSet, hosts: Sequence[int], source: str = AUTO) -> list[HostSteps]:
     """The steps of hosts with all their events, whatever else is selected."""
     needs = importlib.import_module("fastprof.analyses.steps").READS
     every = TableSet(tables.session, Selection(tables.selection.hosts))
     found = []
     for number in hosts:
         host = Host(read_host(every, number, needs.planes, needs.stats, needs.metadata_stats), tables.session.workers)
-        found.append(host.steps_from(modules=modules))
+        found.append(host.steps_from(source))
     return found
 
 
-def absence(tables: TableSet, hosts: Sequence[int], steps: Steps, *, modules: bool = False) -> str:
+def absence(tables: TableSet, hosts: Sequence[int], steps: Steps, source: str = AUTO) -> str:
     """Of a session that has none of these steps: a sentence with those that it has."""
     from fastprof.derive.steps.across_hosts import combined
 
-    numbers = np.unique(combined(steps_of_hosts(tables, hosts, modules=modules)).step).tolist()
+    numbers = np.unique(combined(steps_of_hosts(tables, hosts, source)).step).tolist()
     return absent_steps(steps_text(steps), numbers)
 
 

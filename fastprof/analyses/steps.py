@@ -27,12 +27,13 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
-from fastprof.derive.host import MARKERS, MODULES, STEPS_FROM, Host
+from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, why_no_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
-from fastprof.derive.steps.step_figures import core_breakdown, step_times
+from fastprof.derive.steps.step_figures import core_breakdown, fitted, step_times
+from fastprof.derive.steps.step_source import AUTO, MARKERS, SOURCES, STEPS_FROM
 from fastprof.derive.steps.step_time import CATEGORIES, TYPES, EventType
 from fastprof.derive.steps.stragglers import HostTime, host_times, stragglers, verdict
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
@@ -48,7 +49,7 @@ AFTER: tuple[str, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    steps_from: str = field(default=MARKERS, metadata=STEPS_FROM)
+    steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class OnCores:
     def of(cls, database: StepDatabase, numbers: Int64s) -> OnCores:
         """``numbers``: of the steps of the database."""
         step, core = np.nonzero(database.present)
-        return cls(database, step, core, numbers[step], core_breakdown(database)[step, core])
+        times = fitted(core_breakdown(database)[step, core], database.duration_ps[step, core])
+        return cls(database, step, core, numbers[step], times)
 
     @property
     def duration_ps(self) -> Int64s:
@@ -213,6 +215,12 @@ TABLES = {table.name: table for table in _TABLES}
 
 _OF_STEPS = "of complete steps; a step takes as long as on its slowest core"
 SCALARS = {
+    "steps_source": ScalarSpec(
+        None,
+        "what steps are made from: markers, launched (markers that only hold the dispatch, "
+        "each with the work that it launched), modules (executions of a program), annotations or "
+        "launches that repeat",
+    ),
     "step_count": ScalarSpec(None, "number of steps, complete or not; of several hosts, the steps that all have"),
     "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages"),
     "host_count": ScalarSpec(None, "number of hosts with steps"),
@@ -249,7 +257,7 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostSteps:
-    found = host.steps_from(modules=params.steps_from == MODULES)
+    found = host.steps_from(params.steps_from)
     return found if host.missed is None else replace(found, missed=host.missed)
 
 
@@ -264,9 +272,11 @@ def run(kept: Sequence[HostSteps], params: Params, after: Mapping[str, Report]) 
         "hosts": pa.Table.from_pylist([_of_host(one, kept) for one in of_hosts], TABLES["hosts"].arrow()),
         "stragglers": TABLES["stragglers"].of(stragglers(database)) if kept else TABLES["stragglers"].empty(),
     }
-    reason = why_no_steps(kept, database, params.steps_from == MODULES)
+    reason = why_no_steps(kept, database, params.steps_from)
     figures = scalars(SCALARS, _values(kept, database, reason))
     notices = [Notice("warning", reason)] if reason else list(_notices(kept, database))
+    if params.steps_from == AUTO:
+        notices += _on_sources(kept)
     if worst := verdict(database, of_hosts):
         notices.insert(0, Notice("recommendation", worst))
     notices += [Notice("info", text) for text in on_pairs(database)]
@@ -295,7 +305,7 @@ def _kinds(steps: OnCores) -> SimpleNamespace:
             times[:, :, 0] -= own.infeed_ps
             names.insert(-1, "infeed")
             times = np.insert(times, -1, own.infeed_ps, axis=2)
-    times = times[steps.step, steps.core]
+    times = fitted(times[steps.step, steps.core], steps.duration_ps)
     row, kind = np.nonzero(times)
     order = np.lexsort((kind, -times[row, kind], row))
     row, kind = row[order], kind[order]
@@ -349,6 +359,7 @@ def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | Non
     summary = spread(longest)
     unknown = (None, reason or "no core took part in a complete step")
     values: dict[str, Known] = {
+        "steps_source": ", ".join(sources(kept)) or unknown,
         "step_count": len(database),
         "incomplete_step_count": int((~database.complete).sum()),
         "host_count": sum(1 for host in kept if len(host.database)),
@@ -362,17 +373,43 @@ def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | Non
     return values
 
 
+def _beyond(database: StepDatabase) -> int:
+    """How many steps on cores have ops that add up to more than the step."""
+    ran = core_breakdown(database).sum(axis=2)
+    return int(np.count_nonzero(database.present & (ran > database.duration_ps)))
+
+
+def sources(kept: Sequence[HostSteps]) -> list[str]:
+    """What the steps of hosts are made from, each once."""
+    return list(dict.fromkeys(host.source for host in kept if len(host.database)))
+
+
+def _on_sources(kept: Sequence[HostSteps]) -> Iterable[Notice]:
+    """What steps are made from, unless each is a marker and no more."""
+    of_hosts = {host.why: host for host in kept if len(host.database) and host.source != MARKERS}
+    for why, host in of_hosts.items():
+        where = f" on {host.host}" if len(kept) > 1 else ""
+        yield Notice("info", f"Steps{where} are made from {SOURCES[host.source]}: {why}.")
+
+
 def _notices(kept: Sequence[HostSteps], database: StepDatabase) -> Iterable[Notice]:
     unfit = sum(host.unfit for host in kept)
     if unfit:
         markers = "1 step marker is" if unfit == 1 else f"{unfit:,} step markers are"
         yield Notice("info", f"{markers} left out: nothing was computed in the step, or not on every core")
     outside, runs = sum(host.outside for host in kept), sum(host.module_executions for host in kept)
-    if 2 * outside > runs:
+    if 2 * outside > runs and sources(kept) == [MARKERS]:
         yield Notice(
             "warning",
             f"{outside:,} of {runs:,} executions of compiled programs run outside of all steps: the markers enclose "
             "what starts them, not the work. --steps-from modules makes each execution a step",
+        )
+    beyond = sum(_beyond(host.database) for host in kept)
+    if beyond:
+        yield Notice(
+            "info",
+            f"Ops of {beyond:,} steps on cores add up to more than the step, because they overlap each other or its "
+            "end: the rest is taken from the category with most time.",
         )
     alone = sum(len(host.database) for host in kept) - int((database.group >= 0).sum())
     if alone:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from fastprof.decode.selection import absent_steps
 from fastprof.decode.workers import Workers
 from fastprof.derive.steps.forest import STATS, Forest
 from fastprof.derive.steps.grouping import Groups, groups_of
+from fastprof.derive.steps.step_source import AUTO, MARKERS, StepSource, requested
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.needs import Needs
 
@@ -25,19 +27,11 @@ Choice = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.bool_]]
 """From the group of each event, -1: none, to whether the event is wanted."""
 
 CPU_ONLY, GPU, TPU = "CPU_ONLY", "GPU", "TPU"
-MARKERS: Final = "markers"
-MODULES: Final = "modules"
-STEPS_FROM: Final[dict[str, Any]] = {
-    "help": "what is a step: a marker set by the program or its framework, or an execution of a compiled program",
-    "choices": (MARKERS, MODULES),
-}
-"""Metadata of the field ``steps_from`` of parameters; the default is MARKERS."""
 
 
 class Host:
     """``raw``: the events as they were read; everything else is computed on first use. Where steps were chosen,
-    ``executions`` groups the events by executions of programs, if steps were chosen by these, and ``missed`` names in
-    words which steps the host lacks."""
+    ``missed`` names in words which steps the host lacks."""
 
     GROUPING: ClassVar[Needs] = Needs(stats=STATS)
     """What ``groups`` and ``events`` read: planes of all kinds."""
@@ -46,10 +40,11 @@ class Host:
         """``groups``: of ``raw``; None: they are made when they are needed."""
         self.raw = raw
         self.workers = workers
-        self.executions: Groups | None = None
         self.missed: str | None = None
         self._groups = groups
         self._entire: Host | None = None
+        self._sources: dict[str, StepSource] = {}
+        self._steps: dict[str, HostSteps] = {}
 
     @property
     def name(self) -> str:
@@ -117,43 +112,49 @@ class Host:
 
         return host_device_ops(self)
 
-    @cached_property
+    @property
     def steps(self) -> HostSteps:
-        """The steps that markers make."""
+        """The steps that markers make, as XProf has them."""
+        return self.steps_from(MARKERS)
+
+    def steps_from(self, source: str) -> HostSteps:
+        """The steps that are made from ``source``, one of the choices of STEPS_FROM."""
         from fastprof.derive.steps.of_host import steps_of_host
 
-        return steps_of_host(self.events, self.groups, self.hardware, self.workers)
+        if source not in self._steps:
+            found = steps_of_host(self.source_of_steps(source), self.hardware, self.workers)
+            self._steps[source] = found if source != AUTO else self._with_marked(found)
+        return self._steps[source]
 
-    def steps_from(self, *, modules: bool) -> HostSteps:
-        """The steps, each made by a marker or by an execution of a program."""
-        from fastprof.derive.steps.of_host import steps_of_host
-
-        if not modules:
+    def _with_marked(self, found: HostSteps) -> HostSteps:
+        """XProf has the steps of markers, with other events in them."""
+        source = self.source_of_steps(AUTO)
+        if source.source == MARKERS and source.spans is None:
             return self.steps
-        groups = self.groups_from(modules=True)
-        return steps_of_host(groups.events, groups, self.hardware, self.workers, from_modules=True)
+        unfit = self.steps.unfit if source.source == MARKERS else found.unfit
+        return replace(found, marked=self.steps, unfit=unfit)
 
-    def groups_from(self, *, modules: bool) -> Groups:
-        """The groups, each made by a marker or by an execution of a program."""
-        return self._by_execution() if modules else self.groups
+    def groups_from(self, source: str) -> Groups:
+        """The groups that make these steps."""
+        return self.source_of_steps(source).groups
 
-    def _by_execution(self) -> Groups:
-        from fastprof.derive.steps.module_steps import grouped_by_execution
+    def source_of_steps(self, source: str) -> StepSource:
+        """What the steps are made from."""
+        if source not in self._sources:
+            forest, marked = (lambda: self.forest), (lambda: self.steps.database.step)
+            self._sources[source] = requested(source, self.groups, forest, marked)
+        return self._sources[source]
 
-        return self.executions or grouped_by_execution(self.events, self.groups)
-
-    def of_steps(self, choice: Choice, steps: str | None, *, modules: bool = False) -> Host:
-        """The events of some groups, made by markers or, with ``modules``, by executions of programs. ``steps``: the
-        chosen ones in words, for a message where the host has none of them; None: steps cannot be listed, since what
-        they are made from was not read."""
-        by = self.groups_from(modules=modules)
-        keep = choice(by.group_id)
+    def of_steps(self, choice: Choice, steps: str | None, source: str) -> Host:
+        """The events of some groups, those that make the steps from ``source``. ``steps``: the chosen ones in words,
+        for a message if the host has none of them; None: steps are not listed."""
+        by = self.source_of_steps(source)
+        keep = choice(by.groups.group_id)
         groups = self.groups.subset(keep)
         chosen = Host(groups.events, self.workers, groups)
         chosen._entire = self.entire
-        if modules:
-            chosen.executions = by.subset(keep)
+        chosen._sources[source] = by.subset(keep)
         if steps is not None and not keep.any():
-            known = np.unique(self.steps_from(modules=modules).database.step).tolist()
+            known = np.unique(self.steps_from(source).database.step).tolist()
             chosen.missed = absent_steps(steps, known) if known else None
         return chosen

@@ -15,12 +15,18 @@ class AnalysisMethods:
         """The report of the analysis ``name``."""
         raise NotImplementedError
 
-    def overview(self, *, top_ops: int = 10, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+    def overview(
+        self,
+        *,
+        top_ops: int = 10,
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+    ) -> Report:
         """How long steps take, what they spend it on, and what to do about it.
 
         top_ops: number of the most expensive ops to list
-        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
-        program
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
 
         Tables: steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
         Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
@@ -34,11 +40,16 @@ class AnalysisMethods:
         """
         return self.report("overview", top_ops=top_ops, steps_from=steps_from)
 
-    def input_pipeline(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+    def input_pipeline(
+        self,
+        *,
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+    ) -> Report:
         """How much of each step waits for input, and which input ops take the time.
 
-        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
-        program
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
 
         Tables: steps, step_breakdown, breakdown, input_ops, input_time.
         Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
@@ -87,11 +98,16 @@ class AnalysisMethods:
         """
         return self.report("hlo_stats")
 
-    def roofline(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+    def roofline(
+        self,
+        *,
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+    ) -> Report:
         """How near ops, steps and programs come to the peaks of the device, and what bounds them.
 
-        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
-        program
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
 
         Tables: device, totals, ops, lost_time, memory.
         Figures: device_type, core_count, peak_flops_per_s, peak_hbm_bytes_per_s, ridge_flops_per_byte, flops_per_s,
@@ -123,11 +139,16 @@ class AnalysisMethods:
         """
         return self.report("memory_viewer", module=module, memory_space=memory_space)
 
-    def communication(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+    def communication(
+        self,
+        *,
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+    ) -> Report:
         """Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
 
-        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
-        program
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
 
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers.
         Figures: device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps, hidden_ps,
@@ -142,7 +163,7 @@ class AnalysisMethods:
         at: int | str | None = None,
         request: int | str | None = None,
         short_lived_us: int = 1000,
-        steps_from: Literal["markers", "modules"] = "markers",
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
     ) -> Report:
         """Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
 
@@ -150,8 +171,9 @@ class AnalysisMethods:
         request: also report when a request of this size would have fitted, in bytes or as 2GiB: a failed allocation
         writes no event, but its error message has the size
         short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
-        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
-        program
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
 
         Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline,
         snapshots, allocations.
@@ -181,11 +203,16 @@ class AnalysisMethods:
         """
         return self.report("tf_data", parallel=parallel, slow_call_us=slow_call_us)
 
-    def pod_viewer(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+    def pod_viewer(
+        self,
+        *,
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+    ) -> Report:
         """Each step on each core of all hosts: what it spent its time on, and its bottleneck.
 
-        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
-        program
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
 
         Tables: cores, collectives.
         Figures: step_count, host_count, core_count, device_type, slowest_core_step_ps, collective_wait_ps.
@@ -221,15 +248,16 @@ class AnalysisMethods:
         """
         return self.report("inference", request_order=request_order, batch_order=batch_order)
 
-    def steps(self, *, steps_from: Literal["markers", "modules"] = "markers") -> Report:
+    def steps(self, *, steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto") -> Report:
         """Every step on every host and core: its time by category, stragglers, percentiles.
 
-        steps_from: what is a step: a marker set by the program or its framework, or an execution of a compiled
-        program
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
 
         Tables: steps, breakdown, step_summary, hosts, stragglers.
-        Figures: step_count, incomplete_step_count, host_count, core_count, step_time_mean_ps, step_time_stdev_ps,
-        step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps,
-        module_execution_count.
+        Figures: steps_source, step_count, incomplete_step_count, host_count, core_count, step_time_mean_ps,
+        step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps,
+        step_time_max_ps, module_execution_count.
         """
         return self.report("steps", steps_from=steps_from)

@@ -14,19 +14,19 @@ import numpy as np
 
 from fastprof.analyses.contract import Keeper, Report, union
 from fastprof.analyses.roofline import Roofline
-from fastprof.derive.host import MODULES, Host
+from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
 from fastprof.derive.ops.roofline_totals import Totals
 from fastprof.derive.ops.step_ops import SILENT, StepOps, is_feed, step_ops
 from fastprof.derive.ops.tables import Ops, OpTable, exact_sum
-from fastprof.xprof.steps import shown_steps
+from fastprof.xprof.steps import shown_steps, source_of
 
 _NAME: Final = "step ops"
 
 
 def _of_host(host: Host, params: Mapping[str, Any]) -> StepOps:
-    return step_ops(host, host.groups_from(modules=params.get("steps_from") == MODULES))
+    return step_ops(host, host.groups_from(source_of(params)))
 
 
 KEEPS: Final = {_NAME: Keeper(union([Host.GROUPING, device_ops.READS]), _of_host)}

@@ -17,11 +17,12 @@ from fastprof.analyses import steps
 from fastprof.analyses.contract import Keeper, Report
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import Framework
-from fastprof.derive.host import MODULES, Host
+from fastprof.derive.host import Host
 from fastprof.derive.steps.across_hosts import SessionSteps, aligned_by_time, workers_of
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.gpu_step_events import GpuStepEvents, gpu_step_events, with_input_waits
 from fastprof.derive.steps.of_host import HostSteps, of_gpus
+from fastprof.derive.steps.step_source import AUTO, MARKERS
 from fastprof.schema.array_types import Bools, Int32s
 
 _NO_MARKER = (
@@ -41,9 +42,15 @@ def _of_host(host: Host, params: Mapping[str, Any]) -> GpuStepEvents | None:
     """What the steps of GPUs are made from, where copies or collectives are among it."""
     if host.raw.planes_of("TPU") or not host.raw.planes_of("GPU"):
         return None
-    groups = host.groups_from(modules=params.get("steps_from") == MODULES)
+    groups = host.groups_from(source_of(params))
     kernels = gpu_step_events(groups.events, groups)
     return kernels if len(kernels.moves.row) else None
+
+
+def source_of(params: Mapping[str, Any]) -> str:
+    """What steps are made from: markers, as XProf knows nothing else, unless another source was requested."""
+    source = str(params.get("steps_from", AUTO))
+    return MARKERS if source == AUTO else source
 
 
 _NAME: Final = "kernels of GPU steps"
@@ -53,7 +60,7 @@ KEEPS: Final = {_NAME: Keeper(steps.READS, _of_host)}
 def shown_steps(report: Report, *, complete: bool = False) -> StepDatabase:
     """All steps, or the ``complete`` ones. ``report``: of an analysis that comes after steps."""
     session = report.after["steps"].detail_as(SessionSteps)
-    hosts = session.hosts
+    hosts = [host.as_xprof for host in session.hosts]
     if not hosts:
         return session.database.complete_steps() if complete else session.database
     kernels: Sequence[GpuStepEvents | None] = report.kept[_NAME]

@@ -70,6 +70,6 @@ def test_what_is_called_empty_has_no_rows(demo: str) -> None:
 
 def test_a_report_that_would_have_rows_with_another_parameter_is_not_called_empty() -> None:
     capture = xspace(plane("/device:TPU:0", [line("XLA Modules", [event("jit_f(1)", 0, 5)])]))
-    report = fastprof.load(capture).steps()
+    report = fastprof.load(capture).steps(steps_from="markers")
     assert "could serve as a step" in report.notices[0].text
     assert why_empty(report.answer) is None

@@ -16,7 +16,7 @@ import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.analyses import ANALYSES, runner
+from fastprof.analyses import ANALYSES, runner, steps
 from fastprof.analyses.contract import Needs, Report, union
 from fastprof.derive.host import Host
 from fastprof.errors import UsageError
@@ -285,7 +285,7 @@ def test_steps_are_read_with_the_stats_that_record_them(add: Add, tmp_path: Path
     add("one", reads=Needs(("GPU",), ("x",)), of_host=lambda host: set(host.raw.stats))
     tables = write(tmp_path, a=host("a")).table_set
     assert runner.run(tables, ["one"])["one"].detail[0] == [{"x"}]
-    assert runner.run(tables, ["one"], steps=(0, 1))["one"].detail[0] == [{"x", *Host.GROUPING.stats}]
+    assert runner.run(tables, ["one"], steps=(0, 1))["one"].detail[0] == [{"x", *steps.READS.stats}]
 
 
 def test_hosts_compute_what_is_shared_once(add: Add, tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def kernels(count: int) -> bytes:
     ],
 )
 def test_where_there_are_no_steps_a_sentence_says_why(captures: list[bytes], reason: str) -> None:
-    report = report_of(*captures)
+    report = report_of(*captures, steps_from="markers")
     (notice,) = report.notices
     assert notice.severity == "warning" and notice.text.startswith(reason)
     assert len(captures) > 1 or notice.text == reason
@@ -248,4 +248,4 @@ def test_markers_without_computation_are_counted() -> None:
 
 
 def test_the_parameter_has_its_choices() -> None:
-    assert analysis.Params().steps_from == "markers"
+    assert analysis.Params().steps_from == "auto"

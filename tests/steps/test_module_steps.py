@@ -16,7 +16,7 @@ def modules(capture: bytes) -> Any:
     return found(capture, steps_from="modules")
 
 
-def test_each_module_on_a_tpu_is_a_step_with_the_ops_that_begin_in_it() -> None:
+def test_each_module_on_a_tpu_is_a_step_that_lasts_until_its_work_on_the_core_is_done() -> None:
     def core(ordinal: int, late: float) -> Any:
         runs = [ran("jit_f(1)", late, 90), ran("jit_g(2)", late + 200, 50), ran("jit_f(1)", late + 300, 90)]
         ops = [("f", "fusion", late + 10, 20), ("f", "fusion", late + 210, 30), ("f", "fusion", late + 100, 5)]
@@ -26,11 +26,11 @@ def test_each_module_on_a_tpu_is_a_step_with_the_ops_that_begin_in_it() -> None:
     assert database.label == ["jit_f(1)", "jit_g(2)", "jit_f(1)"]
     assert rows(database) == [
         (0, 2, 0.0, 90.0, {"IDLE": 70.0, "fusion": 20.0}),
-        (0, 3, 0.0, 90.0, {"IDLE": 70.0, "fusion": 20.0}),
+        (0, 3, 5.0, 90.0, {"IDLE": 70.0, "fusion": 20.0}),
         (1, 2, 200.0, 50.0, {"IDLE": 20.0, "fusion": 30.0}),
-        (1, 3, 200.0, 50.0, {"IDLE": 20.0, "fusion": 30.0}),
-        (2, 2, 300.0, 90.0, {"IDLE": 50.0, "fusion": 40.0}),
-        (2, 3, 300.0, 90.0, {"IDLE": 50.0, "fusion": 40.0}),
+        (1, 3, 205.0, 50.0, {"IDLE": 20.0, "fusion": 30.0}),
+        (2, 2, 300.0, 129.0, {"IDLE": 89.0, "fusion": 40.0}),
+        (2, 3, 305.0, 129.0, {"IDLE": 89.0, "fusion": 40.0}),
     ]
 
 
@@ -90,7 +90,8 @@ def test_executions_outside_of_the_markers_are_warned_of(at: float, warned: bool
     """The program of a marker that only dispatches it runs later."""
     main = [step(0, 0, 100), ran("op", 5, 5), ran("dot", at, 10, hlo_module="jit_f", run_id=3)]
     space = spaces(plane(HOST, [line("main", sorted(main, key=lambda one: one.offset_ps or 0))]))
-    warnings = [notice.text for notice in fastprof.load(space).steps().notices if notice.severity == "warning"]
+    notices = fastprof.load(space).steps(steps_from="markers").notices
+    warnings = [notice.text for notice in notices if notice.severity == "warning"]
     assert [text.startswith("1 of 1 executions") for text in warnings] == [True] * warned
 
 
@@ -102,5 +103,5 @@ def test_without_executions_there_are_no_steps(space: bytes) -> None:
 
 
 def test_what_steps_come_from_is_checked() -> None:
-    with pytest.raises(UsageError, match="steps_from: 'moduls' is not one of markers, modules"):
+    with pytest.raises(UsageError, match="steps_from: 'moduls' is not one of auto, markers, modules, "):
         fastprof.load(spaces(plane(HOST))).report("steps", steps_from="moduls")

@@ -109,10 +109,10 @@ def test_a_step_without_ops_is_none() -> None:
     assert [row[0] for row in rows(found(spaces(core)))] == [1]
 
 
-def test_modules_alone_make_groups_but_no_steps() -> None:
+def test_modules_alone_make_groups_but_no_marked_steps() -> None:
     modules = line("XLA Modules", [ran("jit_f(1)", 100 * k, 90) for k in range(3)], id=2)
     core = tpu(0, [], [("f", "fusion", 100 * k + 10, 20) for k in range(3)], lines=[modules])
-    assert len(found(spaces(core))) == 0
+    assert len(found(spaces(core), steps_from="markers")) == 0
 
 
 def with_sparse_core(*on_sparse: tuple[str, str, float, float]) -> Any:

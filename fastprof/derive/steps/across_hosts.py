@@ -26,6 +26,7 @@ from fastprof.derive.steps.database import (
     empty_database,
 )
 from fastprof.derive.steps.of_host import HostSteps
+from fastprof.derive.steps.step_source import AUTO, MARKERS
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
@@ -233,21 +234,21 @@ def _collectives(databases: Sequence[StepDatabase], numbers: list[int], rows: li
     return Collectives.joined(parts)
 
 
-def why_no_steps(hosts: Sequence[HostSteps], database: StepDatabase, from_modules: bool) -> str | None:
-    """Why a session has no steps, and what could be done about it; None: it has steps."""
+def why_no_steps(hosts: Sequence[HostSteps], database: StepDatabase, steps_from: str) -> str | None:
+    """Why a session has no steps, and what could be done about it; None: it has steps. ``steps_from``: as requested."""
     if len(database):
         return None
     if not hosts:
         return "no capture"
-    why = _why(hosts, from_modules)
+    why = _why(hosts, steps_from)
     executions = sum(host.module_executions for host in hosts)
-    if from_modules or not executions:
+    if steps_from != MARKERS or not executions:
         return why
     count = "1 module execution" if executions == 1 else f"{executions:,} module executions"
     return f"{why}; {count} could serve as {'a step' if executions == 1 else 'steps'}: --steps-from modules"
 
 
-def _why(hosts: Sequence[HostSteps], from_modules: bool) -> str:
+def _why(hosts: Sequence[HostSteps], steps_from: str) -> str:
     missed = [host.missed for host in hosts if host.missed is not None]
     if missed and not any(len(host.database) for host in hosts):
         return missed[0]
@@ -256,17 +257,17 @@ def _why(hosts: Sequence[HostSteps], from_modules: bool) -> str:
         return "the hosts have steps, but none in common"
     if len(without) < len(hosts):
         return f"not every host has steps: none on {without[0]}{' and others' if len(without) > 1 else ''}"
-    if from_modules:
-        return "no executions of compiled programs in this capture"
+    if steps_from not in (AUTO, MARKERS):
+        return hosts[0].why
     unfit = sum(host.unfit for host in hosts)
     if unfit:
         marked = "1 step marker" if unfit == 1 else f"{unfit:,} step markers"
         return f"{marked} in this capture, but nothing that was computed belongs to {'it' if unfit == 1 else 'them'}"
     if any(host.vetoed for host in hosts):
         return "no steps can be distinguished: the capture has loops whose events do not record their iterations"
-    if any(host.groups for host in hosts) and any(host.accelerated for host in hosts):
-        return "no step markers on the devices of this capture"
-    return "no step markers in this capture"
+    devices = any(host.groups for host in hosts) and any(host.accelerated for host in hosts)
+    why = "no step markers on the devices of this capture" if devices else "no step markers in this capture"
+    return why if steps_from == MARKERS else f"{why}, and nothing repeats that could serve instead"
 
 
 def on_pairs(database: StepDatabase) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,12 +30,13 @@ STATS = (_STAGE, "_pt", "_p", "_ct", "_c")
 @dataclass(frozen=True, slots=True)
 class HostStepEvents:
     """``lines``: the events at which lines begin, and the end of the last, None: in any order; ``named``: the groups
-    whose steps have a name."""
+    whose steps have a name; ``fit``: groups that are steps even if nothing was computed in them, None: none."""
 
     markers: Markers
     events: TypedEvents
     lines: Int64s | None
     named: Bools  # by group
+    fit: Bools | None = None
 
 
 def type_of_name(name: str) -> int:
@@ -57,14 +59,16 @@ def type_of_name(name: str) -> int:
     return EventType.HOST_WAIT_INPUT if lowered == "iteratorgetnext" else EventType.HOST_COMPUTE
 
 
-def host_step_events(events: HostEvents, groups: Groups) -> HostStepEvents | None:
-    """Of the plane of host threads; None where there is none."""
+def host_step_events(
+    events: HostEvents, groups: Groups, type_of: Callable[[str], int] = type_of_name
+) -> HostStepEvents | None:
+    """Of the plane of host threads; None where there is none. ``type_of``: what an event of a name counts for."""
     plane = events.plane_named(HOST_THREADS)
     if plane is None:
         return None
     rows = slice(plane.first, plane.last)
     group = groups.group_id[rows]
-    type_ = _types(events, group, events.meta[rows])
+    type_ = _types(events, group, events.meta[rows], type_of)
     _mark_root_stages(events, plane.lines, type_, plane.first)
     named_rows = groups.step_rows
     named_rows = named_rows[(named_rows >= plane.first) & (named_rows < plane.last)] - plane.first
@@ -83,14 +87,14 @@ def host_step_events(events: HostEvents, groups: Groups) -> HostStepEvents | Non
     )
 
 
-def _types(events: HostEvents, group: Int32s, meta: Int32s) -> Types:
+def _types(events: HostEvents, group: Int32s, meta: Int32s, type_of: Callable[[str], int]) -> Types:
     """The type of each row by its name alone."""
     names = events.names
     by_meta = np.full(len(names), NO_TYPE, np.uint8)
     used = np.zeros(len(names), np.bool_)
     used[meta[group >= 0]] = True  # meta -1 is the last name, the empty one
     for number in np.flatnonzero(used).tolist():
-        by_meta[number] = type_of_name(names[number])
+        by_meta[number] = type_of(names[number])
     return by_meta[meta]
 
 

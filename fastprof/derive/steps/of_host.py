@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.decode.workers import Workers
-from fastprof.derive.steps import gpu_step_events, host_step_events, module_steps, tpu_steps
+from fastprof.derive.steps import executions, gpu_step_events, host_step_events, tpu_steps
 from fastprof.derive.steps.database import (
     GENERIC_CORE,
     Collectives,
@@ -21,11 +21,11 @@ from fastprof.derive.steps.database import (
 from fastprof.derive.steps.gpu_step_events import GpuStepEvents, input_waits, with_input_waits
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
+from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource
 from fastprof.derive.steps.step_time import TYPES, EventType, longest, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
-from fastprof.tables.host_events import HostEvents
 
-STATS: Final = (*host_step_events.STATS, *gpu_step_events.STATS, *tpu_steps.STATS, *module_steps.STATS)
+STATS: Final = (*host_step_events.STATS, *gpu_step_events.STATS, *tpu_steps.STATS, *executions.STATS)
 METADATA_STATS: Final = tpu_steps.METADATA_STATS
 """What is read for steps beyond what grouping reads."""
 
@@ -43,7 +43,8 @@ class HostSteps:
     since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether grouping
     was given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``input_wait_ps``:
     by step, idle time of GPUs that ``database`` counts as waiting for input, None: none; ``missed``: a sentence, where
-    the host lacks the requested steps."""
+    the host lacks the requested steps. ``source``, ``why``: what the steps are made from, as ``step_source`` has it;
+    ``marked``: those that XProf has, None: the same."""
 
     host: str
     hostname: str
@@ -57,31 +58,34 @@ class HostSteps:
     outside: int
     input_wait_ps: Int64s | None = None
     missed: str | None = None
+    source: str = MARKERS
+    why: str = ""
+    marked: HostSteps | None = None
+
+    @property
+    def as_xprof(self) -> HostSteps:
+        return self.marked or self
 
 
-def steps_of_host(
-    events: HostEvents, groups: Groups, hardware: str, workers: Workers | None = None, from_modules: bool = False
-) -> HostSteps:
-    """The steps of a host, TPUs before GPUs. ``from_modules``: ``groups`` are executions of compiled programs, each a
-    step."""
+def steps_of_host(source: StepSource, hardware: str, workers: Workers | None = None) -> HostSteps:
+    """The steps of a host, TPUs before GPUs."""
+    groups = source.groups
+    events = groups.events
     hostname = events.capture.hostnames[0] if events.capture.hostnames else "localhost"
     unfit, waited = 0, None
-
-    def on_host() -> HostStepEvents | None:
-        if from_modules:
-            return module_steps.on_threads(events, groups)
-        return host_step_events.host_step_events(events, groups)
 
     tpus, gpus = bool(events.planes_of("TPU")), bool(events.planes_of("GPU"))
     if tpus:
         cores = tpu_steps.tpu_step_events(events, groups, workers or Workers(1))
-        database, unfit = tpu_steps.of_tpus(events.host, hostname, cores, groups, on_host)
+        database, unfit = tpu_steps.of_tpus(
+            events.host, hostname, cores, groups, source.on_threads, together=source.source != MODULES
+        )
     elif gpus:
         kernels = gpu_step_events.gpu_step_events(events, groups)
         database, unfit = of_gpus(events.host, hostname, kernels, groups.step_names)
         waited = input_waits(database, kernels, events, groups)
         database = with_input_waits(database, waited)
-    elif (threads := on_host()) is None:
+    elif (threads := source.on_threads()) is None:
         database = empty_database(hardware, [events.host], one_core(hostname))
     else:
         database, unfit = of_threads(events.host, hostname, threads, groups)
@@ -93,10 +97,12 @@ def steps_of_host(
         database=database,
         groups=groups.count,
         unfit=unfit,
-        module_executions=module_steps.count(events),
+        module_executions=executions.count(events),
         vetoed=groups.vetoed,
         input_wait_ps=waited,
-        outside=0 if tpus or gpus else module_steps.count_outside(events, database.begin_ps, database.duration_ps),
+        source=source.source,
+        why=source.why,
+        outside=0 if tpus or gpus else executions.count_outside(events, database.begin_ps, database.duration_ps),
     )
 
 
@@ -151,6 +157,8 @@ def _of_events(
     events = replace(seen.events, group=slot[seen.events.group])
     time = time_by_type(events, seen.lines, spans.start_ps, spans.duration_ps)
     fit: Bools = np.asarray(time.seen[:, list(needs)].any(axis=1))
+    if isinstance(seen, HostStepEvents) and seen.fit is not None:
+        fit |= seen.fit[spans.group]
     spans, n = spans[fit], int(fit.sum())
     labels, numbered = step_names(spans.group)
     complete = np.ones(n, np.bool_)

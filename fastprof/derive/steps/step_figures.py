@@ -323,6 +323,21 @@ def tpu_verdict(steps: TpuStepValues, step_ms: Float64s | None = None) -> verdic
     )
 
 
+def fitted(times: Int64s, duration: Int64s) -> Int64s:
+    """[..., k] times that are parts of [...] durations: what they are together beyond it is taken from the longest of
+    them. Ops of a core add up to more than its step if they overlap each other or its end."""
+    excess = times.sum(axis=-1) - np.maximum(duration, 0)
+    if not (excess > 0).any():
+        return times
+    order = np.argsort(-times, axis=-1, kind="stable")
+    ordered = np.take_along_axis(times, order, axis=-1)
+    before = np.cumsum(ordered, axis=-1) - ordered
+    cut = np.clip(excess[..., None] - before, 0, np.maximum(ordered, 0))
+    left = times.copy()
+    np.put_along_axis(left, order, ordered - cut, axis=-1)
+    return left
+
+
 _OP_CATEGORIES: Final = {
     INPUT: (
         "infeed", "host recv", "host recv-done", "sparsecorev0 infeed", "sparsecorev0 infeed wait",

@@ -42,8 +42,11 @@ def of_tpus(
     found: TpuStepEvents,
     groups: Groups,
     on_host: Callable[[], HostStepEvents | None],
+    *,
+    together: bool = True,
 ) -> tuple[StepDatabase, int]:
-    """The steps of the TPUs of a host, and how many markers are of none. ``on_host``: the steps of its threads."""
+    """The steps of the TPUs of a host, and how many markers are of none. ``on_host``: the steps of its threads.
+    ``together``: TensorCores share the span of a step; False: a step lasts as long as the work of each."""
     cores, ids = _numbered(found.cores)
     step, unfit = _common_steps(found.cores, groups.count)
     if not len(step):
@@ -58,19 +61,19 @@ def of_tpus(
     slots = [slot if core.sparse or core.steps(groups.count).any() else nothing for core in cores]
     feeds = [categories.index(name) for name in FEEDS if name in categories]
     times = [
-        _core_times(core, column, feeds, one, *_own_span(core, step, begin, duration))
+        _core_times(core, column, feeds, one, *_own_span(core, step, begin, duration, together=together))
         for core, one in zip(cores, slots, strict=True)
     ]
-    together = _CoreTimes(*(np.stack(values, axis=1) for values in zip(*times, strict=True)))
+    every = _CoreTimes(*(np.stack(values, axis=1) for values in zip(*times, strict=True)))
     labels, numbered = groups.step_names(step)
     database = replace(
         blank_database("TPU", host, _cores(hostname, cores, ids), step.astype(np.int64), labels, categories),
         numbered=numbered,
-        present=together.present,
-        begin_ps=np.where(together.present, together.begin_ps, 0),
-        duration_ps=np.where(together.present, together.duration_ps, 0),
-        category_ps=together.category_ps,
-        sparse_busy_ps=together.busy_ps,
+        present=every.present,
+        begin_ps=np.where(every.present, every.begin_ps, 0),
+        duration_ps=np.where(every.present, every.duration_ps, 0),
+        category_ps=every.category_ps,
+        sparse_busy_ps=every.busy_ps,
         collectives=_collectives(cores, ids, slot),
     )
     threads = None if found.has_infeed else on_host()
@@ -133,9 +136,11 @@ def _span(cores: list[CoreStepEvents], step: Int32s, count: int) -> tuple[Int64s
     return begin, duration
 
 
-def _own_span(core: CoreStepEvents, step: Int32s, begin: Int64s, duration: Int64s) -> tuple[Int64s, Int64s]:
-    """TensorCores share the span of a step; a SparseCore that marks its steps has its own."""
-    if not core.sparse or not len(core.markers):
+def _own_span(
+    core: CoreStepEvents, step: Int32s, begin: Int64s, duration: Int64s, *, together: bool
+) -> tuple[Int64s, Int64s]:
+    """TensorCores that work ``together`` share the span of a step; a SparseCore that marks its steps has its own."""
+    if (together and not core.sparse) or not len(core.markers):
         return begin, duration
     own = longest(core.markers)
     return beside(step, own.group, own.start_ps)[1], beside(step, own.group, own.duration_ps)[1]
