@@ -17,11 +17,11 @@ def train_step(w, x):
 def main(logdir):
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
-    w, x = jnp.eye(768), jnp.ones((768, 768))
+    w, x = jnp.eye(512), jnp.ones((768, 512))
     train_step(w, x).block_until_ready()
     jax.profiler.start_trace(logdir, profiler_options=options)
     begun = time.perf_counter_ns()
-    for step in range(10):
+    for step in range(8):
         with jax.profiler.StepTraceAnnotation("train", step_num=step):
             w = train_step(w, x)
     w.block_until_ready()

@@ -294,11 +294,19 @@ class Written:
 
 
 @contextmanager
-def executing(thread: Thread, module: str) -> Iterator[None]:
+def requesting(machine: Machine, thread: Thread) -> Iterator[int]:
+    """A thread that requests executions of a compiled program; the number that links them."""
+    flow = next(machine.flow)
+    with thread.within("PjRtStreamExecutorLoadedExecutable::Execute", _pt=5, _p=flow):
+        yield flow
+
+
+@contextmanager
+def executing(thread: Thread, module: str, flow: int) -> Iterator[None]:
     """A thread that runs a compiled program of JAX."""
     with (
         thread.within("PjRtStreamExecutorLoadedExecutable::ExecuteHelper"),
-        thread.within("PjRtStreamExecutorLoadedExecutable::EnqueueExecution"),
+        thread.within("PjRtStreamExecutorLoadedExecutable::EnqueueExecution", _ct=5, _c=flow),
         thread.within("GpuExecutable::ExecuteThunks"),
         thread.within(f"{module}:XLA GPU module"),
     ):

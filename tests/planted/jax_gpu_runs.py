@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_machine import US, Compiled, Kernel, Machine, Thread, Written, dense, executing
+from gpu_machine import US, Compiled, Kernel, Machine, Thread, Written, dense, executing, requesting
 from trace_builder import Plane
 
 STEPS = 8
@@ -30,12 +30,13 @@ class Loop:
                     between(step, main)
                 with main.within("PjitFunction(train_step)"):
                     main.run("ParseArguments", 3 * US)
-                    for gpu in self.machine.gpus:
-                        thread = self.executor(gpu.ordinal)
-                        thread.now = main.now + 8 * US
-                        with executing(thread, self.compiled.program.name):
-                            device(gpu.ordinal, thread)
-                        main.now += 2 * US
+                    with requesting(self.machine, main) as flow:
+                        for gpu in self.machine.gpus:
+                            thread = self.executor(gpu.ordinal)
+                            thread.now = main.now + 8 * US
+                            with executing(thread, self.compiled.program.name, flow):
+                                device(gpu.ordinal, thread)
+                            main.now += 2 * US
                 self.together()
                 main.wait("CommonPjRtBuffer::Await", max(gpu.done for gpu in self.machine.gpus) + 5 * US)
         return main.now - begun
@@ -154,7 +155,7 @@ def tiny_functions() -> Written:
             for _ in range(100):
                 with main.within("PjitFunction(add)"):
                     main.run("ParseArguments", 2 * US)
-                    with executing(main, "jit_add"):
+                    with requesting(loop.machine, main) as flow, executing(main, "jit_add", flow):
                         loop.launch(0, main, kernel, 2 * US, launch=4 * US)
                     main.now += 4 * US
                 main.now += 4 * US

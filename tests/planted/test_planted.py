@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from planted_cases import HEALTHY, PLANTED, Case
-from reports import session_of
+from reports import figures, session_of
 from score import HELD_OUT, Score
 
 RECORDED = [case for case in (*PLANTED, *HEALTHY, *HELD_OUT) if case.make is None]
@@ -69,11 +69,14 @@ def test_the_planted_cost_is_in_the_capture(name: str) -> None:
 
 @pytest.mark.parametrize("case", [one for one in PLANTED if one.make], ids=lambda case: case.name)
 def test_a_written_run_fills_its_time(case: Case) -> None:
-    """Its events span the run, nothing is dropped, and what is planted is a large part of it."""
+    """Its events span the run, its marks are its steps, nothing is dropped, and a large part of it is planted."""
     run = case.run()
     session = session_of(*run.captures.values())
     assert session.import_log.num_rows == 0
-    times = np.array([one[:2] for one in spans(case)])
+    events = spans(case)
+    marks = sum(name == "train" for _, _, name, _ in events)
+    assert figures(session.report("steps"))["step_count"] * len(run.captures) == marks
+    times = np.array([one[:2] for one in events])
     assert times[:, 1].max() - times[:, 0].min() == pytest.approx(run.run_ps, rel=0.02)
     assert 0.2 < run.cost_ps / run.run_ps < 1
 

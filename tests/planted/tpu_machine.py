@@ -195,37 +195,40 @@ class Pod:
             for one in self.compiled.runs:
                 self._run(one, step, takes)
             for chip, since, module in zip(self.chips, begun, modules, strict=True):
-                group: dict[str | int, Value] = {"group_id": step}
-                chip.modules.append(event(TITLE, module, chip.now - module, {"run_id": u64(step + 1), **group}))
+                ran = named({"run_id": u64(step + 1), "queue_id": u64(0), "core_type": u64(0), "replica_id": 0})
+                chip.modules.append(event(TITLE, module, chip.now - module, ran))
                 chip.now += 6 * US
-                chip.steps.append(event(str(step), since, chip.now - since, group))
+                chip.steps.append(event(str(step), since, chip.now - since))
         return max(chip.now for chip in self.chips) - START
 
     def _dispatch(self, step: int) -> None:
         for main in self.mains:
-            with main.within("train", _r=1, step_num=step), main.within(self.calls[0]):
-                main.run(self.calls[1], 20 * US)
+            with main.within("train", _r=1, step_num=step), main.within(self.calls[0]), main.within(self.calls[1]):
+                main.now += 8 * US
+                for local in range(len(self.chips) // self.hosts):
+                    launched: dict[str, Value] = {"run_id": step + 1, "queue_id": 0, "device_ordinal": local}
+                    main.call("DoEnqueueProgram", 3 * US, {**launched, "core_type": 0})
             for chip in self.chips:
                 chip.now = max(chip.now, main.now)
 
     def _run(self, one: Run, step: int, takes: Takes) -> None:
         number, last = self.numbers[one.op.name], max(chip.now for chip in self.chips)
         for chip in self.chips:
-            took, stats = takes(chip.ordinal, one), {"group_id": step}
+            took = takes(chip.ordinal, one)
             if one.category.endswith("-start"):
                 chip.started[one.op.name] = chip.now, (last if "reduce" in one.category else chip.now) + took
-                chip.ran(number, US // 4, **stats)
+                chip.ran(number, US // 4)
             elif one.ends:
                 since, until = chip.started[one.ends]
                 wait = max(until - chip.now, 0) + US // 4
                 chip.beside.append(
                     event(self.numbers[one.ends], since, chip.now + wait - since, {"hlo_op": one.op.name})
                 )
-                chip.ran(number, wait, **stats)
+                chip.ran(number, wait)
             elif one.category == "all-reduce":
-                chip.ran(number, last + took - chip.now, all_reduce_unique_id=u64((step + 1) << 16 | number), **stats)
+                chip.ran(number, last + took - chip.now, all_reduce_unique_id=u64((step + 1) << 16 | number))
             else:
-                chip.ran(number, took, **stats)
+                chip.ran(number, took)
 
     def captured(self, cost: int, run: int, most: int | None = None, *threads: Thread) -> Written:
         proto = self.compiled.proto()
