@@ -70,3 +70,16 @@ def test_memory_does_not_grow_with_fields_that_are_not_read(tmp_path: Path) -> N
         said.seek(0)
         assert child.returncode == 4 and "that are read of a capture" in said.read()
     assert usage.ru_maxrss < 600 << 10  # 1,300 MB without a limit
+
+
+def test_a_long_run_of_zeros_is_one_fault(tmp_path: Path) -> None:
+    """Planes behind a hole of a sparse file, which is many windows long, are found."""
+    path = tmp_path / "hole.xplane.pb"
+    with path.open("wb") as file:
+        file.write(GOOD)
+        file.seek(40 << 20)
+        file.write(GOOD * 4)
+    profile = fastprof.load(path, on_error="salvage")
+    assert profile.events["name"].to_pylist() == ["a"] * 5
+    (row,) = (row for row in profile.import_log.to_pylist() if row["severity"] == "data_loss")
+    assert (row["code"], row["count"], row["first_offset"]) == ("bad_tag", 1, len(GOOD))

@@ -68,9 +68,20 @@ static bool chain_begins(search *s, uint64_t at, uint64_t end, enum fp_message w
   return true;
 }
 
+/* Bytes that begin no known field are passed over without a trial, since damage is often a long run of zeros. */
 fp_code fp_resync(fp_window *window, uint64_t *at, uint64_t end, enum fp_message what) {
   search s = {window, FP_OK};
-  while (*at < end && !chain_begins(&s, *at, end, what)) {
+  bool begins[256];
+  for (uint32_t byte = 0; byte < 256; byte++) begins[byte] = byte >= 0x80 || known((int)what, byte);
+  while (*at < end) {
+    fp_code code = fp_window_need(window, *at, *at + 1);
+    if (code) return code;
+    uint64_t stop = window->end < end ? window->end : end;
+    const uint8_t *from = fp_window_at(window, *at), *p = from, *last = from + (stop - *at);
+    while (p < last && !begins[*p]) p++;
+    *at += (uint64_t)(p - from);
+    if (*at == stop) continue;
+    if (chain_begins(&s, *at, end, what)) return FP_OK;
     if (s.code) return s.code;
     ++*at;
   }
