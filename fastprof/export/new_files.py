@@ -3,6 +3,8 @@ folder under a hidden one. So a killed process leaves no file behind."""
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
 import shutil
 import stat
@@ -76,13 +78,49 @@ def _nameless(folder: Path) -> int | None:
 
 @contextmanager
 def new_folder(target: Path, suffix: str = "partial") -> Iterator[Path]:
-    """A hidden folder beside ``target``, to be renamed; deleted at the end if it is still there."""
-    folder = target.parent / f".{target.name}.{os.urandom(4).hex()}.{suffix}"
-    folder.mkdir(parents=True)
+    """A hidden folder beside ``target``, to be renamed; deleted at the end if it is still there. Unfinished ones of
+    processes that were killed are deleted before: the system lets go of the lock of a folder when its process ends."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.partial"):
+        _remove_unless_held(left)
+    folder, held = _held_folder(target, suffix)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+_FOLDER_ITSELF = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+def _held_folder(target: Path, suffix: str) -> tuple[Path, int]:
+    """A new folder, and its descriptor, which holds its lock if the file system has locks."""
+    while True:
+        folder = target.parent / f".{target.name}.{os.urandom(4).hex()}.{suffix}"
+        folder.mkdir(parents=True)
+        try:
+            held = os.open(folder, _FOLDER_ITSELF)
+        except FileNotFoundError:
+            continue  # another process took it for one that was left
+        with suppress(OSError):
+            fcntl.flock(held, fcntl.LOCK_EX)
+        if folder.exists():
+            return folder, held
+        os.close(held)
+
+
+def _remove_unless_held(folder: Path) -> None:
+    try:
+        number = os.open(folder, _FOLDER_ITSELF)
+    except OSError:
+        return
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    except OSError:
+        pass  # its process is alive, or nothing is known of it
+    finally:
+        os.close(number)
 
 
 @contextmanager
