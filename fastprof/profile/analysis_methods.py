@@ -248,6 +248,16 @@ class AnalysisMethods:
         """
         return self.report("inference", request_order=request_order, batch_order=batch_order)
 
+    def python_time(self, *, nodes: int = 5000) -> Report:
+        """Python: self and total time by function, what calls what, the ops and kernels below, flame graphs.
+
+        nodes: nodes of the table stacks per host; smaller stacks are summed up
+
+        Tables: functions, stacks, threads, thread_functions, calls.
+        Figures: python_ps, native_ps, waited_ps, device_ps, outside_ps, call_count, function_count, thread_count.
+        """
+        return self.report("python_time", nodes=nodes)
+
     def steps(self, *, steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto") -> Report:
         """Every step on every host and core: its time by category, stragglers, percentiles.
 

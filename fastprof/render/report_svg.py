@@ -10,7 +10,7 @@ from fastprof.errors import UsageError
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
 
-DRAWN = ("op_profile", "roofline", "tf_data", "memory_viewer", "communication")
+DRAWN = ("op_profile", "roofline", "tf_data", "memory_viewer", "communication", "python_time")
 """The analyses with a drawing; each has a module in render/svg/."""
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fastprof.analyses.contract import Report
 
-STACKED = ("op_profile",)
+STACKED = ("op_profile", "python_time")
 """The analyses with stacks."""
 SUFFIX: Final = ".speedscope.json"
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
@@ -39,21 +39,28 @@ def verbs() -> str:
     return ", ".join(name.replace("_", "-") for name in STACKED)
 
 
-def _document(report: Report) -> Iterator[bytes]:
+def _profiles(report: Report) -> tuple[tuple[str, pa.Table, str], ...]:
+    """The title of each profile, the table of its tree, and the column with times of nodes and all below them."""
+    if report.analysis == "python_time":
+        stacks = report.tables["stacks"]
+        return ("Time of threads", stacks, "total_ps"), ("Time of devices", stacks, "device_ps")
     from fastprof.analyses.op_profile import OpProfile
 
     group_by = report.detail_as(OpProfile).group_by
     tree, scopes = report.tables["tree"], report.tables["scopes"]
-    columns = (
+    return (
         (f"Device time by {group_by}", tree, "self_ps"),
         ("Device time by scope of the model", scopes, "self_ps"),
         (f"Wasted time by {group_by}", tree, "lost_ps"),
     )
+
+
+def _document(report: Report) -> Iterator[bytes]:
     title = report.analysis.replace("_", " ")
     head = {"$schema": _SCHEMA, "name": title, "exporter": f"fastprof {__version__}", "activeProfileIndex": 0}
     yield (json.dumps(head)[:-1] + ', "profiles": [').encode("ascii")
     frames: dict[Frame, int] = {}
-    for number, (name, table, column) in enumerate(columns):
+    for number, (name, table, column) in enumerate(_profiles(report)):
         own_ps = _own(table, column)
         if number == 0 or own_ps:
             yield b",\n" if number else b"\n"

@@ -26,7 +26,7 @@ def test_a_capture_of_a_host_alone_has_nothing_of_devices_or_servers() -> None:
     empty = of(host("f"))
     assert set(empty) == {
         "kernel_stats", "op_profile", "hlo_stats", "roofline", "memory_viewer", "communication", "memory_profile",
-        "tf_data", "inference", "hardware_units",
+        "tf_data", "inference", "hardware_units", "python_time",
     }  # fmt: skip
     assert empty["kernel_stats"] == "No kernels: the capture has no GPU planes."
 
@@ -42,6 +42,7 @@ def test_a_capture_of_a_host_alone_has_nothing_of_devices_or_servers() -> None:
         (host("CYCLES", counter_value=1), {"hardware_units"}),
         (host("Iterator::Map"), {"tf_data"}),
         (host("iterator::Map"), {"tf_data"}),
+        (host("$a.py:1 f"), {"python_time"}),
         (host("ProcessBatch"), {"inference"}),
         (host("ModelServerRequest_f"), {"inference"}),
         (host("f", _r=-1), {"inference"}),

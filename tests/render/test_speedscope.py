@@ -101,6 +101,6 @@ def test_a_file_named_for_it_is_written_so(tmp_path: Path, capsys: pytest.Captur
     assert main(["op-profile", str(tmp_path / "a.xplane.pb"), "-o", str(out)]) == 0
     assert json.loads(out.read_text())["profiles"]
     assert main(["op-stats", str(tmp_path / "a.xplane.pb"), "-o", str(tmp_path / "b.speedscope.json")]) == 2
-    assert "cannot write speedscope files; verbs that can: op-profile" in capsys.readouterr().err
+    assert "cannot write speedscope files; verbs that can: op-profile, python-time" in capsys.readouterr().err
     assert not (tmp_path / "b.speedscope.json").exists()
     assert main(["op-profile", str(tmp_path / "a.xplane.pb"), "--format", "speedscope", "--table", "tree"]) == 2

@@ -3,27 +3,18 @@ of an op was needed is a dark line in its box."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, duration_text, fitted
-from fastprof.schema.array_types import Int64s
+from fastprof.render.svg.flames import BOX, WIDTH, Place, Row, flames, named_box
 from fastprof.wording.quantities import counted
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Report
 
-Row = dict[str, Any]
-
-WIDTH: Final = 1180
-MOST_LEVELS: Final = 24
-NARROWEST: Final = 1.5
-MOST_BOXES: Final = 2_000
-"""Per tree. Narrower boxes, and all but the largest ones, are not drawn."""
-_RIGHT, _ROW, _BOX = WIDTH - LEFT, 21, 19
 _NEEDED: Final = "#1f2328"
 _HINT: Final = 900
 
@@ -58,47 +49,20 @@ def _colours(tree: pa.Table) -> dict[str, str]:
 
 def _flames(drawing: Drawing, table: pa.Table, heading: str, y: float, colours: dict[str, str]) -> float:
     """Draws a tree below ``y``, its root at the top. Returns where it ends."""
-    drawing.text(LEFT, y, fitted(heading, _RIGHT - LEFT, 14), "head")
-    y += 14
-    nodes, begins, total_ps = _places(table)
-    rows: list[Row] = table.take(nodes).to_pylist()
-    scale = (_RIGHT - LEFT) / max(total_ps, 1)
-    for row, begin in zip(rows, begins.tolist(), strict=True):
-        place = (LEFT + begin * scale, y + _ROW * row["depth"], row["self_ps"] * scale)
+
+    def box(row: Row, place: Place, total_ps: int) -> None:
         _box(drawing, row, place, total_ps, colours)
-    return y + _ROW * (max((row["depth"] for row in rows), default=0) + 1) + 8
+
+    return flames(drawing, table, "self_ps", heading, y, box)
 
 
-def _places(table: pa.Table) -> tuple[Int64s, Int64s, int]:
-    """The nodes that are wide enough and not too deep, in preorder; the time at which each begins, which is that of its
-    parent or the end of the sibling before it; and the time of the root."""
-    size = np.asarray(pc.fill_null(table["self_ps"], 0)).astype(np.int64)
-    parent = np.asarray(pc.fill_null(table["parent"], 0)).astype(np.int64)
-    depth = np.asarray(table["depth"])
-    total_ps = int(size[0])
-    largest = np.zeros(len(size), bool)
-    largest[np.argsort(-size, kind="stable")[:MOST_BOXES]] = True  # with a node its parent, which comes before it
-    wide = size * ((_RIGHT - LEFT) / max(total_ps, 1)) >= NARROWEST
-    chosen = np.flatnonzero(largest & wide & (depth < MOST_LEVELS))
-    begin = np.zeros(len(size), np.int64)
-    taken = np.zeros(len(size), np.int64)  # by the children of each node so far, the larger ones first
-    for node, above, own in zip(chosen.tolist(), parent[chosen].tolist(), size[chosen].tolist(), strict=True):
-        if node:
-            begin[node] = begin[above] + taken[above]
-            taken[above] += own
-    return chosen, begin[chosen], total_ps
-
-
-def _box(drawing: Drawing, row: Row, place: tuple[float, float, float], total_ps: int, colours: dict[str, str]) -> None:
+def _box(drawing: Drawing, row: Row, place: Place, total_ps: int, colours: dict[str, str]) -> None:
     x, y, wide = place
     colour, needed = _colour(row, colours), _needed(row)
     with drawing.hint(_hint(row, total_ps)):
-        drawing.rect(x, y, max(wide - 0.5, 0.4), _BOX, colour, round_by=2 if wide > 6 else 0)
+        named_box(drawing, row["name"], place, colour)
         if needed is not None and wide > 4:
-            drawing.rect(x + 1, y + _BOX - 3, max((wide - 2.5) * needed, 0), 2, _NEEDED)
-        if wide > 34:
-            kind = "name small" if colour in ("box", "track") else "name inside small"
-            drawing.text(x + 4, y + 13, fitted(row["name"], wide - 9, 11), kind)
+            drawing.rect(x + 1, y + BOX - 3, max((wide - 2.5) * needed, 0), 2, _NEEDED)
 
 
 def _colour(row: Row, colours: dict[str, str]) -> str:

@@ -16,6 +16,7 @@ export const PAGES = {
   pod_viewer: () => import("./pages/pod_viewer.js"),
   communication: () => import("./pages/communication.js"),
   tf_data: () => import("./pages/tf_data.js"),
+  python_time: () => import("./pages/python_time.js"),
   hlo: () => import("./pages/hlo.js"),
 };
 

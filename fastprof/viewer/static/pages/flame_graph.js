@@ -9,11 +9,11 @@ const MOST_ROWS = 60;
 
 /**
  * A flame graph in an element. `parents`, `depths`, `values`: by node, in preorder; `names(node)`, `colour(node)`;
- * `marked(node)`: a share of its width to be drawn as a line, null for none; `onselect(node)`.
+ * `marked(node)`: a share of its width to be drawn as a line, null for none; `onselect(node)`; `title`: its label for readers of screens.
  */
 export class FlameGraph extends CanvasChart {
   constructor(element, options) {
-    super(element, "flame", "Flame graph of device time");
+    super(element, "flame", options.title ?? "Flame graph of device time");
     Object.assign(this, options);
     this.root = 0;
     this.ends = ends(this.parents);

@@ -1,0 +1,138 @@
+"""Python: self and total time by function, what calls what, the ops and kernels below, flame graphs.
+
+Functions are those that the Python tracer recorded. Formulas: docs/analyses/python-time.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastprof.analyses.contract import (
+    Evidence,
+    Known,
+    Needs,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    is_known,
+    scalars,
+    union,
+)
+from fastprof.derive.causes import python_calls, python_tables
+from fastprof.derive.causes.python_calls import PythonCalls
+from fastprof.derive.causes.python_tables import TABLES as TABLES
+from fastprof.derive.causes.python_tables import FunctionRows, StackRows
+from fastprof.derive.host import Host
+from fastprof.derive.ops.tables import exact_sum
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME = "python_time"
+TITLE = "Python time"
+READS = union([Host.GROUPING, Needs(stats=python_calls.STATS)])
+AFTER: tuple[str, ...] = ()
+CONTENT = Evidence(
+    "No Python: the capture has no frames of the Python tracer. Record them with python_tracer_level=1 in the options "
+    "of the profiler.",
+    events=(r"^\$",),
+)
+MOST_SHOWN = 40
+"""Nodes of the tree that the text shows: the largest, each below its parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    nodes: int = field(
+        default=5_000, metadata={"help": "nodes of the table stacks per host; smaller stacks are summed up", "min": 1}
+    )
+
+
+SCALARS = {
+    "python_ps": ScalarSpec("ps", "sum of self_ps over functions: time during which a thread has a call of Python, "
+                            "summed over threads"),
+    "native_ps": ScalarSpec("ps", "part of python_ps in what frameworks, ops and annotations recorded in functions"),
+    "waited_ps": ScalarSpec("ps", "part of python_ps in which a function waits for a device", "waiting for devices"),
+    "device_ps": ScalarSpec("ps", "sum of the durations of kernels, of programs of TPUs, and of ops on other threads, "
+                            "to which these threads led", "on devices"),
+    "outside_ps": ScalarSpec("ps", "time of events of these threads that lie in no call of Python", "outside Python"),
+    "call_count": ScalarSpec(None, "calls that the tracer recorded", "calls"),
+    "function_count": ScalarSpec(None, "different functions", "functions"),
+    "thread_count": ScalarSpec(None, "threads on which the tracer recorded a call", "threads"),
+}  # fmt: skip
+OPENING = Opening(
+    (
+        "Python runs for {python_ps}, and waits for devices for {waited_ps} of that.",
+        "Python runs for {python_ps} on {thread_count} threads.",
+    ),
+    ("python_ps", "native_ps", "waited_ps", "device_ps", "call_count", "function_count"),
+)
+
+
+def is_largest(table: pa.Table) -> pa.Array:
+    """By row of stacks, whether it is among the MOST_SHOWN largest: with a row its parent is."""
+    import pyarrow as arrow
+
+    total = table["total_ps"].to_numpy()
+    chosen = np.zeros(len(total), np.bool_)
+    chosen[np.argsort(-total, kind="stable")[:MOST_SHOWN]] = True
+    return arrow.array(chosen & (total > 0))
+
+
+_FUNCTION_COLUMNS = (
+    "function", "file", "line", "calls", "self_ps", "self_share", "total_ps", "native_ps", "waited_ps", "device_ps",
+)  # fmt: skip
+SECTIONS = (
+    Section("Python", scalars=tuple(SCALARS), shown=is_known("python_ps")),
+    Section("Functions by self time", "functions", _FUNCTION_COLUMNS, "self_share", 20, shown=has_rows("functions"),
+            parts=("native_ps", "waited_ps", "device_ps")),
+    Section("Stacks", "stacks", ("name", "kind", "calls", "self_ps", "total_ps", "share", "device_ps"), "share",
+            MOST_SHOWN, shown=has_rows("functions"), depth="depth", only=is_largest, parts=("device_ps",)),
+    Section("Threads", "threads", ("host", "thread", "calls", "python_ps", "outside_ps"), rows=16,
+            shown=has_rows("functions")),
+)  # fmt: skip
+
+
+def of_host(host: Host, params: Params) -> PythonCalls | None:
+    return python_calls.python_calls(host, params.nodes)
+
+
+def run(kept: Sequence[PythonCalls | None], params: Params, after: Mapping[str, Report]) -> Report:
+    hosts = [one for one in kept if one is not None]
+    functions = python_tables.function_rows(hosts)
+    stacks = python_tables.stack_rows(hosts)
+    tables = {
+        "functions": TABLES["functions"].of(functions),
+        "stacks": TABLES["stacks"].of(stacks) if hosts else TABLES["stacks"].empty(),
+        "threads": TABLES["threads"].of(python_tables.thread_rows(hosts)),
+        "thread_functions": TABLES["thread_functions"].of_parts(python_tables.thread_function_rows(hosts)),
+        "calls": TABLES["calls"].of(python_tables.call_rows(hosts)),
+    }
+    return Report(NAME, tables, scalars(SCALARS, _values(hosts, functions, stacks)), tuple(_notices(hosts)))
+
+
+def _values(hosts: Sequence[PythonCalls], functions: FunctionRows, stacks: StackRows) -> dict[str, Known]:
+    if not hosts:
+        return dict.fromkeys(SCALARS, (None, "the capture has no frames of the Python tracer"))
+    return {
+        "python_ps": exact_sum(functions.self_ps),
+        "native_ps": exact_sum(functions.native_ps),
+        "waited_ps": exact_sum(functions.waited_ps),
+        "device_ps": int(stacks.device_ps[0]),
+        "outside_ps": sum(sum(host.outside_ps) for host in hosts),
+        "call_count": int(functions.calls.sum()),
+        "function_count": len(functions.label),
+        "thread_count": sum(len(host.threads) for host in hosts),
+    }
+
+
+def _notices(hosts: Sequence[PythonCalls]) -> Iterator[Notice]:
+    if not hosts:
+        yield Notice("info", CONTENT.absent)

@@ -1,0 +1,253 @@
+"""What the threads of a host that the Python tracer saw did: the calls of Python, what these ran, and what ran for them
+on other threads and devices.
+
+    thread          |-- $train.py:9 main ---------------------------------------|
+                       |-- $train.py:3 step ---------|  |-- $data.py:5 load --|
+                           |-- PjitFunction(f) --|
+    device                          |-- fusion.1 --|
+
+Times of a thread are self times, as the table ``nesting`` has them: they add up to the time that its events cover.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastprof.decode.nesting import line_rows, nest
+from fastprof.derive.causes import event_origin
+from fastprof.derive.causes.call_tree import CallTree, call_tree, nearest, with_leaves
+from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins
+from fastprof.derive.causes.python_frames import waits_for_device
+from fastprof.derive.causes.scheduled_tasks import scheduled_by
+from fastprof.derive.steps.device_steps import MODULE_LINES, is_derived
+from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
+from fastprof.tables.host_events import HostEvents, Line
+
+if TYPE_CHECKING:
+    from fastprof.derive.host import Host
+
+STATS: Final = tuple(dict.fromkeys((*event_origin.STATS, "hlo_op")))
+"""What is read of events beyond what grouping reads."""
+THREAD_PS, DEVICE_PS = range(2)
+"""Columns of amounts of the tree: time on the thread, and of what ran elsewhere for it."""
+KINDS: Final = ("root", "thread", "function", "annotation", "op", "input", "framework", "kernel", "rest")
+ROOT, THREAD, FUNCTION, ANNOTATION, OP, INPUT, FRAMEWORK, KERNEL, REST = range(len(KINDS))
+"""Kinds of nodes."""
+_KIND_OF_ORIGIN: Final = np.array([FRAMEWORK, FUNCTION, OP, INPUT, FRAMEWORK, ANNOTATION], np.uint8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionCalls:
+    """By thread and function: sums over its calls. ``total_ps``: the time during which any of them lasted, so that a
+    call within a call counts once; ``self_ps``: in which it was the innermost; of that, ``native_ps`` in what
+    frameworks and ops recorded, ``waited_ps`` waiting for a device. ``device_ps``: of what ran elsewhere for it."""
+
+    thread: Int64s
+    label: Int64s
+    calls: Int64s
+    self_ps: Int64s
+    total_ps: Int64s
+    native_ps: Int64s
+    waited_ps: Int64s
+    device_ps: Int64s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calls:
+    """Calls between functions: ``caller`` is -1 where no function calls. ``total_ps``: the sum of the durations of
+    the calls."""
+
+    caller: Int64s
+    callee: Int64s
+    calls: Int64s
+    total_ps: Int64s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PythonCalls:
+    """Of a host. ``names``, ``kinds``: by label. ``threads``: the names of those that the tracer saw;
+    ``outside_ps``: by thread, time of events that lie in no function. ``tree``: its roots are the threads, in order."""
+
+    host: str
+    names: list[str]
+    kinds: UInt8s
+    threads: list[str]
+    outside_ps: list[int]
+    functions: FunctionCalls
+    between: Calls
+    tree: CallTree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """The events of the threads that the tracer saw, n of them: their rows, threads, labels, and how they nest."""
+
+    rows: Int32s
+    thread: Int64s
+    label: Int64s
+    parent: Int64s
+    depth: Int32s
+    duration_ps: Int64s
+    self_ps: Int64s
+    is_frame: Bools
+
+
+def python_calls(host: Host, most_nodes: int) -> PythonCalls | None:
+    """The calls of a host; None: the tracer saw none. The tree has at most about twice ``most_nodes`` nodes."""
+    events = host.raw
+    origins = event_origins(events)
+    lines = [line for line in origins.lines if (origins.origin[line.first : line.last] == Origin.PYTHON).any()]
+    if not lines:
+        return None
+    names, kinds, label_of = _labels(events, origins)
+    seen = _seen(host, lines, label_of, kinds)
+    frame = nearest(np.arange(len(seen.rows)), seen.parent, seen.is_frame)
+    ran, above, ran_ps = _ran_elsewhere(host, origins, seen)
+    tree = _tree(seen, len(lines), ran, above, ran_ps, label_of, len(names))
+    functions = _functions(host, seen, frame, above, ran_ps, names)
+    outside = np.zeros(len(lines), np.int64)
+    np.add.at(outside, seen.thread[frame < 0], seen.self_ps[frame < 0])
+    return PythonCalls(
+        events.host,
+        names,
+        kinds,
+        [line.name for line in lines],
+        outside.tolist(),
+        functions,
+        _between(seen, frame),
+        tree.bounded(most_nodes),
+    )
+
+
+def _labels(events: HostEvents, origins: EventOrigins) -> tuple[list[str], UInt8s, Int64s]:
+    """Names and kinds of what is called, and the label of each event; devices are KERNEL."""
+    numbers: dict[str, int] = {}
+    of_meta = np.array([numbers.setdefault(name, len(numbers)) for name in events.names], np.int64)
+    kind = np.where(origins.origin == Origin.NONE, KERNEL, _KIND_OF_ORIGIN[origins.origin]).astype(np.int64)
+    keys, label = np.unique(of_meta[events.meta] * len(KINDS) + kind, return_inverse=True)
+    names = list(numbers)
+    return (
+        [names[key] for key in (keys // len(KINDS)).tolist()],
+        (keys % len(KINDS)).astype(np.uint8),
+        label.reshape(-1).astype(np.int64),
+    )
+
+
+def _seen(host: Host, lines: list[Line], label_of: Int64s, kinds: UInt8s) -> _Seen:
+    events = host.raw
+    rows = np.concatenate([np.arange(line.first, line.last, dtype=np.int32) for line in lines])
+    thread = np.repeat(np.arange(len(lines)), [line.last - line.first for line in lines])
+    at, values = events.ints("_a")
+    beside = np.isin(rows, at[values != 0])
+    rows, thread = rows[~beside], thread[~beside]
+    start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
+    counts = np.bincount(thread, minlength=len(lines)).astype(np.int64)
+    of_lines = line_rows(counts, np.cumsum(counts) - counts)
+    depth, parent, self_ps = nest(start, duration, None, of_lines, host.workers)
+    label = label_of[rows]
+    return _Seen(rows, thread, label, parent, depth, duration, self_ps, kinds[label] == FUNCTION)
+
+
+def _ran_elsewhere(host: Host, origins: EventOrigins, seen: _Seen) -> tuple[Int32s, Int64s, Int64s]:
+    """What ran on devices, and ops on threads that the tracer did not see: its rows, the place in ``seen`` of the event
+    that led to each, -1: none, and its time."""
+    events = host.raw
+    rows = [np.zeros(0, np.int32)]
+    for line in events.lines:
+        wanted = line.plane.kind == "GPU" or (line.plane.kind == "TPU" and line.name in MODULE_LINES)
+        if wanted and not is_derived(line):
+            rows.append(np.arange(line.first, line.last, dtype=np.int32))
+    at = events.texts("hlo_op")[0]
+    place = np.full(len(events), -1, np.int64)
+    place[seen.rows] = np.arange(len(seen.rows))
+    is_op = (origins.origin[at] == Origin.OP) & (place[at] < 0)
+    inside = origins.parent[at[is_op]]
+    outermost = ~((inside >= 0) & np.isin(inside, at[is_op]))
+    rows.append(at[is_op][outermost])
+    ran = np.ascontiguousarray(np.concatenate(rows), np.int32)
+    above = np.full(len(ran), -1, np.int32)
+    if len(ran):
+        marks = (place >= 0).view(np.uint8)
+        host.forest.graph.nearest_above(np.ascontiguousarray(marks), 1, ran, above)
+    above = scheduled_by(events, ran, above, place >= 0)
+    led = np.where(above >= 0, place[above], -1)
+    return ran, led, np.maximum(events.duration_ps[ran], 0)
+
+
+def _tree(
+    seen: _Seen, threads: int, ran: Int32s, above: Int64s, ran_ps: Int64s, label_of: Int64s, labels: int
+) -> CallTree:
+    """Labels of threads follow those of names."""
+    n = len(seen.rows)
+    parent = np.concatenate([np.full(threads, -1), np.where(seen.parent < 0, seen.thread, seen.parent + threads)])
+    depth = np.concatenate([np.zeros(threads, np.int32), seen.depth + 1]).astype(np.int32)
+    label = np.concatenate([labels + np.arange(threads), seen.label])
+    own = np.zeros((threads + n, 2), np.int64)
+    own[threads:, THREAD_PS] = seen.self_ps
+    tree, node = call_tree(parent.astype(np.int64), depth, label, own)
+    amounts = np.zeros((len(ran), 2), np.int64)
+    amounts[:, DEVICE_PS] = ran_ps
+    return with_leaves(tree, np.where(above < 0, -1, node[above + threads]), label_of[ran], amounts)
+
+
+def _functions(
+    host: Host, seen: _Seen, frame: Int64s, above: Int64s, ran_ps: Int64s, names: list[str]
+) -> FunctionCalls:
+    waiting = np.array([waits_for_device(name) for name in names], np.bool_)
+    waits = nearest(np.arange(len(frame)), seen.parent, seen.is_frame | waiting[seen.label])
+    in_one = frame >= 0
+    waited = in_one & waiting[seen.label[waits]]
+    frames = np.flatnonzero(seen.is_frame)
+    base = len(names)
+    keys, place = np.unique(seen.thread[frames] * base + seen.label[frames], return_inverse=True)
+    of_frame = np.full(len(frame) + 1, -1, np.int64)
+    of_frame[frames] = place.reshape(-1)
+    of = of_frame[frame]
+
+    def summed(chosen: Bools) -> Int64s:
+        sums = np.zeros(len(keys), np.int64)
+        np.add.at(sums, of[chosen], seen.self_ps[chosen])
+        return sums
+
+    device = np.zeros(len(keys), np.int64)
+    led = np.where(above < 0, -1, of[above])
+    np.add.at(device, led[led >= 0], ran_ps[led >= 0])
+    return FunctionCalls(
+        keys // base,
+        keys % base,
+        np.bincount(place.reshape(-1), minlength=len(keys)).astype(np.int64),
+        summed(in_one),
+        _covered(host, seen, frames, place.reshape(-1), len(keys)),
+        summed(in_one & ~seen.is_frame),
+        summed(waited),
+        device,
+    )
+
+
+def _covered(host: Host, seen: _Seen, frames: Int64s, place: Int64s, count: int) -> Int64s:
+    """By function of a thread, the time during which any of its calls lasts: they are nested like events of a line."""
+    order = np.argsort(place, kind="stable")
+    rows = seen.rows[frames[order]]
+    start, duration = host.raw.start_ps[rows], np.maximum(host.raw.duration_ps[rows], 0)
+    counts = np.bincount(place, minlength=count).astype(np.int64)
+    of_lines = line_rows(counts, np.cumsum(counts) - counts)
+    _, _, own = nest(start, duration, None, of_lines, host.workers)
+    total = np.zeros(count, np.int64)
+    np.add.at(total, place[order], own)
+    return total
+
+
+def _between(seen: _Seen, frame: Int64s) -> Calls:
+    frames = np.flatnonzero(seen.is_frame)
+    up = seen.parent[frames]
+    caller = np.where(up < 0, -1, np.append(frame, -1)[up])
+    labels = np.append(seen.label, -1)
+    base = int(seen.label.max()) + 2
+    keys, place = np.unique((labels[caller] + 1) * base + seen.label[frames], return_inverse=True)
+    sums = np.zeros(len(keys), np.int64)
+    np.add.at(sums, place.reshape(-1), seen.duration_ps[frames])
+    calls = np.bincount(place.reshape(-1), minlength=len(keys)).astype(np.int64)
+    return Calls(keys // base - 1, keys % base, calls, sums)

@@ -1,0 +1,44 @@
+"""Frames of the Python tracer: the function, file and line in the name of an event.
+
+A function of Python is ``$file.py:12 name``, with the name of its file and the line at which it begins. One that is
+compiled is ``$module name``: ``$builtins len``, ``$<unknown> append``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+_OF_FILE = re.compile(r"\$(?P<file>.*?):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
+_COMPILED = re.compile(r"\$(?P<file>[^ ]*) (?P<function>.*)", re.DOTALL)
+_WAITING = re.compile(
+    r".*(?:block_until_ready|try_to_block)$"
+    r"|.*(?:::Await\w*|BlockHostUntil\w*|BlockUntilReady|\(wait for completion\)|WaitForDependencies|WaitUntilDone)"
+    r"|(?:cuda|hip)(?:Device|Stream|Event)Synchronize|cu(?:Ctx|Stream|Event)Synchronize|np\.asarray\(jax\.Array\)",
+    re.DOTALL,
+)
+
+
+class Frame(NamedTuple):
+    """``file``: its name, or the module of a compiled function; ``line``: None of a compiled function."""
+
+    function: str
+    file: str
+    line: int | None
+
+
+@lru_cache(maxsize=1 << 16)
+def frame_of(name: str) -> Frame:
+    """The function in the name of an event."""
+    if match := _OF_FILE.fullmatch(name):
+        return Frame(match["function"], match["file"], int(match["line"]))
+    if match := _COMPILED.fullmatch(name):
+        return Frame(match["function"], match["file"], None)
+    return Frame(name.removeprefix("$"), "", None)
+
+
+@lru_cache(maxsize=1 << 16)
+def waits_for_device(name: str) -> bool:
+    """Whether what an event is called does nothing but wait for a device, or for what runs on one."""
+    return _WAITING.match(name) is not None
