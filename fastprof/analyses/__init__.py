@@ -19,6 +19,7 @@ ANALYSES = {
     "memory_viewer": "Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.",
     "communication": "Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.",
     "memory_profile": "Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.",
+    "gaps": "Gaps: what devices do with their time, and what the program did while they did not compute.",
     "tf_data": "Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to fix it.",
     "pod_viewer": "Each step on each core of all hosts: what it spent its time on, and its bottleneck.",
     "inference": "Requests and batches of a model server: latency by percentile, and what it is made of.",

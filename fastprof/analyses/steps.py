@@ -29,7 +29,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, why_no_steps
+from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, step_numbers, why_no_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.step_figures import core_breakdown, fitted, step_times
@@ -263,7 +263,9 @@ def of_host(host: Host, params: Params) -> HostSteps:
 
 def run(kept: Sequence[HostSteps], params: Params, after: Mapping[str, Report]) -> Report:
     database = combined(kept)
-    rows = [OnCores.of(host.database, _numbers(host, database, place)) for place, host in enumerate(kept)]
+    rows = [
+        OnCores.of(host.database, step_numbers(database, place, host.database.step)) for place, host in enumerate(kept)
+    ]
     of_hosts = host_times(database)
     tables = {
         "steps": TABLES["steps"].of_parts(rows),
@@ -284,15 +286,6 @@ def run(kept: Sequence[HostSteps], params: Params, after: Mapping[str, Report]) 
 
 
 # ---- rows
-
-
-def _numbers(host: HostSteps, database: StepDatabase, place: int) -> Int64s:
-    """The number in the session of each step of a host, -1: none."""
-    own = host.database.step
-    if len(database.hosts) == 1:
-        return own
-    numbers = dict(zip(database.group[:, place].tolist(), database.step.tolist(), strict=True))
-    return np.array([numbers.get(group, -1) for group in own.tolist()], np.int64)
 
 
 def _kinds(steps: OnCores) -> SimpleNamespace:

@@ -190,6 +190,26 @@ class AnalysisMethods:
             steps_from=steps_from,
         )
 
+    def gaps(
+        self,
+        *,
+        top: int = 50,
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+    ) -> Report:
+        """Gaps: what devices do with their time, and what the program did while they did not compute.
+
+        top: number of the longest gaps to list
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
+
+        Tables: devices, by_cause, by_step, gaps.
+        Figures: device_count, unused_device_count, window_ps, busy_ps, compute_ps, communication_ps, copy_ps,
+        wait_ps, idle_ps, compute_share, idle_share, largest_cause, largest_cause_ps, largest_cause_share,
+        between_steps_ps.
+        """
+        return self.report("gaps", top=top, steps_from=steps_from)
+
     def tf_data(self, *, parallel: int = 4, slow_call_us: int = 50) -> Report:
         """Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to fix it.
 

@@ -22,6 +22,7 @@ _INSTEAD = ": write it with the command line, which holds only parts of it, or u
 NO_PAGE = {
     "python_time": "XProf shows frames of Python in its trace viewer only",
     "communication": "XProf shows collectives only as ops, and says nothing of what hides them",
+    "gaps": "XProf shows idle time only as a sum, and says nothing of its causes",
     "hardware_units": "XProf shows samples of hardware units only as graphs in its trace viewer",
     "steps": "XProf shows steps only within its overview page and input pipeline analyzer",
 }

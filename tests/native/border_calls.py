@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastprof._native import (
+    cause_kernels,
     communication_kernels,
     grouping,
     kernels,
@@ -185,6 +186,15 @@ simple(
     read(i64(4, 20)),
     out(np.zeros((2, 9), np.int64)),
     2,
+)
+simple(cause_kernels.foremost, read(START), read(LASTING), read(i32(1, 0, 1)), 0, 9)
+simple(
+    cause_kernels.reasons,
+    read(START),
+    read(LASTING),
+    read(u8(1, 0, 2)),
+    free(np.ones(512, np.uint8)),
+    index(LINES, free=True),
 )
 simple(
     memory_kernels.stat_beside,

@@ -88,6 +88,17 @@ def rows_of_names(databases: Sequence[StepDatabase]) -> list[Int64s] | None:
     return [np.array([place[name] for name in common], np.int64) for place in places] if common else None
 
 
+def step_numbers(database: StepDatabase, place: int, groups: Int64s) -> Int64s:
+    """The numbers in the session of steps that are these groups on the host in ``place``; -1: the session has no such
+    step."""
+    known = database.group[:, place] if len(database.hosts) > 1 else database.step
+    order = np.argsort(known, kind="stable")
+    at = np.minimum(np.searchsorted(known[order], groups), max(len(order) - 1, 0))
+    if not len(order):
+        return np.full(len(groups), -1, np.int64)
+    return np.where((known[order[at]] == groups) & (groups >= 0), database.step[order[at]], -1)
+
+
 def numbers_agree(database: StepDatabase) -> bool:
     """Whether all hosts that have steps number them in the same way."""
     return bool(((database.group == database.step[:, None]) | (database.group < 0)).all())

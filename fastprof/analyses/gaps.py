@@ -1,0 +1,280 @@
+"""Gaps: what devices do with their time, and what the program did while they did not compute.
+
+Definitions: docs/analyses/gaps.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from fastprof.analyses.contract import (
+    Known,
+    Needs,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    scalars,
+    union,
+)
+from fastprof.derive.causes.budget import (
+    BETWEEN_STEPS,
+    CAUSE_NAMES,
+    Budget,
+    BudgetOfHosts,
+    HostBudget,
+    Largest,
+    host_budget,
+)
+from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.causes.event_origin import STATS as ORIGIN_STATS
+from fastprof.derive.causes.gaps import host_gaps
+from fastprof.derive.causes.host_causes import op_computes
+from fastprof.derive.communication import host_communication
+from fastprof.derive.communication.device_spans import device_spans
+from fastprof.derive.host import Host
+from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS
+from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.steps.across_hosts import SessionSteps, step_numbers
+from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.array_types import Int64s
+from fastprof.schema.arrow_columns import shares, texts
+from fastprof.schema.column_kinds import Count, Picoseconds, Share, String, Text
+from fastprof.schema.tables import Formula, TableSchema
+from fastprof.wording.quantities import counted, time_text
+
+NAME = "gaps"
+OF_ALL_THREADS = True
+READS = union([
+    Host.GROUPING,
+    Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
+    Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
+    Needs(stats=ORIGIN_STATS),
+])  # fmt: skip
+AFTER = ("steps",)
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    top: int = field(default=50, metadata={"help": "number of the longest gaps to list", "min": 0})
+    steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
+
+
+_CAUSE_TEXTS: Final = "one of: " + ", ".join(GAP_CAUSES)
+_HOST = Text("host", "host, as the capture's file is named", lambda rows: texts(rows.hosts, rows.host))
+_DEVICE = Text("device", "device: a TensorCore, a GPU, or CPU for the threads of a host that run its ops",
+               lambda rows: texts(rows.names, rows.name))  # fmt: skip
+_KIND = Text("kind", "what the device does: " + ", ".join(KINDS), lambda rows: texts(KINDS, rows.kind))
+_CAUSE = Text("cause", f"{_CAUSE_TEXTS}; null: the device computes", lambda rows: texts(CAUSE_NAMES, rows.cause))
+_STEP = Count("step", "number of the step, as in the analysis steps; null: between steps, or in a step that not all "
+              "hosts have", null=lambda rows: rows.step < 0)  # fmt: skip
+_EVENT = String("event", "event of the host that explains the most of it, or op of the device that moves data; null: "
+                "none is recorded", lambda rows: list(rows.event))  # fmt: skip
+
+
+def _of_kind(place: int) -> Formula:
+    return lambda rows: rows.kind_ps[:, place]
+
+
+_TABLES = (
+    TableSchema("devices", "a device that ran anything", (
+        _HOST,
+        _DEVICE,
+        Picoseconds("window_ps", "from the first to the last of what the devices of the host ran and of the markers of "
+                    "its steps; of chosen steps their time; the sum of the next five"),
+        *(Picoseconds(f"{kind}_ps", f"time of kind {kind}", _of_kind(place)) for place, kind in enumerate(KINDS)),
+        Share("compute_share", "compute_ps / window_ps", lambda rows: shares(rows.kind_ps[:, COMPUTE], rows.window_ps)),
+        Share("idle_share", "idle_ps / window_ps", lambda rows: shares(rows.kind_ps[:, IDLE], rows.window_ps)),
+    ), derived=True),
+    TableSchema("by_cause", "a cause of time in which a device does not compute", (
+        _HOST,
+        _DEVICE,
+        _CAUSE,
+        _KIND,
+        Picoseconds("time_ps", "time of the device"),
+        Share("share", "time_ps / window_ps of the device", lambda rows: shares(rows.time_ps, rows.window_ps)),
+        Count("count", "pieces of time without a break"),
+        Picoseconds("longest_ps", "duration of the longest of them"),
+        Picoseconds("longest_start_ps", "start of that, from the start of the host's capture"),
+        _EVENT,
+    ), derived=True),
+    TableSchema("by_step", "a cause of time of a device in a step, or between all steps", (
+        _HOST,
+        _DEVICE,
+        _STEP,
+        _CAUSE,
+        _KIND,
+        Picoseconds("time_ps", "time of the device"),
+        Share("share", "time_ps / time of the step on the device", lambda rows: shares(rows.time_ps, rows.window_ps)),
+        _EVENT,
+    ), derived=True),
+    TableSchema("gaps", "one of the longest pieces of time in which a device does not compute, with one cause", (
+        _HOST,
+        _DEVICE,
+        _STEP,
+        Picoseconds("start_ps", "start, from the start of the host's capture"),
+        Picoseconds("duration_ps", "duration"),
+        _KIND,
+        _CAUSE,
+        _EVENT,
+        String("thread", "thread of that event; null: no event of the host explains it",
+               lambda rows: list(rows.thread)),
+        String("before_op", "what the device ran last before; null: nothing", lambda rows: list(rows.before_op)),
+        String("after_op", "what the device ran first after; null: nothing", lambda rows: list(rows.after_op)),
+    ), derived=True),
+)  # fmt: skip
+TABLES = {table.name: table for table in _TABLES}
+SCALARS = {
+    "device_count": ScalarSpec(None, "devices that ran anything"),
+    "unused_device_count": ScalarSpec(None, "devices of the capture that ran nothing; they are in no table"),
+    "window_ps": ScalarSpec("ps", "time of all devices together, each from the first to the last of what devices of "
+                            "its host ran and of the markers of steps"),
+    "busy_ps": ScalarSpec("ps", "window_ps - idle_ps"),
+    **{f"{kind}_ps": ScalarSpec("ps", f"time of all devices of kind {kind}") for kind in KINDS},
+    "compute_share": ScalarSpec("share", "compute_ps / window_ps"),
+    "idle_share": ScalarSpec("share", "idle_ps / window_ps"),
+    "largest_cause": ScalarSpec(None, "cause with the most time of all devices"),
+    "largest_cause_ps": ScalarSpec("ps", "time of all devices of that cause"),
+    "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps"),
+    "between_steps_ps": ScalarSpec("ps", "time of all devices between steps"),
+}  # fmt: skip
+OPENING = Opening(
+    (
+        "Devices compute for {compute_share} of their time; {largest_cause_share} of it goes to {largest_cause}.",
+        "Devices compute for {compute_share} of their time.",
+    ),
+    ("compute_share", "idle_share", "largest_cause", "largest_cause_share", "device_count", "between_steps_ps"),
+)
+
+SECTIONS = (
+    Section("Gaps", scalars=tuple(SCALARS)),
+    Section("Causes", "by_cause", ("device", "cause", "kind", "time_ps", "share", "count", "longest_ps", "event"),
+            "share", 24, shown=has_rows("by_cause")),
+    Section("Devices", "devices", ("device", "window_ps", *(f"{kind}_ps" for kind in KINDS), "idle_share"),
+            "idle_share", 16, shown=has_rows("devices")),
+    Section("Longest gaps", "gaps", ("device", "step", "start_ps", "duration_ps", "kind", "cause", "event", "thread",
+            "before_op", "after_op"), rows=12, shown=has_rows("gaps")),
+    Section("Steps", "by_step", ("device", "step", "cause", "kind", "time_ps", "share", "event"), "share", 20,
+            shown=lambda report: report.tables["by_step"]["step"].null_count < report.tables["by_step"].num_rows),
+)  # fmt: skip
+
+
+def of_host(host: Host, params: Params) -> HostBudget:
+    every = host.entire
+    events = every.events
+    devices = len(events.planes_of("TPU") or events.planes_of("GPU"))
+    spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
+    steps = every.steps_from(params.steps_from).database.step
+    found = host_gaps(events, every.groups_from(params.steps_from), steps, spans)
+    chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
+    return host_budget(events, found, params.top, chosen, max(devices - len(spans), 0))
+
+
+def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report]) -> Report:
+    database = after["steps"].detail_as(SessionSteps).database
+    every = BudgetOfHosts.of(kept, [partial(step_numbers, database, place) for place in range(len(kept))])
+    tables = {
+        "devices": TABLES["devices"].of(_devices(every)),
+        "by_cause": TABLES["by_cause"].of(_by_cause(every)),
+        "by_step": TABLES["by_step"].of(_by_step(every)),
+        "gaps": TABLES["gaps"].of(_named(every, every.largest(params.top))),
+    }
+    figures = scalars(SCALARS, _values(every))
+    return Report(NAME, tables, figures, tuple(_notices(every)), after, every)
+
+
+# ---- rows
+
+
+def _named(every: BudgetOfHosts, rows: Budget | Largest, **columns: Any) -> SimpleNamespace:
+    """Rows with what the columns of their tables take."""
+    own = {one.name: getattr(rows, one.name) for one in fields(rows)}
+    return SimpleNamespace(**own | {"hosts": every.hosts, "names": every.devices, "name": rows.device} | columns)
+
+
+def _devices(every: BudgetOfHosts) -> SimpleNamespace:
+    count = len(every.devices)
+    kind_ps = sums_by(
+        every.budget.device.astype(np.int64) * len(KINDS) + every.budget.kind, every.budget.time_ps, count * len(KINDS)
+    ).reshape(count, len(KINDS))
+    return SimpleNamespace(
+        hosts=every.hosts, host=every.host_of, names=every.devices, name=np.arange(count), kind_ps=kind_ps,
+        window_ps=kind_ps.sum(axis=1),
+    )  # fmt: skip
+
+
+def _by_cause(every: BudgetOfHosts) -> SimpleNamespace:
+    """Device by device, the cause with the most time first."""
+    lost = every.budget[every.budget.kind != COMPUTE]
+    rows = every.together(lost, "device", "cause", "kind")
+    rows = rows[np.lexsort((-rows.time_ps, rows.device))]
+    return _named(every, rows, window_ps=_window_ps(every)[rows.device])
+
+
+def _window_ps(every: BudgetOfHosts) -> Int64s:
+    return sums_by(every.budget.device, every.budget.time_ps, len(every.devices))
+
+
+def _by_step(every: BudgetOfHosts) -> SimpleNamespace:
+    """Device by device, step by step in order, the time between steps last; in each the most time first."""
+    rows = every.together(every.budget, "device", "step", "cause", "kind")
+    keys, place = np.unique(np.stack([rows.device, rows.step]).astype(np.int64), axis=1, return_inverse=True)
+    of_step = sums_by(place.reshape(-1), rows.time_ps, keys.shape[1])[place.reshape(-1)]
+    order = np.lexsort((-rows.time_ps, rows.step, rows.step < 0, rows.device))
+    return _named(every, rows[order], window_ps=of_step[order])
+
+
+# ---- figures
+
+
+def _values(every: BudgetOfHosts) -> dict[str, Known]:
+    budget = every.budget
+    by_kind = sums_by(budget.kind, budget.time_ps, len(KINDS)).tolist()
+    by_cause = sums_by(budget.cause, budget.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
+    window, most = sum(by_kind), max(range(len(GAP_CAUSES)), key=by_cause.__getitem__)
+    nothing = (None, "no device ran anything")
+    lost: Known = by_cause[most] if by_cause[most] else (None, "devices compute all the time" if window else nothing[1])
+    return {
+        "device_count": len(every.devices),
+        "unused_device_count": every.unused,
+        "window_ps": window,
+        "busy_ps": window - by_kind[IDLE],
+        **{f"{kind}_ps": by_kind[place] for place, kind in enumerate(KINDS)},
+        "compute_share": by_kind[COMPUTE] / window if window else nothing,
+        "idle_share": by_kind[IDLE] / window if window else nothing,
+        "largest_cause": GAP_CAUSES[most] if by_cause[most] else lost,
+        "largest_cause_ps": lost,
+        "largest_cause_share": by_cause[most] / window if by_cause[most] else lost,
+        "between_steps_ps": int(budget.time_ps[budget.step == BETWEEN_STEPS].sum()),
+    }
+
+
+def _notices(every: BudgetOfHosts) -> Iterator[Notice]:
+    if not every.devices:
+        yield Notice("info", "No device ran anything: no ops are recorded on devices, nor on threads of the host.")
+    if every.devices and every.unused:
+        ran = counted(every.unused, "device of the capture ran nothing", "devices of the capture ran nothing")
+        yield Notice("info", f"{ran} and {'is' if every.unused == 1 else 'are'} left out.")
+    idle = every.budget.cause == GAP_CAUSES.index("idle")
+    unexplained = int(every.budget.time_ps[idle].sum())
+    if every.waiting_ps:
+        yield Notice(
+            "info",
+            f"For {time_text(every.waiting_ps)} of idle time, summed over devices, the host waits for its devices, "
+            "which record nothing: work may be missing from the capture.",
+        )
+    if unexplained > every.waiting_ps:
+        yield Notice(
+            "info",
+            f"For {time_text(unexplained - every.waiting_ps)} of idle time, summed over devices, no thread of the host "
+            "records anything. The tracer of Python and annotations would show what the program does then.",
+        )

@@ -1,0 +1,260 @@
+"""Where the time of devices went: their windows by step, kind and cause. What is kept of a host when its events are
+gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.causes.gaps import Gaps
+from fastprof.derive.ops.device_time import COMPUTE, DeviceTime
+from fastprof.derive.ops.tables import sums_by
+from fastprof.schema.array_rows import ArrayRows
+from fastprof.schema.array_types import Int32s, Int64s, Objects, UInt8s
+
+if TYPE_CHECKING:
+    from fastprof.tables.host_events import HostEvents
+
+BETWEEN_STEPS: Final = -1
+_NO_TEXTS: Final[dict[str, Any]] = {"none": np.empty(0, np.object_)}
+_NO_NUMBERS: Final[dict[str, Any]] = {"none": np.empty(0, np.int32)}
+_NO_KINDS: Final[dict[str, Any]] = {"none": np.empty(0, np.uint8)}
+CAUSE_NAMES: Final = (*GAP_CAUSES, None)
+"""By number of a cause; the last, of compute, has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget(ArrayRows):
+    """A row per device, step, kind and cause; ``time_ps`` of a device adds up to its window. ``host``, ``device``:
+    places in the names of BudgetOfHosts; ``step``: number in the session, BETWEEN_STEPS: between steps, or in one that
+    not all hosts have; ``group``: of the step on its host, -1; ``kind``: see derive/ops/device_time.py; ``cause``: see
+    CAUSE_NAMES. ``longest_ps``, ``longest_start_ps``: of the longest piece; ``event``: what of the host, or of the
+    device if that moves data, explains most of the time, None: nothing."""
+
+    host: Int32s = field(metadata=_NO_NUMBERS)
+    device: Int32s = field(metadata=_NO_NUMBERS)
+    step: Int64s
+    group: Int64s
+    kind: UInt8s = field(metadata=_NO_KINDS)
+    cause: Int32s = field(metadata=_NO_NUMBERS)
+    time_ps: Int64s
+    count: Int64s
+    longest_ps: Int64s
+    longest_start_ps: Int64s
+    event: Objects = field(metadata=_NO_TEXTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Largest(ArrayRows):
+    """Pieces in which a device does not compute, longest first. ``thread``: its name; ``before_op``, ``after_op``: what
+    the device ran before and after; None: unknown."""
+
+    host: Int32s = field(metadata=_NO_NUMBERS)
+    device: Int32s = field(metadata=_NO_NUMBERS)
+    step: Int64s
+    group: Int64s
+    start_ps: Int64s
+    duration_ps: Int64s
+    kind: UInt8s = field(metadata=_NO_KINDS)
+    cause: Int32s = field(metadata=_NO_NUMBERS)
+    event: Objects = field(metadata=_NO_TEXTS)
+    thread: Objects = field(metadata=_NO_TEXTS)
+    before_op: Objects = field(metadata=_NO_TEXTS)
+    after_op: Objects = field(metadata=_NO_TEXTS)
+
+
+@dataclass(frozen=True, slots=True)
+class HostBudget:
+    """``devices``: their names; ``unused``: the number of devices that ran nothing; ``waiting_ps``: of idle time that
+    nothing explains, that in which the host waits for its devices."""
+
+    host: str
+    devices: tuple[str, ...]
+    budget: Budget
+    largest: Largest
+    unused: int
+    waiting_ps: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOfHosts:
+    """Of a session: ``hosts``, ``devices``: names; ``host_of``: the host of each device. ``budget``: rows of all hosts,
+    with numbers of steps in the session."""
+
+    hosts: tuple[str, ...]
+    devices: tuple[str, ...]
+    host_of: Int64s
+    budget: Budget
+    pieces: Largest
+    unused: int
+    waiting_ps: int
+
+    @classmethod
+    def of(cls, kept: Sequence[HostBudget], numbers: Sequence[Callable[[Int64s], Int64s]]) -> BudgetOfHosts:
+        """``numbers``: of each host, from groups to numbers of steps in the session."""
+        budgets, pieces, devices = [Budget.none()], [Largest.none()], 0
+        for place, (one, number) in enumerate(zip(kept, numbers, strict=True)):
+            budgets.append(_placed(one.budget, place, devices, number))
+            pieces.append(_placed(one.largest, place, devices, number))
+            devices += len(one.devices)
+        return cls(
+            tuple(one.host for one in kept),
+            tuple(name for one in kept for name in one.devices),
+            np.repeat(np.arange(len(kept)), [len(one.devices) for one in kept]),
+            Budget.joined(budgets),
+            Largest.joined(pieces),
+            sum(one.unused for one in kept),
+            sum(one.waiting_ps for one in kept),
+        )
+
+    def largest(self, most: int) -> Largest:
+        """The longest pieces of all hosts."""
+        rows = self.pieces
+        return rows[np.lexsort((rows.start_ps, rows.device, -rows.duration_ps))[:most]]
+
+    def together(self, rows: Budget, *names: str) -> Budget:
+        """Rows that are equal in these columns as one: times are added, the rest is that of the longest piece, the
+        event that of the row with the most time. Ordered by these columns."""
+        keys = np.stack([getattr(rows, name).astype(np.int64) for name in names], axis=1)
+        distinct, place = np.unique(keys, axis=0, return_inverse=True)
+        place, count = place.reshape(-1), len(distinct)
+        first = np.arange(count)
+        by_longest, by_time = (np.lexsort((-values, place)) for values in (rows.longest_ps, rows.time_ps))
+        longest, most = (order[np.searchsorted(place[order], first)] for order in (by_longest, by_time))
+        return replace(
+            rows[longest],
+            time_ps=sums_by(place, rows.time_ps, count),
+            count=sums_by(place, rows.count, count),
+            event=rows.event[most],
+        )
+
+
+Rows = TypeVar("Rows", Budget, Largest)
+
+
+def _placed(rows: Rows, host: int, devices: int, number: Callable[[Int64s], Int64s]) -> Rows:
+    """Rows of one host as those of a session, in which ``devices`` come before its own."""
+    hosts, of = np.full(len(rows), host, np.int32), rows.device + np.int32(devices)
+    return replace(rows, host=hosts, device=of, step=number(rows.group))
+
+
+def host_budget(events: HostEvents, gaps: Gaps, most: int, chosen: Int32s | None, unused: int) -> HostBudget:
+    """The budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None: all
+    time does; ``unused``: the number of devices that ran nothing."""
+    keep = np.ones(len(gaps), np.bool_) if chosen is None else (gaps.group >= 0) & np.isin(gaps.group, chosen)
+    rows = np.flatnonzero(keep)
+    names = tuple(one.ran.name for one in gaps.devices)
+    idle = rows[(gaps.cause[rows] == GAP_CAUSES.index("idle")) & (gaps.row[rows] >= 0)]
+    waiting = int(gaps.duration_ps[idle].sum())
+    return HostBudget(
+        events.host, names, _budget(events, gaps, rows), _largest(events, gaps, rows, most), unused, waiting
+    )
+
+
+def _budget(events: HostEvents, gaps: Gaps, rows: Int64s) -> Budget:
+    duration = gaps.duration_ps[rows]
+    keys = np.stack([gaps.device[rows], gaps.group[rows], gaps.kind[rows], gaps.cause[rows]], axis=1).astype(np.int64)
+    distinct, place = np.unique(keys, axis=0, return_inverse=True)
+    place, count = place.reshape(-1), len(distinct)
+    order = np.lexsort((-duration, place))
+    longest = order[np.searchsorted(place[order], np.arange(count))]
+    return Budget(
+        np.zeros(count, np.int32),
+        distinct[:, 0].astype(np.int32),
+        distinct[:, 1],
+        distinct[:, 1],
+        distinct[:, 2].astype(np.uint8),
+        distinct[:, 3].astype(np.int32),
+        sums_by(place, duration, count),
+        np.bincount(place, minlength=count).astype(np.int64),
+        duration[longest],
+        gaps.start_ps[rows][longest],
+        _texts(events, gaps, _most(_explanations(events, gaps, rows), place, duration, count)),
+    )
+
+
+def _most(what: Int64s, place: Int64s, duration: Int64s, count: int) -> Int64s:
+    """For each place, what explains the most of its time, see _explanations; -1: nothing explains any."""
+    known = np.flatnonzero(what >= 0)
+    found = np.full(count, -1, np.int64)
+    width = int(what.max(initial=0)) + 1
+    pairs, pair = np.unique(place[known] * width + what[known], return_inverse=True)
+    time = sums_by(pair.reshape(-1), duration[known], len(pairs))
+    order = np.lexsort((time, pairs // width))  # the last one of a place has the most
+    found[pairs[order] // width] = pairs[order] % width
+    return found
+
+
+def _explanations(events: HostEvents, gaps: Gaps, rows: Int64s) -> Int64s:
+    """What explains each piece: the number of the name of the host's event, or, above these, of what the device moves;
+    -1: nothing does."""
+    row, transfer = gaps.row[rows], gaps.transfer[rows]
+    count = len(events.names)
+    moved = np.where(transfer >= 0, transfer + count, -1)
+    return np.where(row >= 0, events.meta[row] % count, moved).astype(np.int64)
+
+
+def _texts(events: HostEvents, gaps: Gaps, what: Int64s) -> Objects:
+    transfers = gaps.devices[0].ran.transfers if gaps.devices else ()
+    names, count = events.names, len(events.names)
+    return _objects(
+        [None if one < 0 else names[one] if one < count else transfers[one - count].name for one in what.tolist()]
+    )
+
+
+def _objects(values: Sequence[str | None]) -> Objects:
+    found = np.full(len(values), None, np.object_)
+    found[:] = values
+    return found
+
+
+def _largest(events: HostEvents, gaps: Gaps, rows: Int64s, most: int) -> Largest:
+    rows = rows[gaps.kind[rows] != COMPUTE]
+    order = np.lexsort((gaps.start_ps[rows], gaps.device[rows], -gaps.duration_ps[rows]))
+    rows = rows[order[:most]]
+    lines = [line for line in events.lines if line.last > line.first]
+    of = np.searchsorted([line.first for line in lines], gaps.row[rows], side="right") - 1
+    thread = [None if place < 0 else lines[place].name for place in of.tolist()]
+    before, after = _objects([None] * len(rows)), _objects([None] * len(rows))
+    for number in np.unique(gaps.device[rows]).tolist():
+        here = np.flatnonzero(gaps.device[rows] == number)
+        before[here], after[here] = _beside(
+            events, gaps.devices[number], gaps.start_ps[rows[here]], gaps.end_ps[rows[here]]
+        )
+    return Largest(
+        np.zeros(len(rows), np.int32),
+        gaps.device[rows],
+        gaps.group[rows],
+        gaps.group[rows],
+        gaps.start_ps[rows],
+        gaps.duration_ps[rows],
+        gaps.kind[rows],
+        gaps.cause[rows],
+        _texts(events, gaps, _explanations(events, gaps, rows)),
+        _objects(thread),
+        before,
+        after,
+    )
+
+
+def _beside(events: HostEvents, device: DeviceTime, start: Int64s, end: Int64s) -> tuple[Objects, Objects]:
+    """The names of what the device ended last before these times, and of what it began first after those."""
+    own = device.ran.events
+    by_end, by_start = (np.argsort(times, kind="stable") for times in (own.end_ps, own.start_ps))
+    before = np.searchsorted(own.end_ps[by_end], start, side="right") - 1
+    after = np.searchsorted(own.start_ps[by_start], end)
+    return _names(events, own.rows, by_end, before), _names(events, own.rows, by_start, after)
+
+
+def _names(events: HostEvents, rows: Int32s, order: Int64s, places: Int64s) -> Objects:
+    def name(place: int) -> str | None:
+        if not 0 <= place < len(order):
+            return None
+        meta = int(events.meta[rows[order[place]]])
+        return events.display_names[meta] or events.names[meta]
+
+    return _objects([name(place) for place in places.tolist()])

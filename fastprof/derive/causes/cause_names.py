@@ -1,0 +1,40 @@
+"""The causes that cost a program time. The list is closed: reports name no others."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CAUSES: Final = {
+    "input": "The program waits for data: an input pipeline, a data loader, or code that is named after loading data.",
+    "compilation": "The host traces or compiles a program.",
+    "transfer": "Data are copied between host and device, and no compute hides it.",
+    "communication": "Devices exchange data, and no compute hides it.",
+    "straggler": "The device waits for another device or host.",
+    "launch": "The device waits for work that is being launched: the host launches it too late, or it takes long to "
+    "begin.",
+    "small_ops": "Ops are too short for what it costs to launch each.",
+    "python": "The host runs Python, and nothing else is known of it.",
+    "host_compute": "The host runs ops of the framework between those of the device.",
+    "eager": "Ops are executed one by one, where a compiled function would run them together.",
+    "callback": "A program on the device calls Python code on the host.",
+    "checkpoint": "The program saves or restores its state.",
+    "lock": "A thread of the host waits for another one.",
+    "garbage_collection": "Python collects garbage.",
+    "memory_pressure": "The allocator looks for memory, tries again or defragments.",
+    "slow_step": "Single steps take longer than the others.",
+    "padding": "Arrays are padded to fill tiles, and the padding is computed with.",
+    "memory_bound": "Ops wait for memory: its bandwidth bounds them.",
+    "low_occupancy": "Kernels occupy few of the device's units at once.",
+    "low_utilization": "Ops use little of what the device can do.",
+    "precision": "Ops compute with more bits than they need.",
+    "layout": "Data are transposed or rearranged for ops that need another layout.",
+    "outside_compilation": "Parts of a compiled program run outside of it, on the host.",
+    "idle": "Nothing that is recorded explains it.",
+}
+"""By name, what each means."""
+
+GAP_CAUSES: Final = (
+    "input", "compilation", "transfer", "communication", "straggler", "launch", "python", "host_compute", "callback",
+    "checkpoint", "lock", "garbage_collection", "memory_pressure", "idle",
+)  # fmt: skip
+"""Those of time in which a device does not compute."""

@@ -1,0 +1,286 @@
+"""What the threads of a host do: the cause that each event names, and which threads drive the devices.
+
+Most events say nothing, and what encloses them counts. Some name the cause. Words in names of annotations and Python
+functions do so too, but only where nothing surer encloses them: ``load_batch`` is input with everything in it, and a
+function ``read`` in a compiler is compilation.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from fastprof._native import records
+from fastprof._native.cause_kernels import reasons
+from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins
+from fastprof.derive.ops.device_time import PIECE
+from fastprof.schema.array_types import Int32s, Records, UInt8s
+from fastprof.tables.host_events import HostEvents, Line
+
+
+class Code(IntEnum):
+    """What an event says of its thread. NOTHING: what encloses it counts."""
+
+    NOTHING = 0
+    PYTHON = 1
+    ANNOTATION = 2
+    """A user's region whose name says nothing more: Python, with a name."""
+    INPUT_WORDS = 3
+    CHECKPOINT_WORDS = 4
+    LAUNCH = 5
+    WAITS = 6
+    """The thread waits for a device, or for another thread that does."""
+    LOCK = 7
+    TRANSFER = 8
+    HOST_COMPUTE = 9
+    MEMORY = 10
+    INPUT = 11
+    COMPILATION = 12
+    CALLBACK = 13
+    CHECKPOINT = 14
+    GARBAGE = 15
+    PROFILER = 16
+    """The profiler starts or stops."""
+
+
+CAUSE_OF: Final[dict[Code, str]] = {
+    Code.PYTHON: "python",
+    Code.ANNOTATION: "python",
+    Code.INPUT_WORDS: "input",
+    Code.CHECKPOINT_WORDS: "checkpoint",
+    Code.LAUNCH: "launch",
+    Code.LOCK: "lock",
+    Code.TRANSFER: "transfer",
+    Code.HOST_COMPUTE: "host_compute",
+    Code.MEMORY: "memory_pressure",
+    Code.INPUT: "input",
+    Code.COMPILATION: "compilation",
+    Code.CALLBACK: "callback",
+    Code.CHECKPOINT: "checkpoint",
+    Code.GARBAGE: "garbage_collection",
+    Code.PROFILER: "idle",
+}
+"""The causes of codes; WAITS has none."""
+
+_POWERS: Final = np.zeros((2, 256), np.uint8)
+"""What a code takes, and what it holds, see csrc/kernels/reasons.h: of Python's frames the outermost counts, of words
+the outermost, of what a framework does the innermost; words hold against all but what is sure to be something else."""
+for _codes, _takes, _holds in (
+    ((Code.PYTHON,), 1, 2),
+    ((Code.ANNOTATION,), 3, 3),
+    ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS), 3, 6),
+    ((Code.LAUNCH, Code.WAITS, Code.LOCK, Code.TRANSFER, Code.HOST_COMPUTE, Code.MEMORY), 4, 4),
+    ((Code.INPUT, Code.COMPILATION, Code.CALLBACK, Code.CHECKPOINT, Code.GARBAGE, Code.PROFILER), 8, 8),
+):
+    _POWERS[0, list(_codes)], _POWERS[1, list(_codes)] = _takes, _holds
+
+# ---- names
+
+_PATTERNS: Final = (
+    (Code.NOTHING, r"=>(?:Done|\w+=>Done)$|CompleteCallbacks"),
+    (Code.PROFILER, r"ProfilerSession|Profiler(?:Start|Stop)"),
+    (Code.CALLBACK, r"(?:pure_|io_|debug_|host_|python_cpu_|python_gpu_)callback|HostCallback"
+                    r"|(?:^|[/: ])(?:Eager)?PyFunc"),
+    (Code.CHECKPOINT, r"SaveV2|RestoreV2|MergeV2Checkpoints|ShardedFilename|(?i:checkpoint)"),
+    (Code.GARBAGE, r"CollectGarbage"),
+    (Code.INPUT, r"^Iterator|IteratorGetNext|MultiDeviceIterator|InfeedEnqueue|InstantiatedCapturedFunction::"
+                 r"|(?:Produce|Consume)$|^MakeIterator|DatasetOp::"),
+    (Code.COMPILATION, r"(?i:compil)|trace_to_(?:jaxpr|subjaxpr)|lower_sharding_computation|graph_building|PTX->CUBIN"
+                       r"|XLA::TPU|LLVM|Autotun|Optimize(?:Hlo|Graph)|Grappler|RunHloPasses|RunBackend"),
+    (Code.MEMORY, r"Defragment|Build buffer allocations|DeviceMemAllocator|BFCAllocator|AllocateRaw|RetryingAlloc"),
+    (Code.WAITS, r"BlockHostUntilDone|BlockUntilReady|semaphore|SemaphoreAcquire|Await(?:$|[A-Z:])|AwaitReady"
+                 r"|Synchronize|wait for completion|^Wait for|WaitFor|PjrtAsyncWait|CustomWait"
+                 r"|BufferSequencingEvent::Execute$"),
+    (Code.TRANSFER, r"np\.asarray|DevicePut|device_put|copy_to_host|[Cc]opyTo(?:Device|Host)|CopyToMemorySpace|Memcpy"
+                    r"|MemCpy|MEMCPY|TransferTo|TransferFrom|[Ll]inearize|MapDmaBuffer|H2D|D2H|BufferFromHost|ToLiteral"
+                    r"|WriteHbm|ReadHbm|TransposePlan|^Transpose::|ParallelTranspose|BatchedCopy|batched_copy|EagerCopyToDevice"),
+    (Code.LOCK, r"[Mm]utex|^Lock|Condition(?:Variable)?::?[Ww]ait"),
+    (Code.LAUNCH, r"^(?:Pjit|Pmap)Function|ExecuteReplicated|LoadedExecutable|Executable::Execute|PJRT_LoadedExecutable"
+                  r"|Eager(?:Local|Kernel|Remote)?Execute|KernelAndDevice|^TFE_Py|FunctionRun|SessionRun|RunGraph"
+                  r"|ExecutorState::Process|ExecutorPropagate|LaunchKernel|GraphLaunch|Enqueue|tpu::System::Execute$"
+                  r"|LoadProgram|ThunkExecutor|RemoteCall"),
+)  # fmt: skip
+_NAMED: Final = tuple((code, re.compile(pattern)) for code, pattern in _PATTERNS)
+
+_FRAME: Final = re.compile(r"\$(?P<place>.*?) (?P<function>\S+)$", re.DOTALL)
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_INPUT: Final = frozenset((
+    "data", "input", "batch", "batche", "dataset", "dataloader", "loader", "load", "fetch", "read", "reader", "next",
+    "prefetch", "decode", "augment", "tokenize", "tokenizer", "preproces", "shuffle", "minibatch", "minibatche",
+))  # fmt: skip
+_CHECKPOINT: Final = frozenset(("save", "checkpoint", "checkpointer", "checkpointing", "ckpt", "orbax", "restore"))
+_NO_INPUT: Final = ("importlib", "<frozen", "_bootstrap", "zipimport", "linecache", "tokenize.py", "pkgutil")
+_FILES: Final = (
+
+    (Code.INPUT, re.compile(
+        r"(?:data_?loader|_utils/fetch|fetch|data_adapter|dataset_ops|iterator_ops|data_sources?|prefetch"
+        r"|grain|tfrecord|arrow_dataset|iterable_dataset|webdataset)\w*\.py")),
+    (Code.CHECKPOINT, re.compile(r"(?:checkpoint|orbax|saver|saving|ckpt)\w*\.py")),
+    (Code.COMPILATION, re.compile(
+        r"(?:partial_eval|mlir|compiler|func_graph|ag_|autograph|tracing_compil|function_type)\w*\.py")),
+)  # fmt: skip
+_FUNCTIONS: Final = {
+    "block_until_ready": Code.WAITS, "effects_barrier": Code.WAITS, "synchronize": Code.WAITS,
+    "collect": Code.NOTHING, "start_trace": Code.PROFILER, "stop_trace": Code.PROFILER,
+    "device_put": Code.TRANSFER, "device_get": Code.TRANSFER, "copy_to_host_async": Code.TRANSFER,
+    "_infer_params": Code.COMPILATION, "trace_to_jaxpr_dynamic": Code.COMPILATION, "backend_compile": Code.COMPILATION,
+    "io_callback": Code.CALLBACK, "pure_callback": Code.CALLBACK, "py_func": Code.CALLBACK,
+    "numpy_function": Code.CALLBACK, "pure_callback_impl": Code.CALLBACK,
+}  # fmt: skip
+_LOCKED: Final = frozenset(("acquire", "wait", "join", "_wait_for_tstate_lock", "result"))
+_LOCKS: Final = ("threading.py", "_thread", "<unknown>", "queue.py", "_base.py", "builtins")
+
+
+@lru_cache(maxsize=1 << 16)
+def code_of_frame(name: str) -> Code:
+    """What a frame of the Python tracer says: ``$file.py:12 function``."""
+    match = _FRAME.match(name)
+    if match is None:
+        return Code.PYTHON
+    place, function = match["place"], match["function"]
+    if function == "collect" and ("gc" in place or place.startswith("<")):
+        return Code.GARBAGE
+    waits = function in _LOCKED and place.startswith(_LOCKS)
+    if waits or (place.startswith("queue.py") and function in ("get", "put")):
+        return Code.LOCK
+    known = _FUNCTIONS.get(function)
+    if known is not None:
+        return known or Code.PYTHON
+    for code, files in _FILES:
+        if files.match(place.rpartition("/")[2]):
+            return code
+    if any(one in place for one in _NO_INPUT):
+        return Code.PYTHON
+    return code_of_words(function) or Code.PYTHON
+
+
+@lru_cache(maxsize=1 << 16)
+def code_of_words(name: str) -> Code:
+    """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
+    words = {word.lower().removesuffix("s") for word in _WORD.findall(name)}
+    if words & _CHECKPOINT:
+        return Code.CHECKPOINT_WORDS
+    return Code.INPUT_WORDS if words & _INPUT else Code.NOTHING
+
+
+@lru_cache(maxsize=1 << 16)
+def code_of_name(name: str) -> Code:
+    """What the name of a framework's event says."""
+    if name.startswith("void "):  # a kernel
+        return Code.NOTHING
+    return next((code for code, pattern in _NAMED if pattern.search(name)), Code.NOTHING)
+
+
+def code_of_op(name: str) -> Code:
+    """What the type of an op says: ``name:Type``, or the instruction's name."""
+    return code_of_name(name.rpartition(":")[2])
+
+
+def op_computes(name: str) -> bool:
+    """Whether an op of TensorFlow computes: it neither brings data in nor saves them, and so on."""
+    return code_of_op(name) in (Code.NOTHING, Code.LAUNCH)
+
+
+def _code(name: str, origin: int) -> Code:
+    if origin == Origin.PYTHON:
+        return code_of_frame(name)
+    if origin == Origin.INPUT:
+        return Code.INPUT
+    if origin == Origin.USER:
+        return code_of_words(name) or Code.ANNOTATION
+    return code_of_op(name) or Code.HOST_COMPUTE if origin == Origin.OP else code_of_name(name)
+
+
+# ---- threads
+
+
+DRIVER, EXECUTOR, OTHER = range(3)
+"""Threads that Python runs on and that launch work; those that launch it for them; all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCauses:
+    """``code``: by row of events, see Code. ``role``: of each of ``lines``, the threads."""
+
+    origins: EventOrigins
+    code: UInt8s
+    lines: tuple[Line, ...]
+    role: tuple[int, ...]
+
+    def pieces(self, events: HostEvents) -> Records:
+        """PIECE: when which row says what its thread does, thread after thread."""
+        rows = np.zeros(len(self.lines), records.LINE_ROWS)
+        rows["first"], rows["last"] = [line.first for line in self.lines], [line.last for line in self.lines]
+        return np.frombuffer(reasons(events.start_ps, events.duration_ps, self.code, _POWERS.ravel(), rows), PIECE)
+
+
+def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
+    """What each event of the host's threads says, and what the threads are. ``marked``: rows that mark steps."""
+    origins = event_origins(events)
+    lines = tuple(line for line in origins.lines if line.last > line.first)
+    code = _named_codes(events, origins, lines)
+    apart, values = events.ints("_a")
+    code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
+    code[marked[code[marked] == Code.ANNOTATION]] = Code.PYTHON  # what lies in a step may say more than its marker
+    _of_threads(events, lines, code)
+    return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))
+
+
+def _named_codes(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...]) -> UInt8s:
+    """The code of each event of the threads, which follows from its name and writer. Looks at each pair of these
+    once."""
+    count = len(events.names)
+    code = np.zeros(len(events), np.uint8)
+    if not lines:
+        return code
+    rows = np.concatenate([np.arange(line.first, line.last, dtype=np.int32) for line in lines])
+    key = origins.origin[rows].astype(np.int64) * count + events.meta[rows] % count
+    seen = np.zeros(count * len(Origin), np.bool_)
+    seen[key] = True
+    codes = np.zeros(len(seen), np.uint8)
+    for one in np.flatnonzero(seen).tolist():
+        codes[one] = _code(events.names[one % count], one // count)
+    code[rows] = codes[key]
+    return code
+
+
+def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """What the thread adds to names. Calls that launch what a device ran do so whatever their name is, and so do the
+    ops of a thread that has any; on threads of tf.data all of them bring data in."""
+    rows = events.ints("correlation_id")[0]
+    for line in lines:
+        here = code[line.first : line.last]
+        if line.name.startswith(INPUT_THREADS):
+            here[np.isin(here, (Code.HOST_COMPUTE, Code.LAUNCH))] = Code.INPUT
+            continue
+        first, last = np.searchsorted(rows, [line.first, line.last]).tolist()
+        if last > first:
+            here[here == Code.HOST_COMPUTE] = Code.LAUNCH
+            calls = rows[first:last]
+            code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
+
+
+INPUT_THREADS: Final = "tf_data"
+"""How names of the threads of tf.data begin."""
+
+
+def _roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked: Int32s) -> tuple[int, ...]:
+    """Of threads that run Python, those that mark steps or launch work drive; without such, the one with most
+    events."""
+    runs_python = {line.number for line in origins.python_lines}
+    launches = [bool((code[line.first : line.last] == Code.LAUNCH).any()) for line in lines]
+    marks = [bool(((marked >= line.first) & (marked < line.last)).any()) for line in lines]
+    python = [line.number in runs_python for line in lines]
+    drives = [is_python and (launch or mark) for is_python, launch, mark in zip(python, launches, marks, strict=True)]
+    if not any(drives) and any(python):
+        most = max((line.last - line.first, -place) for place, line in enumerate(lines) if python[place])
+        drives[-most[1]] = True
+    return tuple(
+        DRIVER if drive else EXECUTOR if launch and not is_python else OTHER
+        for drive, launch, is_python in zip(drives, launches, python, strict=True)
+    )

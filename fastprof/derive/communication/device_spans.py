@@ -1,0 +1,183 @@
+"""What the devices of a host ran, as spans of time by kind: TensorCores, GPUs, or the host's threads.
+
+A copy or a collective that is in flight while a core does nothing counts like an op that waits for it, so that sums are
+those of the analysis communication. The threads of a host without devices that run what XLA compiled, or ops of
+TensorFlow that belong to no input pipeline, are one device, ``CPU``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastprof._native.communication_kernels import innermost_stretches
+from fastprof.decode.nesting import line_rows
+from fastprof.decode.workers import Workers
+from fastprof.derive.communication import gpu_flights, tpu_flights
+from fastprof.derive.communication.flights import STRETCH, CoreActivity, Operations
+from fastprof.derive.communication.kinds import BETWEEN_DEVICES, Kind, kind_of
+from fastprof.derive.devices.device_events import op_events
+from fastprof.derive.ops.device_time import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    CORE,
+    CPU,
+    HOST,
+    INFEED,
+    OUTFEED,
+    WAIT,
+    DeviceEvents,
+    Spans,
+    Transfer,
+)
+from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.event_types import CODES, TF_OP, among
+from fastprof.schema.array_types import Int32s
+from fastprof.schema.time_sums import ends_of
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
+
+if TYPE_CHECKING:
+    from fastprof.derive.steps.forest import Forest
+    from fastprof.hlo.modules import Modules
+
+_WAITS: Final = {Kind.INFEED: INFEED, Kind.OUTFEED: OUTFEED, Kind.HOST_SEND_RECV: HOST, Kind.OFFLOAD: CORE}
+
+
+def transfer(name: str, kind: Kind) -> Transfer:
+    if kind.scope == BETWEEN_DEVICES:
+        return Transfer(name, COMMUNICATION)
+    return Transfer(name, WAIT, _WAITS[kind]) if kind in _WAITS else Transfer(name, COPY)
+
+
+def device_spans(
+    events: HostEvents, modules: Modules, forest: Forest, workers: Workers, computes: Callable[[str], bool]
+) -> list[Spans]:
+    """What the devices of a host ran; those that ran nothing are left out. ``computes``: of the name of an op of
+    TensorFlow, whether it computes, where the threads are the device."""
+    gpus, cores = events.planes_of("GPU"), events.planes_of("TPU")
+    if not gpus and not cores:
+        return _of_threads(events, forest, computes)
+    operations = Operations()
+    if cores:
+        found = tpu_flights.activities(events, cores, operations, workers)
+        own = [_of_core(events, plane) for plane in cores]
+    else:
+        found = gpu_flights.activities(events, gpus, modules, operations)
+        own = [_by_clock(events, _gpu_rows(plane)) for plane in gpus]
+    transfers = [transfer(one.name, one.kind) for one in operations.known]
+    devices = zip(cores or gpus, found, own, strict=True)
+    return [_of_activity(plane, did, transfers, its) for plane, did, its in devices if did is not None]
+
+
+def _gpu_rows(plane: Plane) -> Int32s:
+    lines = [line for line in plane.lines if not is_derived(line)]
+    return np.concatenate(
+        [np.zeros(0, np.int32), *(np.arange(line.first, line.last, dtype=np.int32) for line in lines)]
+    )
+
+
+def _of_core(events: HostEvents, plane: Plane) -> DeviceEvents:
+    found = op_events(events, plane)
+    return DeviceEvents(found.rows, found.start_ps, ends_of(found.start_ps, found.duration_ps))
+
+
+def _by_clock(events: HostEvents, rows: Int32s) -> DeviceEvents:
+    start = events.start_ps[rows]
+    return DeviceEvents(rows, start, ends_of(start, np.maximum(events.duration_ps[rows], 0)))
+
+
+def _of_activity(plane: Plane, did: CoreActivity, transfers: Sequence[Transfer], own: DeviceEvents) -> Spans:
+    """A device waits first for the transfer at which it stands, then for those in flight."""
+    flights = did.flights
+    aloft = np.flatnonzero(flights.aloft & (flights.end_ps > flights.begin_ps))
+    stood = flights.op[did.stood["row"]] if len(did.stood) else np.zeros(0, np.int32)
+    op = np.concatenate([stood, flights.op[aloft]])
+    kinds = np.array([one.kind for one in transfers], np.int32)
+    rank = 2 * kinds[op] if len(op) else np.zeros(0, np.int32)
+    rank[len(stood) :] += 1
+    return Spans(
+        plane.name,
+        plane,
+        np.concatenate([did.work["begin"], did.stood["begin"], flights.begin_ps[aloft]]),
+        np.concatenate([did.work["end"], did.stood["end"], flights.end_ps[aloft]]),
+        np.concatenate([np.full(len(did.work), 2 * COMPUTE, np.int32), rank]),
+        np.concatenate([np.full(len(did.work), -1, np.int32), op.astype(np.int32)]),
+        transfers,
+        own,
+    )
+
+
+# ---- threads as a device
+
+
+def _of_threads(events: HostEvents, forest: Forest, computes: Callable[[str], bool]) -> list[Spans]:
+    plane = events.plane_named(HOST_THREADS)
+    if plane is None:
+        return []
+    compiled = _compiled_rows(events, plane)
+    rows = compiled if len(compiled) else _tensorflow_rows(forest, plane, computes)
+    if not len(rows):
+        return []
+    kinds, transfers = _kinds_of_rows(events, rows, compiled=len(compiled) > 0)
+    lines = [line for line in plane.lines if line.last > line.first]
+    bounds = np.array([line.first for line in lines] + [plane.last], rows.dtype)
+    counts = np.diff(np.searchsorted(rows, bounds)).astype(np.int64)
+    start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
+    marks = np.where(kinds < 0, 1, 2).astype(np.uint8)
+    of_lines = line_rows(counts, np.zeros(len(counts), np.int64))
+    work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, of_lines))
+    numbers = np.concatenate([np.full(len(work), -1, np.int32), kinds[others["row"]]])
+    of_kind = np.array([*(one.kind for one in transfers), COMPUTE], np.int32)
+    begin, end = (np.concatenate([work[name], others[name]]) for name in ("begin", "end"))
+    return [Spans(CPU, plane, begin, end, 2 * of_kind[numbers], numbers, transfers, _by_clock(events, rows))]
+
+
+def _compiled_rows(events: HostEvents, plane: Plane) -> Int32s:
+    """The events of threads that name an instruction of a program."""
+    at, _ = events.texts("hlo_op")
+    return at[slice(*np.searchsorted(at, [plane.first, plane.last]).tolist())]
+
+
+def _tensorflow_rows(forest: Forest, plane: Plane, computes: Callable[[str], bool]) -> Int32s:
+    """The ops of TensorFlow that no input pipeline runs: neither in a function of tf.data, on whatever thread, nor on a
+    thread of its own."""
+    events = forest.events
+    ops = forest.types == TF_OP
+    ops[: plane.first] = False
+    ops[plane.last :] = False
+    for line in plane.lines:
+        if line.name.startswith("tf_data"):
+            ops[line.first : line.last] = False
+    rows = np.flatnonzero(ops).astype(np.int32)
+    metas, place = np.unique(events.meta[rows], return_inverse=True)
+    rows = rows[np.array([computes(events.names[one]) for one in metas.tolist()], np.bool_)[place.reshape(-1)]]
+    runs = [code for name, code in CODES.items() if name.startswith("InstantiatedCapturedFunction")]
+    marks = among(forest.types, runs).view(np.uint8)
+    if not len(rows) or not marks.any() or forest.vetoed:
+        return rows
+    above = np.empty(len(rows), np.int32)
+    forest.graph.nearest_above(marks, 1, rows, above)
+    return rows[above < 0]
+
+
+def _kinds_of_rows(events: HostEvents, rows: Int32s, *, compiled: bool) -> tuple[Int32s, list[Transfer]]:
+    """The place in the list of what each event transfers, -1: it computes. Looks at each name once."""
+    if compiled:
+        at, numbers = events.texts("hlo_op")
+        codes = numbers[np.searchsorted(at, rows)]
+    else:
+        codes = events.meta[rows].astype(np.int64)
+    distinct, place = np.unique(codes, return_inverse=True)
+    names = events.all_texts(distinct) if compiled else [events.names[one] for one in distinct.tolist()]
+    transfers: list[Transfer] = []
+    numbers_of = np.full(len(names), -1, np.int32)
+    for at_name, name in enumerate(names):
+        part = kind_of("", "", name.split("::")[-1]) if compiled else None
+        kind = part.kind if part is not None else Kind.ALL_REDUCE if ":Collective" in name else None
+        if kind is not None:
+            numbers_of[at_name] = len(transfers)
+            transfers.append(transfer(name, kind))
+    return numbers_of[place.reshape(-1)], transfers

@@ -1,0 +1,243 @@
+"""Gaps: what devices do with their time, and why they do not compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flight_spaces import AG_DONE, AG_START, AR, FUSION, LOAD_DONE, LOAD_START, core
+from random_spaces import random_space
+from reports import figures, notices, rows, session_of
+from step_captures import HOST, US, in_order, ran, spaces, step
+from trace_builder import Event, Plane, line, plane
+from xla_spaces import gpu_capture, tpu_capture
+
+import fastprof
+from fastprof.derive.causes.budget import BudgetOfHosts
+from fastprof.derive.ops.device_time import KINDS
+
+CAUSES = ("device", "cause", "kind", "time_ps", "event")
+
+
+def threads(**lines: list[Event]) -> Plane:
+    return plane(HOST, [line(name, in_order(events)) for name, events in lines.items()])
+
+
+def gpu(kernels: list[Event], ordinal: int = 0) -> Plane:
+    return plane(f"/device:GPU:{ordinal}", [line("stream 1", in_order(kernels))], id=ordinal + 10)
+
+
+def gaps(*planes: Plane, **params: Any) -> fastprof.Report:
+    return session_of(spaces(*planes)).report("gaps", **params)
+
+
+def in_us(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows with times in microseconds."""
+    return [tuple(one // US if isinstance(one, int) and one >= US else one for one in row) for row in found]
+
+
+def launched(name: str, start_us: float, duration_us: float, number: int) -> Event:
+    return ran(name, start_us, duration_us, correlation_id=number)
+
+
+# ---- causes
+
+
+def test_input_in_a_step_is_named_after_the_annotation() -> None:
+    host = threads(python=[
+        step(0, 0, 100), ran("load_batch", 5, 60), launched("cudaLaunchKernel", 70, 5, 1),
+        step(1, 100, 100), ran("load_batch", 105, 60), launched("cudaLaunchKernel", 170, 5, 2),
+    ])  # fmt: skip
+    report = gaps(host, gpu([launched("k", 80, 15, 1), launched("k", 180, 15, 2)]))
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [
+        ("/device:GPU:0", "input", "idle", 120, "load_batch"),
+        ("/device:GPU:0", "python", "idle", 30, "train"),
+        ("/device:GPU:0", "launch", "idle", 20, "cudaLaunchKernel"),
+    ]
+    assert in_us(rows(report, "by_step", "step", "cause", "time_ps")) == [
+        (0, "input", 60), (0, "python", 15), (0, None, 15), (0, "launch", 10),
+        (1, "input", 60), (1, "python", 15), (1, None, 15), (1, "launch", 10),
+    ]  # fmt: skip
+    assert in_us(rows(report, "gaps", "start_ps", "duration_ps", "cause", "thread", "before_op", "after_op"))[:2] == [
+        (5, 60, "input", "python", None, "k"),
+        (105, 60, "input", "python", "k", "k"),
+    ]
+
+
+def test_time_after_the_launch_is_not_the_hosts() -> None:
+    host = threads(python=[launched("cudaLaunchKernel", 0, 5, 1), launched("cudaLaunchKernel", 20, 5, 2),
+                           ran("load_batch", 25, 75)])  # fmt: skip
+    report = gaps(host, gpu([launched("k", 10, 20, 1), launched("k", 60, 40, 2)]))
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [("/device:GPU:0", "launch", "idle", 30, "cudaLaunchKernel")]
+
+
+def test_what_a_surer_event_encloses_is_not_judged_by_words() -> None:
+    host = threads(python=[
+        ran("$app.py:3 main", 0, 100), ran("backend_compile", 10, 32), ran("$io.py:8 read", 12, 20),
+        ran("$app.py:9 load_batch", 50, 30), ran("$builtins len", 60, 10), ran("PjitFunction(f)", 75, 5),
+    ])  # fmt: skip
+    report = gaps(host, gpu([ran("k", 0, 1), ran("k", 99, 1)]))
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [
+        ("/device:GPU:0", "python", "idle", 36, "$app.py:3 main"),
+        ("/device:GPU:0", "compilation", "idle", 32, "backend_compile"),
+        ("/device:GPU:0", "input", "idle", 30, "$app.py:9 load_batch"),
+    ]
+
+
+def test_a_thread_that_the_driver_waits_for_explains_the_gap() -> None:
+    host = threads(
+        python=[ran("PjitFunction(f)", 0, 10), ran("$api.py:3 block_until_ready", 10, 90)],
+        py_xla_execute=[
+            ran("PjRtStreamExecutorLoadedExecutable::Execute", 5, 50),
+            ran("Build buffer allocations", 10, 30),
+        ],
+        tf_data_pool=[ran("Iterator::Root", 0, 100)],
+    )
+    report = gaps(host, gpu([ran("k", 0, 5), ran("k", 60, 40)]))
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [
+        ("/device:GPU:0", "memory_pressure", "idle", 30, "Build buffer allocations"),
+        ("/device:GPU:0", "launch", "idle", 20, "PjRtStreamExecutorLoadedExecutable::Execute"),
+        ("/device:GPU:0", "input", "idle", 5, "Iterator::Root"),
+    ]
+
+
+def test_prefetching_explains_nothing_while_python_runs() -> None:
+    host = threads(
+        python=[ran("$app.py:3 postprocess", 0, 100)], tf_data_pool=[ran("Iterator::Root::Prefetch", 0, 100)]
+    )
+    report = gaps(host, gpu([ran("k", 0, 5), ran("k", 60, 40)]))
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [
+        ("/device:GPU:0", "python", "idle", 55, "$app.py:3 postprocess")
+    ]
+
+
+def test_a_device_that_waits_while_another_works_waits_for_it() -> None:
+    report = gaps(threads(python=[]), gpu([ran("k", 0, 5), ran("k", 95, 5)]), gpu([ran("k", 0, 50)], 1))
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [
+        ("/device:GPU:0", "straggler", "idle", 90, None),
+        ("/device:GPU:1", "idle", "idle", 45, None),
+        ("/device:GPU:1", "straggler", "idle", 5, None),
+    ]
+
+
+def test_copies_and_collectives_are_their_own_cause() -> None:
+    ops = [(LOAD_START, 0, 1), (FUSION, 1, 3), (LOAD_DONE, 4, 6), (AR, 10, 5), (FUSION, 15, 5), (AG_START, 20, 1),
+           (FUSION, 21, 2), (AG_DONE, 27, 3)]  # fmt: skip
+    report = gaps(core(0, ops))
+    times = ("window_ps", *(f"{kind}_ps" for kind in KINDS))
+    assert in_us(rows(report, "devices", *times)) == [(30, 10, 13, 7, 0, 0)]
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [
+        ("/device:TPU:0", "communication", "communication", 13, "all-gather-start.3"),
+        ("/device:TPU:0", "transfer", "copy", 7, "copy-start"),
+    ]
+
+
+def test_infeed_is_input_and_host_sends_are_callbacks() -> None:
+    infeed = "%infeed.1 = (f32[8]{0}, token[]) infeed(token[] %t)"
+    send = "%send-done.2 = token[] send-done((f32[8]{0}, u32[], token[]) %send.2), is_host_transfer=true"
+    categories = {FUSION: "loop fusion", infeed: "infeed", send: "host send-done"}
+    report = gaps(core(0, [(infeed, 0, 4), (FUSION, 4, 4), (send, 8, 2), (FUSION, 10, 1)], categories=categories))
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [
+        ("/device:TPU:0", "input", "wait", 4, "infeed.1"),
+        ("/device:TPU:0", "callback", "wait", 2, "send-done.2"),
+    ]
+
+
+def test_threads_that_run_ops_are_one_device() -> None:
+    host = threads(
+        python=[step(0, 0, 100), ran("$app.py:1 next", 10, 40), ran("PjitFunction(f)", 50, 10)],
+        pool=[ran("dot.1", 60, 20, hlo_op="dot.1", hlo_module="f")],
+        other=[ran("dot.2", 70, 25, hlo_op="dot.2", hlo_module="f")],
+    )
+    report = gaps(host)
+    assert in_us(rows(report, "devices", "device", "window_ps", "compute_ps", "idle_ps")) == [("CPU", 100, 35, 65)]
+    assert in_us(rows(report, "by_cause", "cause", "time_ps", "event")) == [
+        ("input", 40, "$app.py:1 next"), ("python", 15, "train"), ("launch", 10, "PjitFunction(f)"),
+    ]  # fmt: skip
+
+
+def test_ops_of_input_pipelines_are_no_compute() -> None:
+    host = threads(
+        python=[step(0, 0, 100), ran("TFE_Py_Execute", 0, 50), ran("EagerLocalExecute: IteratorGetNext", 0, 40)],
+        tf_Compute=[ran("ExecutorState::Process", 50, 50), ran("a/MatMul:MatMul", 60, 30),
+                    ran("IteratorGetNext:IteratorGetNext", 90, 10)],
+        tf_data_private_threadpool=[ran("ParseExample/Parse:ParseExampleV2", 0, 100)],
+    )  # fmt: skip
+    report = gaps(host)
+    assert in_us(rows(report, "devices", "device", "compute_ps", "idle_ps")) == [("CPU", 30, 70)]
+    assert in_us(rows(report, "by_cause", "cause", "time_ps", "event")) == [
+        ("input", 50, "EagerLocalExecute: IteratorGetNext"), ("launch", 20, "TFE_Py_Execute"),
+    ]  # fmt: skip
+
+
+def test_a_host_that_waits_for_a_silent_device_says_so() -> None:
+    host = threads(python=[launched("cudaLaunchKernel", 0, 5, 1), ran("$api.py:3 block_until_ready", 5, 80),
+                           launched("cudaLaunchKernel", 85, 5, 2)])  # fmt: skip
+    report = gaps(host, gpu([launched("k", 5, 5, 1), launched("k", 90, 10, 2)]))
+    assert in_us(rows(report, "by_cause", "cause", "time_ps", "event")) == [
+        ("idle", 75, "$api.py:3 block_until_ready"), ("launch", 5, "cudaLaunchKernel"),
+    ]  # fmt: skip
+    assert any("waits for its devices" in text for text in notices(report))
+
+
+def test_a_program_without_devices_has_no_gaps() -> None:
+    report = gaps(threads(python=[ran("$app.py:3 main", 0, 100)]))
+    assert report.scalars["idle_share"].value is None
+    assert notices(report) == ["No device ran anything: no ops are recorded on devices, nor on threads of the host."]
+
+
+def test_devices_that_ran_nothing_are_counted() -> None:
+    report = gaps(threads(python=[]), gpu([ran("k", 0, 5)]), gpu([], 1))
+    assert figures(report)["unused_device_count"] == 1
+    assert notices(report) == ["1 device of the capture ran nothing and is left out."]
+
+
+# ---- sums
+
+
+def add_up(report: fastprof.Report) -> None:
+    """All that adds up to the picosecond."""
+    values = figures(report)
+    assert sum(values[f"{kind}_ps"] for kind in KINDS) == values["window_ps"] == values["busy_ps"] + values["idle_ps"]
+    budget = report.answer.detail_as(BudgetOfHosts).budget
+    assert int(budget.time_ps.sum()) == values["window_ps"]
+    devices = report.tables["devices"].to_pylist()
+    assert sum(one["window_ps"] for one in devices) == values["window_ps"]
+    for one in devices:
+        here = {"host": one["host"], "device": one["device"]}
+        lost = one["window_ps"] - one["compute_ps"]
+        assert sum(time for (time,) in rows(report, "by_cause", "time_ps", **here)) == lost
+        assert sum(time for (time,) in rows(report, "by_step", "time_ps", **here)) == one["window_ps"]
+        idle = sum(time for (time,) in rows(report, "by_cause", "time_ps", kind="idle", **here))
+        assert idle == one["idle_ps"]
+
+
+def test_everything_adds_up_on_real_captures(capture: Path) -> None:
+    add_up(fastprof.load(capture.parent).report("gaps"))
+
+
+def test_everything_adds_up_on_random_programs() -> None:
+    for seed in range(12):
+        add_up(session_of(tpu_capture(seed)).report("gaps"))
+        add_up(session_of(gpu_capture(seed)).report("gaps"))
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 3))
+def test_random_captures_add_up_or_are_refused(seed: int) -> None:
+    try:
+        report = session_of(random_space(seed, well_written=True)).report("gaps")
+    except fastprof.CaptureError:
+        return
+    add_up(report)
+
+
+def test_chosen_steps_have_their_own_time() -> None:
+    host = threads(python=[step(0, 0, 100), ran("load_batch", 5, 60), launched("cudaLaunchKernel", 70, 5, 1),
+                           step(1, 100, 100), launched("cudaLaunchKernel", 170, 5, 2)])  # fmt: skip
+    profile = session_of(spaces(host, gpu([launched("k", 80, 15, 1), launched("k", 180, 15, 2)])))
+    report = profile.select(steps=(1, 2)).report("gaps")
+    add_up(report)
+    assert in_us(rows(report, "by_step", "step", "cause", "time_ps")) == [
+        (1, "python", 75), (1, None, 15), (1, "launch", 10),
+    ]  # fmt: skip
