@@ -11,13 +11,13 @@ import tensorflow as tf
 
 @tf.function
 def train_step(w, x):
-    for _ in range(4):
+    for _ in range(2):
         x = tf.tanh(tf.linalg.matmul(x, w))
     w.assign_sub(0.001 * tf.linalg.matmul(x, x, transpose_a=True))
 
 
 def main(logdir):
-    w, x, planted = tf.Variable(tf.eye(1536)), tf.ones((96, 1536)), 0
+    w, x, planted = tf.Variable(tf.eye(1536)), tf.ones((16, 1536)), 0
     train_step(w, x)
     checkpoint = tf.train.Checkpoint(w=w, copy=tf.Variable(w))
     with tempfile.TemporaryDirectory() as folder:
