@@ -7,7 +7,7 @@ are made, what counts for which category, and how steps of several hosts are ali
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +27,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.derive.causes.slow_steps import KINDS, SlowSteps, slow_steps
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, step_numbers, why_no_steps
@@ -195,6 +196,23 @@ _TABLES = (
               "category is null"),
     ),
     _table(
+        "slow_steps", "what took longer in a step that is out of line, of one kind, largest difference first",
+        _NUMBER,
+        _GROUP,
+        Text("name", "name of the step", lambda rows: texts(rows.database.label, rows.step)),
+        Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.step)),
+        Picoseconds("duration_ps", "time of the step, from its first begin to its last end on a core of the host"),
+        Picoseconds("median_ps", "median (the lower of two) of the complete steps of the host that are called alike"),
+        Picoseconds("excess_ps", "duration_ps - median_ps", lambda rows: rows.duration_ps - rows.median_ps),
+        Text("kind", "category (of step time), op (of a framework or a device), annotation (of a user), python (a "
+             "frame), event (another one of a host's thread)", lambda rows: texts(KINDS, rows.kind)),
+        Text("what", "name of what took most time beyond its usual time; null: no category did"),
+        Picoseconds("time_ps", "its time within the step, on all threads and devices of the host: self time of ops, "
+                    "frames and events, all time of annotations"),
+        Picoseconds("usual_ps", "median (the lower of two) of its time in the steps that are in line"),
+        Picoseconds("difference_ps", "time_ps - usual_ps", lambda rows: rows.time_ps - rows.usual_ps),
+    ),
+    _table(
         "stragglers", "a step that took longer than the median of its cores, and its slowest core",
         STEP,
         *CORE,
@@ -226,6 +244,12 @@ SCALARS = {
     "host_count": ScalarSpec(None, "number of hosts with steps"),
     "core_count": ScalarSpec(None, "number of cores that took part in steps"),
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
+    "slow_step_count": ScalarSpec(
+        None,
+        "number of complete steps out of line: longer than the median by more than 5 "
+        "median deviations, and by more than a tenth",
+    ),
+    "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median"),
     "module_execution_count": ScalarSpec(None, "number of steps if each execution of a compiled program were a step"),
 }
 
@@ -251,37 +275,51 @@ SECTIONS = (
             "excess_share"), "excess_share", 20, shown=_several_hosts),
     Section("Stragglers", "stragglers", ("step", "core_name", "duration_ps", "median_ps", "excess_ps", "category",
             "category_excess_ps", "excess_share"), "excess_share", 10, shown=has_rows("stragglers")),
+    Section("Steps out of line", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
+            "difference_ps"), rows=20, shown=has_rows("slow_steps")),
     Section("All steps", "steps", ("step", "name", "core_name", "complete", "duration_ps", "device_compute_ps",
             "host_compute_ps", "input_ps", "all_others_ps"), rows=40),
 )  # fmt: skip
 
 
-def of_host(host: Host, params: Params) -> HostSteps:
+@dataclass(frozen=True, slots=True)
+class KeptHost:
+    """The steps of a host, and what took longer in those that are out of line."""
+
+    steps: HostSteps
+    slow: SlowSteps
+
+
+def of_host(host: Host, params: Params) -> KeptHost:
     found = host.steps_from(params.steps_from)
-    return found if host.missed is None else replace(found, missed=host.missed)
+    found = found if host.missed is None else replace(found, missed=host.missed)
+    return KeptHost(found, slow_steps(host.groups_from(params.steps_from).events, found.database))
 
 
-def run(kept: Sequence[HostSteps], params: Params, after: Mapping[str, Report]) -> Report:
+def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
+    kept = [one.steps for one in of_hosts]
     database = combined(kept)
     rows = [
         OnCores.of(host.database, step_numbers(database, place, host.database.step)) for place, host in enumerate(kept)
     ]
-    of_hosts = host_times(database)
+    times = host_times(database)
+    slow = [_slow(one, database, place) for place, one in enumerate(of_hosts)]
     tables = {
         "steps": TABLES["steps"].of_parts(rows),
         "breakdown": TABLES["breakdown"].of_parts(map(_kinds, rows)),
         "step_summary": pa.Table.from_pylist(_summary(kept, database), TABLES["step_summary"].arrow()),
-        "hosts": pa.Table.from_pylist([_of_host(one, kept) for one in of_hosts], TABLES["hosts"].arrow()),
+        "hosts": pa.Table.from_pylist([_of_host(one, kept) for one in times], TABLES["hosts"].arrow()),
+        "slow_steps": TABLES["slow_steps"].of_parts(slow),
         "stragglers": TABLES["stragglers"].of(stragglers(database)) if kept else TABLES["stragglers"].empty(),
     }
     reason = why_no_steps(kept, database, params.steps_from)
-    figures = scalars(SCALARS, _values(kept, database, reason))
+    figures = scalars(SCALARS, _values(kept, database, reason) | _of_slow(of_hosts, reason))
     notices = [Notice("warning", reason)] if reason else list(_notices(kept, database))
     if params.steps_from == AUTO:
         notices += _on_sources(kept)
-    if worst := verdict(database, of_hosts):
+    if worst := verdict(database, times):
         notices.insert(0, Notice("recommendation", worst))
-    notices += [Notice("info", text) for text in on_pairs(database)]
+    notices += [Notice("info", text) for text in (*_on_slow_steps(of_hosts), *on_pairs(database))]
     return Report(NAME, tables, figures, tuple(notices), {}, SessionSteps(kept, database))
 
 
@@ -312,6 +350,29 @@ def _kinds(steps: OnCores) -> SimpleNamespace:
         kind=texts(names, kind),
         time_ps=times[row, kind],
     )
+
+
+def _of_slow(of_hosts: Sequence[KeptHost], reason: str | None) -> dict[str, Known]:
+    excess = sum(one.slow.excess_ps for one in of_hosts)
+    return {
+        "slow_step_count": sum(one.slow.count for one in of_hosts),
+        "slow_step_excess_ps": (None, reason) if reason else excess,
+    }
+
+
+def _on_slow_steps(of_hosts: Sequence[KeptHost]) -> Iterable[str]:
+    """On each host, the step that is furthest out of line."""
+    for one in of_hosts:
+        if worst := one.slow.worst(one.steps.database.label):
+            yield f"{one.steps.host}: {worst}" if len(of_hosts) > 1 else worst
+
+
+def _slow(one: KeptHost, database: StepDatabase, place: int) -> SimpleNamespace:
+    """Rows of the table slow_steps of a host."""
+    rows, own = one.slow.differences, one.steps.database
+    columns = {column.name: getattr(rows, column.name) for column in fields(rows) if column.name != "name"}
+    number = step_numbers(database, place, own.step)[rows.step]
+    return SimpleNamespace(database=own, host=one.steps.host, number=number, what=one.slow.names, **columns)
 
 
 # ---- summaries

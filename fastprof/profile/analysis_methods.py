@@ -30,13 +30,13 @@ class AnalysisMethods:
 
         Tables: steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
         Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
-        step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, input_percent, output_percent,
-        step_time_shared_out_ps, compute_percent, idle_percent, input_verdict, host_count, task_count, device_type,
-        device_count, framework, is_training, duty_cycle_percent, duty_cycle_sure_percent, busy_ps, idle_ps,
-        device_idle_percent, host_idle_percent, mxu_utilization_percent, hbm_utilization_percent,
-        flops_utilization_percent, memory_utilization_percent, host_op_percent, device_op_percent,
-        host_eager_percent, device_eager_percent, outside_compilation_percent, compute_16bit_percent,
-        compute_32bit_percent.
+        step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, slow_step_count,
+        slow_step_excess_ps, input_percent, output_percent, step_time_shared_out_ps, compute_percent, idle_percent,
+        input_verdict, host_count, task_count, device_type, device_count, framework, is_training,
+        duty_cycle_percent, duty_cycle_sure_percent, busy_ps, idle_ps, device_idle_percent, host_idle_percent,
+        mxu_utilization_percent, hbm_utilization_percent, flops_utilization_percent, memory_utilization_percent,
+        host_op_percent, device_op_percent, host_eager_percent, device_eager_percent, outside_compilation_percent,
+        compute_16bit_percent, compute_32bit_percent.
         """
         return self.report("overview", top_ops=top_ops, steps_from=steps_from)
 
@@ -53,9 +53,9 @@ class AnalysisMethods:
 
         Tables: steps, step_breakdown, breakdown, input_ops, input_time.
         Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
-        step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, input_percent, output_percent,
-        compute_percent, step_time_shared_out_ps, idle_percent, input_verdict, uses_tf_data, input_op_self_ps,
-        enqueue_share.
+        step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, slow_step_count,
+        slow_step_excess_ps, input_percent, output_percent, compute_percent, step_time_shared_out_ps, idle_percent,
+        input_verdict, uses_tf_data, input_op_self_ps, enqueue_share.
         """
         return self.report("input_pipeline", steps_from=steps_from)
 
@@ -285,9 +285,9 @@ class AnalysisMethods:
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
 
-        Tables: steps, breakdown, step_summary, hosts, stragglers.
+        Tables: steps, breakdown, step_summary, hosts, slow_steps, stragglers.
         Figures: steps_source, step_count, incomplete_step_count, host_count, core_count, step_time_mean_ps,
         step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps,
-        step_time_max_ps, module_execution_count.
+        step_time_max_ps, slow_step_count, slow_step_excess_ps, module_execution_count.
         """
         return self.report("steps", steps_from=steps_from)

@@ -38,6 +38,11 @@ def is_annotation(name: str) -> bool:
     return _ANNOTATION.fullmatch(name) is not None and not name.startswith(_RUNTIME)
 
 
+def type_of_own(name: str) -> int:
+    """As ``type_of_name``, but frames of Python compute nothing."""
+    return NO_TYPE if name.startswith(_FRAME) else type_of_name(name)
+
+
 def type_among_runs(name: str) -> int:
     """As ``type_of_name``, of events outside of the threads that run ops, in a capture that records runs."""
     if name.startswith((_FRAME, *_WAITS)):
@@ -103,7 +108,7 @@ def on_threads(
     in them. Events that last no time are left out: XProf takes them for the begin of some time. ``annotated``: the
     steps are annotations."""
     has_runs = runs is not None and len(runs.rows) > 0
-    seen = host_step_events(events, groups, type_among_runs if has_runs or annotated else type_of_name)
+    seen = host_step_events(events, groups, type_among_runs if has_runs or annotated else type_of_own)
     if seen is None:
         return None
     fit = np.zeros(groups.count, np.bool_)

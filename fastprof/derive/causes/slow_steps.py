@@ -1,0 +1,353 @@
+"""Steps out of line: which steps take much longer than the others of their host, and what took longer in them.
+
+A step is out of line if it takes longer than the median by more than five times the median deviation from it, and by
+more than a tenth. What differs is the time by name within its span, on all threads and devices of the host, compared
+with the median of the steps that are in line. Ops, frames of Python and other events count for their self time,
+annotations for all of theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fastprof._native import records
+from fastprof._native.kernels import nesting_lines
+from fastprof.derive.causes.event_origin import is_thread
+from fastprof.derive.causes.traceme_names import NameKind, kind_of_name
+from fastprof.derive.devices.device_events import OP_LINES
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.step_figures import core_breakdown, fitted
+from fastprof.derive.steps.step_time import CATEGORIES
+from fastprof.schema.array_rows import ArrayRows
+from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.time_sums import ends_of
+from fastprof.tables.host_events import HostEvents, Line
+from fastprof.wording.quantities import counted, time_text
+
+KINDS: Final = ("category", "op", "annotation", "python", "event")
+"""Kinds of what takes longer: a category of step time, an op of a framework or device, an annotation of a user, a frame
+of Python, another event of a host's thread."""
+_CATEGORY, _OP, _ANNOTATION, _PYTHON, _EVENT = range(len(KINDS))
+_WORDS: Final = ("time of the category", "the op", "the annotation", "the Python function", "the event")
+LEAST_STEPS: Final = 4
+"""Of fewer steps of a name, none is out of line."""
+_DEVIATIONS: Final = 5
+_TENTH: Final = 10
+_MOST_COMPARED: Final = 32
+"""Number of steps out of line, the longest, that are compared by name, and of the steps in line beside them."""
+_MOST_STEPS: Final = 64
+"""An event that lasts longer than this many of the longest step encloses steps."""
+_WAIT: Final = re.compile(
+    r"\$.* (block_until_ready|try_to_block|synchronize)$|wait for completion|::Await|^Wait for |BlockHostUntil"
+)
+_NUMBER: Final = re.compile(r" \d+$")
+_OF_NAME: Final = {
+    NameKind.PYTHON: _PYTHON, NameKind.OP: _OP, NameKind.INPUT: _OP, NameKind.CALLBACK: _OP,
+    NameKind.UNKNOWN: _ANNOTATION, NameKind.ANNOTATION: _ANNOTATION,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Differences(ArrayRows):
+    """What took longer in steps out of line, a row for each step and kind, by step, then largest difference first."""
+
+    step: Int64s  # place in the database
+    duration_ps: Int64s  # of the step
+    median_ps: Int64s  # of the durations of the steps of that name
+    kind: Int64s  # place in KINDS
+    name: Int64s  # number of the name: of metadata, of categories in CATEGORIES; -1: nothing took longer
+    time_ps: Int64s  # in the step
+    usual_ps: Int64s  # median of the steps in line
+
+
+@dataclass(frozen=True, slots=True)
+class SlowSteps:
+    """``names``: the text of each row of ``differences``, None: nothing took longer."""
+
+    differences: Differences
+    names: list[str | None]
+
+    @property
+    def count(self) -> int:
+        """How many steps are out of line."""
+        return len(self._first())
+
+    @property
+    def excess_ps(self) -> int:
+        """What they take beyond the median."""
+        first = self._first()
+        return int((self.differences.duration_ps - self.differences.median_ps)[first].sum())
+
+    def _first(self) -> Int64s:
+        """The first row of each step."""
+        step = self.differences.step
+        return np.flatnonzero(np.append(True, step[1:] != step[:-1])[: len(step)])
+
+    def worst(self, label: Sequence[str]) -> str | None:
+        """A sentence on the step that takes longest beyond the median; None: no step is out of line. ``label``: names
+        of the steps."""
+        rows = self.differences
+        if not len(rows):
+            return None
+        excess = rows.duration_ps - rows.median_ps
+        at = int(excess.argmax())
+        here = np.flatnonzero(rows.step == rows.step[at])
+        more = (rows.time_ps - rows.usual_ps)[here]
+        explains = here[2 * more >= excess[at]]
+        order = {kind: place for place, kind in enumerate((_ANNOTATION, _PYTHON, _OP, _EVENT, _CATEGORY))}
+        place = min(explains.tolist(), key=lambda row: order[int(rows.kind[row])], default=None)
+        why = ""
+        if place is not None and self.names[place] is not None:
+            what = f"{_WORDS[int(rows.kind[place])]} {str(self.names[place]).lstrip('$')}"
+            why = f": {what} takes {time_text(int(rows.time_ps[place] - rows.usual_ps[place]))} more than usual"
+        steps = counted(self.count, "step is", "steps are")
+        return (
+            f"{steps} out of line. The longest beyond the median is {label[int(rows.step[at])]}, which takes "
+            f"{time_text(int(rows.duration_ps[at]))} instead of {time_text(int(rows.median_ps[at]))}{why}."
+        )
+
+
+def slow_steps(events: HostEvents, database: StepDatabase) -> SlowSteps:
+    """The steps out of line of a host, each compared with the complete steps that are called as it is."""
+    begin, end = _spans(database)
+    titles = np.unique([_NUMBER.sub("", label) for label in database.label], return_inverse=True)[1].reshape(-1)
+    parts: list[Differences] = []
+    for title in np.unique(titles).tolist():
+        steps = np.flatnonzero((titles == title) & database.complete & (end > begin))
+        out, median = out_of_line((end - begin)[steps])
+        if out.any():
+            parts.append(_of_categories(database, steps, out, (end - begin)[steps[out]], median))
+            late, usual = _compared(steps, out, end - begin)
+            times = _times(events, np.sort(np.concatenate([late, usual])), begin, end)
+            parts.append(_of_names(times, late, usual, end - begin, median))
+    every = _in_order(Differences.joined(parts))
+    names = [
+        None if name < 0 else CATEGORIES[name].name if kind == _CATEGORY else events.names[name]
+        for kind, name in zip(every.kind.tolist(), every.name.tolist(), strict=True)
+    ]
+    return SlowSteps(every, names)
+
+
+def out_of_line(duration: Int64s) -> tuple[Bools, int]:
+    """Which of some steps are out of line, and their median (the lower of two)."""
+    if len(duration) < LEAST_STEPS:
+        return np.zeros(len(duration), np.bool_), 0
+    median = _median(duration)
+    deviation = _median(np.abs(duration - median))
+    excess = duration - median
+    found = (excess > _DEVIATIONS * deviation) & (excess > median // _TENTH)
+    return found & (2 * int(found.sum()) < len(found)), median
+
+
+def _compared(steps: Int64s, out: Bools, duration: Int64s) -> tuple[Int64s, Int64s]:
+    """The longest of the steps out of line, and some of those in line, spread over all of them."""
+    late, usual = steps[out], steps[~out]
+    late = late[np.argsort(-duration[late], kind="stable")[:_MOST_COMPARED]]
+    places = np.arange(min(_MOST_COMPARED, len(usual))) * len(usual) // min(_MOST_COMPARED, len(usual))
+    return late, usual[places]
+
+
+def _median(values: Int64s) -> int:
+    return int(np.sort(values)[(len(values) - 1) // 2])
+
+
+def _spans(database: StepDatabase) -> tuple[Int64s, Int64s]:
+    """From the first begin to the last end of each step on the cores of its host; equal where none took part."""
+    there = database.present
+    some = there.any(axis=1)
+    begin = np.where(there, database.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
+    end = np.where(there, ends_of(database.begin_ps, database.duration_ps), np.iinfo(np.int64).min)
+    last = end.max(axis=1, initial=np.iinfo(np.int64).min)
+    return np.where(some, begin, 0), np.where(some, last, 0)
+
+
+def _of_categories(database: StepDatabase, steps: Int64s, out: Bools, duration: Int64s, median: int) -> Differences:
+    """The category that takes most time beyond its median, on the core on which the step took longest."""
+    core = np.where(database.present[steps], database.duration_ps[steps], -1).argmax(axis=1)
+    times = fitted(core_breakdown(database)[steps, core], database.duration_ps[steps, core])
+    usual = np.sort(times[~out], axis=0)[(int((~out).sum()) - 1) // 2]
+    late = times[out]
+    most = (late - usual).argmax(axis=1)
+    time = late[np.arange(len(late)), most]
+    return _rows(steps[out], duration, median, np.full(len(late), _CATEGORY), most, time, usual[most])
+
+
+# ---- time by name
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """Time by name and step, where there is any, in order of names. ``meta``: the first row of metadata with that
+    name."""
+
+    meta: Int64s
+    kind: Int64s
+    step: Int64s
+    time_ps: Int64s
+
+
+def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s) -> _Times:
+    """Of some steps, by name."""
+    order = steps[np.argsort(begin[steps], kind="stable")]
+    begin, end = begin[order], end[order]
+    lines = [line for line in events.lines if line.last > line.first and (is_thread(line) or _runs_ops(line))]
+    rows, first_of_line = _rows_within(events, lines, begin, end)
+    start, stop = events.start_ps[rows], ends_of(events.start_ps[rows], events.duration_ps[rows])
+    parent = _parents(start, stop - start, first_of_line)
+    event, place = _met(start, stop, begin, np.maximum.accumulate(end))
+    part = np.minimum(stop[event], end[place]) - np.maximum(start[event], begin[place])
+    own = _own(part, event, place, parent, len(order))
+    device = np.repeat([not is_thread(line) for line in lines], np.diff(first_of_line)).astype(np.bool_)
+    meta = events.meta[rows].astype(np.int64)
+    kind = _kinds(events, rows, meta, device)
+    again = (parent >= 0) & (meta == meta[np.maximum(parent, 0)])
+    time = np.where(kind[event] == _ANNOTATION, np.where(again[event], 0, part), own)
+    counts = (time > 0) & (kind[event] >= 0)
+    event, place, time = event[counts], place[counts], time[counts]
+    name = kind[event] * (len(events.names) + 1) + _first_of_name(events, meta)[event]
+    keys, number = np.unique(name * len(order) + place, return_inverse=True)
+    total = np.zeros(len(keys), np.int64)
+    np.add.at(total, number.reshape(-1), time)
+    name, place = np.divmod(keys, len(order))
+    kind, name = np.divmod(name, len(events.names) + 1)
+    return _Times(name, kind, order[place], total)
+
+
+def _own(part: Int64s, event: Int64s, place: Int64s, parent: Int64s, steps: int) -> Int64s:
+    """The part of each pair of event and step that no event directly inside of it covers."""
+    key, own = event * steps + place, part.copy()
+    inside = np.flatnonzero(parent[event] >= 0)
+    if not len(inside):
+        return own
+    above = parent[event[inside]] * steps + place[inside]
+    at = np.minimum(np.searchsorted(key, above), len(key) - 1)
+    known = key[at] == above
+    np.subtract.at(own, at[known], part[inside[known]])
+    return np.maximum(own, 0)
+
+
+def _rows_within(events: HostEvents, lines: list[Line], begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+    """The rows of lines that may meet any of some spans, and the places at which lines begin among them. Events that
+    last much longer than the spans are left out."""
+    longest = _MOST_STEPS * int((end - begin).max(initial=0))
+    parts = []
+    for line in lines:
+        here = slice(line.first, line.last)
+        start, duration = events.start_ps[here], events.duration_ps[here]
+        lasts = duration <= longest
+        reached = np.maximum.accumulate(np.where(lasts, ends_of(start, duration), np.iinfo(np.int64).min))
+        low, high = np.searchsorted(reached, begin, side="right"), np.searchsorted(start, end, side="left")
+        low[1:] = np.maximum(low[1:], np.maximum.accumulate(high)[:-1])
+        ranges = [np.arange(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True) if a < b]
+        some = np.concatenate(ranges or [np.zeros(0, np.int64)])
+        parts.append(some[lasts[some]] + line.first)
+    sizes = [len(part) for part in parts]
+    return np.concatenate(parts or [np.zeros(0, np.int64)]), np.append(0, np.cumsum(sizes)).astype(np.int64)
+
+
+def _runs_ops(line: Line) -> bool:
+    if line.plane.kind == "GPU":
+        return not is_derived(line)
+    return line.plane.kind in ("TPU", "SPARSECORE") and line.name in OP_LINES
+
+
+def _parents(start: Int64s, duration: Int64s, first_of_line: Int64s) -> Int64s:
+    """The innermost event of the line that encloses each, -1: none does."""
+    lines = np.zeros(len(first_of_line) - 1, records.LINE_ROWS)
+    lines["first"], lines["last"] = first_of_line[:-1], first_of_line[1:]
+    n = len(start)
+    depth, parent, self_time = np.zeros(n, np.int32), np.full(n, -1, np.int64), np.zeros(n, np.int64)
+    nesting_lines(start, duration, None, lines, depth, parent, self_time)
+    return parent
+
+
+def _met(start: Int64s, stop: Int64s, begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+    """Pairs of an event and a span that it meets, in order; spans are in order of time."""
+    low = np.searchsorted(end, start, side="right")
+    high = np.searchsorted(begin, stop, side="left")
+    times = np.where(stop <= start, 0, np.maximum(high - low, 0))
+    event = np.repeat(np.arange(len(start)), times)
+    place = np.arange(len(event)) - np.repeat(np.cumsum(times) - times, times) + np.repeat(low, times)
+    return event, place
+
+
+def _kinds(events: HostEvents, rows: Int64s, meta: Int64s, device: Bools) -> Int64s:
+    """The kind of each event; -1: a marker of steps, or waiting for what takes the time."""
+    used, number = np.unique(meta, return_inverse=True)
+    by_name = np.array([_kind(events.names[one]) for one in used.tolist()], np.int64)
+    kind = np.where(device, _OP, by_name[number.reshape(-1)])
+    for stat, value in (("hlo_op", _OP), ("step_num", -1)):
+        kind[np.isin(rows, events.stat(stat).rows)] = value
+    kind[meta < 0] = -1
+    return kind
+
+
+def _kind(name: str) -> int:
+    return -1 if _WAIT.search(name) else _OF_NAME.get(kind_of_name(name), _EVENT)
+
+
+def _first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
+    """Beside each row of metadata, the first one that has its name."""
+    first: dict[str, int] = {}
+    used = np.unique(meta).tolist()
+    table = np.full(len(events.names) + 1, -1, np.int64)
+    for number in used:
+        table[number] = first.setdefault(events.names[number], number)
+    return table[meta]
+
+
+def _of_names(times: _Times, late: Int64s, usual: Int64s, duration: Int64s, median: int) -> Differences:
+    """Of each step out of line and each kind, the name that takes most time beyond its usual time."""
+    expected = _usual(times, usual)
+    rows = np.flatnonzero(np.isin(times.step, late) & (times.time_ps > expected))
+    difference = times.time_ps[rows] - expected[rows]
+    rows = rows[np.lexsort((-difference, times.kind[rows], times.step[rows]))]
+    step, kind = times.step[rows], times.kind[rows]
+    first = np.append(True, (step[1:] != step[:-1]) | (kind[1:] != kind[:-1]))[: len(rows)]
+    rows, step = rows[first], step[first]
+    return _rows(step, duration[step], median, times.kind[rows], times.meta[rows], times.time_ps[rows], expected[rows])
+
+
+def _usual(times: _Times, steps: Int64s) -> Int64s:
+    """Beside each time, the median of the name's times in some steps; 0 in those that lack it."""
+    fresh = np.append(True, (times.kind[1:] != times.kind[:-1]) | (times.meta[1:] != times.meta[:-1]))[
+        : len(times.kind)
+    ]
+    name = np.cumsum(fresh) - 1
+    here = np.flatnonzero(np.isin(times.step, steps))
+    here = here[np.lexsort((times.time_ps[here], name[here]))]
+    count = np.bincount(name[here], minlength=int(fresh.sum()))
+    place = (len(steps) - 1) // 2 - (len(steps) - count)
+    begins = np.cumsum(count) - count
+    median = np.zeros(len(count), np.int64)
+    median[place >= 0] = times.time_ps[here[(begins + place)[place >= 0]]]
+    beside: Int64s = median[name]
+    return beside
+
+
+# ---- rows
+
+
+def _rows(
+    step: Int64s, duration: Int64s, median: int, kind: Int64s, name: Int64s, time: Int64s, usual: Int64s
+) -> Differences:
+    more = time > usual
+    return Differences(
+        step.astype(np.int64),
+        duration,
+        np.full(len(step), median, np.int64),
+        kind.astype(np.int64),
+        np.where(more, name, -1).astype(np.int64),
+        time,
+        usual,
+    )
+
+
+def _in_order(rows: Differences) -> Differences:
+    return rows[np.lexsort((rows.kind, rows.usual_ps - rows.time_ps, rows.step))]

@@ -1,0 +1,127 @@
+"""Steps out of line, and what took longer in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from step_captures import US, host, in_order, ran, spaces, step, tpu
+from trace_builder import Event, Plane, line, plane
+
+import fastprof
+from fastprof.analyses.contract import Report
+from fastprof.derive.causes.slow_steps import out_of_line
+
+
+def report(*planes: Plane, **params: Any) -> Report:
+    return fastprof.load(spaces(*planes)).report("steps", **params)._answer
+
+
+def rows(report: Report) -> list[tuple[Any, ...]]:
+    names = ("name", "duration_ps", "median_ps", "kind", "what", "time_ps", "usual_ps", "difference_ps")
+    listed = report.tables["slow_steps"].select(list(names)).to_pylist()
+    return [tuple(row[name] // US if name.endswith("_ps") else row[name] for name in names) for row in listed]
+
+
+@pytest.mark.parametrize(
+    ("durations", "expected"),
+    [
+        ([100, 100, 100], []),  # too few
+        ([100, 100, 100, 110], []),  # no more than a tenth
+        ([100, 100, 100, 111], [3]),
+        ([90, 95, 100, 105, 110, 125], []),  # the median deviation is 5
+        ([90, 95, 100, 105, 110, 126], [5]),
+        ([100, 100, 200, 200], []),
+    ],
+)
+def test_out_of_line_is_more_than_a_tenth_and_five_median_deviations(durations: list[int], expected: list[int]) -> None:
+    found, _ = out_of_line(np.array(durations, np.int64))
+    assert np.flatnonzero(found).tolist() == expected
+
+
+def training(slow: int) -> Plane:
+    """Eight steps of 90 us; one writes a checkpoint for 60 us more: in 50 of them, a frame of Python sleeps."""
+    main: list[Event] = []
+    at = 0.0
+    for k in range(8):
+        late = 60 if k == slow else 0
+        main += [step(k, at, 90 + late), ran("forward", at, 40), ran("a/mm:MatMul", at + 5, 30)]
+        main += [ran("$train.py:7 update", at + 45, 30)]
+        if late:
+            main += [ran("checkpoint", at + 80, 60), ran("$<built-in> sleep", at + 85, 50)]
+        at += 100 + late
+    return host(in_order(main))
+
+
+def test_what_takes_longer_is_named_by_kind() -> None:
+    answer = report(training(3))
+    assert rows(answer) == [
+        ("train 3", 150, 90, "category", "host_compute", 100, 40, 60),
+        ("train 3", 150, 90, "annotation", "checkpoint", 60, 0, 60),
+        ("train 3", 150, 90, "python", "$<built-in> sleep", 50, 0, 50),
+    ]
+    assert answer.scalars["slow_step_count"].value == 1
+    assert answer.scalars["slow_step_excess_ps"].value == 60 * US
+    assert [one.text for one in answer.notices] == [
+        "1 step is out of line. The longest beyond the median is train 3, which takes 150.0 µs instead of 90.00 µs: "
+        "the annotation checkpoint takes 60.00 µs more than usual."
+    ]
+
+
+def test_incomplete_steps_are_not_out_of_line() -> None:
+    """The first and the last of more than five may be cut off."""
+    assert rows(report(training(0))) == rows(report(training(7))) == []
+
+
+def test_an_op_that_takes_longer_is_named_with_its_usual_time() -> None:
+    kernels, main = [], []
+    for k in range(8):
+        took = 70 if k == 4 else 30
+        main += [step(k, 200 * k, 150), ran("cuLaunchKernel", 200 * k + 5, 2, correlation_id=2 * k + 1)]
+        main += [ran("cuLaunchKernel", 200 * k + 8, 2, correlation_id=2 * k + 2)]
+        kernels += [ran("gemm", 200 * k + 20, took, correlation_id=2 * k + 1)]
+        kernels += [ran("relu", 200 * k + 20 + took, 10, correlation_id=2 * k + 2)]
+    answer = report(host(main), plane("/device:GPU:0", [line("Stream #1", kernels)]))
+    assert rows(answer) == [
+        ("train 4", 80, 40, "category", "device_compute", 80, 40, 40),
+        ("train 4", 80, 40, "op", "gemm", 70, 30, 40),
+    ]
+
+
+def test_steps_of_different_names_are_compared_with_their_own() -> None:
+    main = []
+    for k in range(12):
+        name, took = ("train", 50) if k % 2 else ("test", 150)
+        main += [step(k, 200 * k, took, name), ran("op:Op", 200 * k, took)]
+    assert rows(report(host(in_order(main)))) == []
+
+
+def test_time_of_an_event_counts_as_far_as_it_is_in_the_step() -> None:
+    """On all threads; what encloses the steps does not differ, and waiting for the work is not named."""
+    main, other = [ran("epoch", 0, 100_000)], []
+    at = 0.0
+    for k in range(80):
+        took = 190 if k == 40 else 90
+        main += [step(k, at, took), ran("op:Op", at, 20), ran("$api.py:1 block_until_ready", at + 20, took - 20)]
+        if took > 90:
+            other = [ran("compact", at - 50, 120)]
+        at += took + 10
+    answer = report(host(in_order(main), other))
+    assert [row[3:] for row in rows(answer)] == [
+        ("category", "all_others", 170, 70, 100),
+        ("annotation", "compact", 70, 0, 70),
+    ]
+
+
+def test_steps_of_tpus_without_markers_are_compared_too() -> None:
+    runs, ops = [], []
+    for k in range(6):
+        late = 50 if k == 2 else 0
+        runs.append(ran("jit_f(1)", 300 * k, 100 + late))
+        ops += [("a", "fusion", 300 * k, 60), ("b", "all-reduce", 300 * k + 60, 30 + late)]
+    answer = report(tpu(0, [], ops, lines=[line("XLA Modules", runs, id=2)]))
+    assert rows(answer) == [
+        ("jit_f(1)", 150, 100, "category", "device_collectives", 80, 30, 50),
+        ("jit_f(1)", 150, 100, "op", "b", 80, 30, 50),
+    ]
