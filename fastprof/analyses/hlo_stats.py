@@ -6,7 +6,7 @@ Instructions are those of devices, or of threads if a host has no devices. Formu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from fastprof.analyses.contract import (
     scalars,
 )
 from fastprof.analyses.late_tables import LateTables
+from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import op_columns as op
@@ -54,7 +55,8 @@ CONTENT = OF_OPS
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """There are none."""
+    device: str | None = field(default=None, metadata=DEVICE_NAME)
+    peak: str | None = field(default=None, metadata=PEAKS)
 
 
 _GROUPED = (*GROUP_TIMES, *GROUP_WORK)
@@ -253,7 +255,7 @@ def of_host(given: Host, params: Params) -> HostDeviceOps:
 
 
 def run(kept: Sequence[HostDeviceOps], params: Params, after: Mapping[str, Report]) -> Report:
-    devices = SessionOps.of(kept)
+    devices = SessionOps.of(kept, chosen_peaks(params))
     ranked = by_cost(devices.ops)
     table = ranked.table
     ordered = replace(devices.ops, table=table)

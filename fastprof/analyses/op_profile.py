@@ -24,6 +24,8 @@ from fastprof.analyses.contract import (
     is_known,
     scalars,
 )
+from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
+from fastprof.derive.devices.chosen_peaks import with_chosen
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
@@ -56,6 +58,8 @@ class Params:
     """``group_by``: one of GROUPINGS."""
 
     group_by: str = field(default="program", metadata={"help": "how the tree groups ops", "choices": GROUPINGS})
+    device: str | None = field(default=None, metadata=DEVICE_NAME)
+    peak: str | None = field(default=None, metadata=PEAKS)
 
 
 SCALARS = {
@@ -157,14 +161,17 @@ def of_host(given: Host, params: Params) -> HostKept:
 
 
 def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -> Report:
-    session = SessionOps.of([ops for ops, _ in kept])
+    chosen = chosen_peaks(params)
+    session = SessionOps.of([ops for ops, _ in kept], chosen)
     counting = OF_GPUS if session.hardware == GPU else GENERAL
     fused, problems = fused_instructions(session.ops.table, [programs for _, programs in kept], counting)
     figures = Figures.of(session.ops.table, session.peaks)
     tree = _tree(session, fused, figures, params.group_by)
     scopes, layers = scope_trees(session.ops.table, figures)
     devices = [
-        DeviceRow(host.name, name, ops, _all_ops(ops, host.peaks)) for host, _ in kept for name, ops in host.by_device
+        DeviceRow(host.name, name, ops, _all_ops(ops, with_chosen(host.best_peaks, chosen)))
+        for host, _ in kept
+        for name, ops in host.by_device
     ]
     tables = {
         "tree": TABLES["tree"].of(tree),

@@ -7,7 +7,7 @@ instructions that ran, by themselves and by framework op. Formulas: docs/analyse
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
@@ -27,6 +27,8 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
+from fastprof.derive.devices.chosen_peaks import Chosen
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops, host_ops, tf_functions
@@ -58,7 +60,8 @@ DEVICE, HOST = "Device", "Host"
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """There are none."""
+    device: str | None = field(default=None, metadata=DEVICE_NAME)
+    peak: str | None = field(default=None, metadata=PEAKS)
 
 
 # ---- columns of the tables
@@ -297,7 +300,7 @@ def _devices(given: Host) -> HostDeviceOps:
 
 
 def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Report]) -> Report:
-    session = _session(kept)
+    session = _session(kept, chosen_peaks(params))
     device, threads = _by_framework(session.device, session.framework), ranked(session.host)
     unknown = names_without_work(session.device.table)
     unknown_ops = np.array([name in unknown for name in device.table.name], bool)
@@ -344,9 +347,9 @@ def _joined(name: str, parts: Iterable[OpRows]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
-def _session(kept: Sequence[HostOpStats]) -> OpDatabase:
+def _session(kept: Sequence[HostOpStats], chosen: Chosen) -> OpDatabase:
     """All hosts together."""
-    devices = SessionOps.of([one.device for one in kept])
+    devices = SessionOps.of([one.device for one in kept], chosen)
     return OpDatabase(
         combined([one.host.ops for one in kept], add_cores=False),
         devices,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import Field
 from typing import Any, NamedTuple
 
+from fastprof.derive.devices.chosen_peaks import Chosen, named_device, peak_text
 from fastprof.wording.amounts import byte_count, picoseconds
 
 _TRUTHS = {"1": True, "true": True, "0": False, "false": False}
@@ -33,8 +34,27 @@ _KINDS = {
     "name": Kind("a name or a whole number", str, (str, int)),
     "time": Kind("a time such as '1.5s', or a whole number of picoseconds", picoseconds, (int,), "TIME", 1 - (1 << 63)),
     "bytes": Kind("a size such as '2GiB', or a whole number of bytes above 0", byte_count, (int,), "SIZE", 1),
+    "device": Kind("the name of a device", named_device, (str,), "NAME"),
+    "peak": Kind("peaks such as 'flops=312T,hbm=2039GB/s'", peak_text, (str,), "PEAKS"),
 }
+_READ = tuple(_KINDS[name] for name in ("time", "bytes", "device", "peak"))
+"""Kinds whose texts are read, with sentences of their own for those that are not values."""
 _AMOUNTS = (_KINDS["time"], _KINDS["bytes"])
+
+DEVICE_NAME: dict[str, Any] = {
+    "help": "compare ops with the published peaks of this device, such as H100 or TPU v5e",
+    "type": "device",
+}
+PEAKS: dict[str, Any] = {
+    "help": "compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them",
+    "type": "peak",
+}
+"""Metadata of the fields ``device`` and ``peak``, whose default is None."""
+
+
+def chosen_peaks(params: Any) -> Chosen:
+    """What the parameters of an analysis say of peaks."""
+    return Chosen(params.device, params.peak)
 
 
 def kind_of(field: Field[Any]) -> Kind:
@@ -46,7 +66,7 @@ def kind_of(field: Field[Any]) -> Kind:
 def of_text(field: Field[Any], text: str) -> Any:
     """The value of a parameter that is written as text, on the command line or in an address."""
     kind = kind_of(field)
-    if kind in _AMOUNTS:
+    if kind in _READ:
         return kind.read(text)
     try:
         value = kind.read(text)
@@ -58,7 +78,7 @@ def of_text(field: Field[Any], text: str) -> Any:
 def checked(field: Field[Any], value: Any) -> Any:
     """The value of a parameter from Python. Times and sizes may be texts; a name may be a number."""
     kind = kind_of(field)
-    if kind in (*_AMOUNTS, _KINDS["name"]):
+    if kind in (*_READ, _KINDS["name"]):
         if value is None:
             return None
         if isinstance(value, str):

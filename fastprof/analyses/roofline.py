@@ -23,6 +23,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
@@ -62,6 +63,8 @@ CONTENT = OF_OPS
 @dataclass(frozen=True, slots=True)
 class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
+    device: str | None = field(default=None, metadata=DEVICE_NAME)
+    peak: str | None = field(default=None, metadata=PEAKS)
 
 
 SCALARS = {
@@ -154,7 +157,7 @@ def of_host(given: Host, params: Params) -> RooflineHost:
 
 
 def run(kept: Sequence[RooflineHost], params: Params, after: Mapping[str, Report]) -> Report:
-    devices = SessionOps.of([one.devices for one in kept])
+    devices = SessionOps.of([one.devices for one in kept], chosen_peaks(params))
     ops = by_cost(devices.ops)
     beneath = tuple(ceilings(devices.peaks))
     efficiency = against(ops.table, beneath)

@@ -20,6 +20,8 @@ class AnalysisMethods:
         *,
         top_ops: int = 10,
         steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+        device: str | None = None,
+        peak: str | None = None,
     ) -> Report:
         """How long steps take, what they spend it on, and what to do about it.
 
@@ -27,6 +29,8 @@ class AnalysisMethods:
         steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
+        device: compare ops with the published peaks of this device, such as H100 or TPU v5e
+        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
         Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
@@ -38,18 +42,22 @@ class AnalysisMethods:
         host_op_percent, device_op_percent, host_eager_percent, device_eager_percent, outside_compilation_percent,
         compute_16bit_percent, compute_32bit_percent.
         """
-        return self.report("overview", top_ops=top_ops, steps_from=steps_from)
+        return self.report("overview", top_ops=top_ops, steps_from=steps_from, device=device, peak=peak)
 
     def input_pipeline(
         self,
         *,
         steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+        device: str | None = None,
+        peak: str | None = None,
     ) -> Report:
         """How much of each step waits for input, and which input ops take the time.
 
         steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
+        device: compare ops with the published peaks of this device, such as H100 or TPU v5e
+        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: steps, step_breakdown, breakdown, input_ops, input_time.
         Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
@@ -57,16 +65,19 @@ class AnalysisMethods:
         slow_step_excess_ps, input_percent, output_percent, compute_percent, step_time_shared_out_ps, idle_percent,
         input_verdict, uses_tf_data, input_op_self_ps, enqueue_share.
         """
-        return self.report("input_pipeline", steps_from=steps_from)
+        return self.report("input_pipeline", steps_from=steps_from, device=device, peak=peak)
 
-    def op_stats(self) -> Report:
+    def op_stats(self, *, device: str | None = None, peak: str | None = None) -> Report:
         """Where time goes by op, on the host and on devices, most expensive first.
+
+        device: compare ops with the published peaks of this device, such as H100 or TPU v5e
+        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: ops, device_ops, sparse_core_ops, host_ops, hosts, ops_by_host, tf_functions.
         Figures: device_total_ps, device_op_ps, device_overlapped_ps, device_idle_ps, host_total_ps, host_op_ps,
         host_idle_ps, infeed_enqueue_ps, infeed_enqueue_start_diff_ps, is_training.
         """
-        return self.report("op_stats")
+        return self.report("op_stats", device=device, peak=peak)
 
     def kernel_stats(self) -> Report:
         """GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.
@@ -77,44 +88,59 @@ class AnalysisMethods:
         """
         return self.report("kernel_stats")
 
-    def op_profile(self, *, group_by: Literal["program", "category", "provenance"] = "program") -> Report:
+    def op_profile(
+        self,
+        *,
+        group_by: Literal["program", "category", "provenance"] = "program",
+        device: str | None = None,
+        peak: str | None = None,
+    ) -> Report:
         """Device time by program, category or name scope, how well it was used, and what fusions are made of.
 
         group_by: how the tree groups ops
+        device: compare ops with the published peaks of this device, such as H100 or TPU v5e
+        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: tree, scopes, layers, memory, devices.
         Figures: device_total_ps, device_busy_ps, device_idle_ps, op_ps, compute_peak_percent, hbm_peak_percent,
         lost_ps, work_known_share, unattributed_share, program_count, op_count.
         """
-        return self.report("op_profile", group_by=group_by)
+        return self.report("op_profile", group_by=group_by, device=device, peak=peak)
 
-    def hlo_stats(self) -> Report:
+    def hlo_stats(self, *, device: str | None = None, peak: str | None = None) -> Report:
         """Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.
+
+        device: compare ops with the published peaks of this device, such as H100 or TPU v5e
+        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: ops, categories, programs, rematerialization, outside_compilation, replica_groups, attribution,
         padding, layouts, sparse_core_ops.
         Figures: device_total_ps, device_op_ps, device_idle_ps, op_count, program_count, unknown_work_share,
         unattributed_share, rematerialized_share, outside_compilation_share, padding_share.
         """
-        return self.report("hlo_stats")
+        return self.report("hlo_stats", device=device, peak=peak)
 
     def roofline(
         self,
         *,
         steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+        device: str | None = None,
+        peak: str | None = None,
     ) -> Report:
         """How near ops, steps and programs come to the peaks of the device, and what bounds them.
 
         steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
+        device: compare ops with the published peaks of this device, such as H100 or TPU v5e
+        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: device, totals, ops, lost_time, memory.
         Figures: device_type, core_count, peak_flops_per_s, peak_hbm_bytes_per_s, ridge_flops_per_byte, flops_per_s,
         hbm_bytes_per_s, compute_peak_percent, hbm_peak_percent, bound_by, ops_roofline_percent, lost_ps,
         unknown_ps, clock_share.
         """
-        return self.report("roofline", steps_from=steps_from)
+        return self.report("roofline", steps_from=steps_from, device=device, peak=peak)
 
     def hardware_units(self) -> Report:
         """How busy matrix units, vector units, loads and stores of devices were, by program and op.

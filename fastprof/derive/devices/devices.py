@@ -9,10 +9,11 @@ bytes per core and cycle of shared memory. What a capture does not record is tak
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
+from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, likely_vendor
 from fastprof.derive.devices.published_peaks import GPUS, LEAST_OF_AMD, SOURCES, TPUS
 
 GPU, TPU = "GPU", "TPU"
@@ -48,6 +49,7 @@ COMPUTE: Final = -1
 
 CAPTURE: Final = "capture"
 PUBLISHED: Final = "published table"
+CHOSEN: Final = "parameter"
 
 
 class Device(Protocol):
@@ -77,6 +79,8 @@ class Peaks:
     """What the maker calls a GPU, if the capture records it."""
     published: frozenset[int] = frozenset()
     """COMPUTE and places of bandwidths that are not the capture's but those that the maker publishes."""
+    chosen: frozenset[int] = frozenset()
+    """The same of those that the user chose."""
 
     def peak(self, place: int) -> float:
         """In 10**9 operations or bytes a second; 0.0: not known."""
@@ -85,9 +89,11 @@ class Peaks:
         return self.bandwidths_gb_per_s[place] if place < len(self.bandwidths_gb_per_s) else 0.0
 
     def source(self, place: int) -> str | None:
-        """Where the peak is from: CAPTURE or PUBLISHED; None: it is not known."""
+        """Where the peak is from: CAPTURE, PUBLISHED or CHOSEN; None: it is not known."""
         if not self.peak(place):
             return None
+        if place in self.chosen:
+            return CHOSEN
         return PUBLISHED if place in self.published else CAPTURE
 
     @property
@@ -108,6 +114,27 @@ def peaks(planes: Sequence[Device]) -> Peaks | None:
             if plane.kind == kind:
                 return read(plane)
     return None
+
+
+def likely_peaks(planes: Sequence[Device], kernels: Iterable[str]) -> Peaks | None:
+    """Of the first GPU, whose maker is not recorded, those of the maker that other facts point to, with a reason that
+    says so; None: the maker is recorded, or nothing points to one. ``kernels``: names of what ran on the devices."""
+    plane = next((plane for plane in planes if plane.kind == GPU), None)
+    if plane is None or isinstance(plane.stats.get(VENDOR_STAT), str):
+        return None
+    likely = likely_vendor(plane.stats, _models(plane.stats), kernels)
+    if likely is None:
+        return None
+    vendor, why = likely
+    known = _gpu_peaks(_Described(plane.kind, {**plane.stats, VENDOR_STAT: vendor}))
+    reason = f"the capture does not say who made the GPU (device_vendor): it is taken to be {vendor}, because {why}"
+    return replace(known, reasons=(reason, *known.reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    kind: str | None
+    stats: Mapping[str, Any]
 
 
 _WORDS: Final = {COMPUTE: "peak FLOP/s", HBM: "the bandwidth of HBM"}
@@ -277,5 +304,10 @@ def _gpu_peaks(plane: Device) -> Peaks:
 
 def _model(stats: Mapping[str, Any]) -> str:
     """What the maker calls the GPU; "": not recorded."""
+    return next((one for one in _models(stats) if not _GFX.fullmatch(one)), "")
+
+
+def _models(stats: Mapping[str, Any]) -> list[str]:
+    """What the capture calls the GPU: its model, or its architecture."""
     names = (stats.get(stat) for stat in ("gpu_device_name", "device_name", "gpu_model"))
-    return next((one for one in names if isinstance(one, str) and one and not _GFX.fullmatch(one)), "")
+    return [one for one in names if isinstance(one, str) and one]

@@ -61,6 +61,39 @@ GPUS: Final = {
 LEAST_OF_AMD: Final = {"gfx942": 5300.0, "gfx950": 8000.0}
 """The same of the slowest model of an architecture (MI300A, MI300X; MI350X, MI355X), 10**9 bytes a second."""
 
+NAMED: Final = {
+    **{name: TPUS[name.lower()] for name in ("TPU v2", "TPU v3", "TPU v4", "TPU v5e", "TPU v5p", "TPU v6e", "TPU v7x")},
+    "P100": Chip(18.7, 732, 1),
+    "V100": Chip(125, 900, 1),
+    "V100 PCIe": Chip(112, 900, 1),
+    "T4": Chip(65, 320, 1),
+    "A10": Chip(125, 600, 1),
+    "A30": Chip(165, 933, 1),
+    "A40": Chip(149.7, 696, 1),
+    "A100": Chip(312, 2039, 1),
+    "A100 40GB": Chip(312, 1555, 1),
+    "A100 PCIe": Chip(312, 1935, 1),
+    "L4": Chip(121, 300, 1),
+    "L40": Chip(181.05, 864, 1),
+    "L40S": Chip(362.05, 864, 1),
+    "H100": Chip(989.4, 3350, 1),
+    "H100 PCIe": Chip(756, 2000, 1),
+    "H200": Chip(989.4, 4800, 1),
+    "B200": Chip(2250, 8000, 1),
+    "MI100": Chip(184.6, 1229, 1),
+    "MI210": Chip(181, 1638, 1),
+    "MI250": Chip(362.1, 3277, 2),
+    "MI250X": Chip(383, 3277, 2),
+    "MI300A": Chip(980.6, 5300, 1),
+    "MI300X": Chip(1307.4, 5300, 1),
+    "MI325X": Chip(1307.4, 6000, 1),
+    "MI355X": Chip(2516.6, 8000, 1),
+}
+"""Devices that users may name. Dense 16-bit arithmetic on matrix units and the bandwidth of memory, as the data sheets
+of the makers have them: of NVIDIA those named "NVIDIA … Tensor Core GPU" (P100: 16-bit arithmetic of the PCIe card; of
+figures with sparsity half), of AMD those of "AMD Instinct" accelerators. Without a form factor, that of the board with
+most bandwidth (SXM). An MI250 or MI250X is two devices to programs: figures of one are half."""
+
 SOURCES: Final = {
     "TPU": "Google publishes of a core of it",
     "GPU": "its maker publishes",

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof import hlo
+from fastprof.derive.devices.chosen_peaks import NOTHING, Chosen, with_chosen
 from fastprof.derive.devices.device_events import OP_LINES
-from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, peaks, with_published
+from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, likely_peaks, peaks, with_published
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.combine import combined
 from fastprof.derive.ops.sparse_core import SparseCores
@@ -74,11 +75,17 @@ class HostDeviceOps:
     by_device: tuple[tuple[str, Ops], ...]
     """By the name of its plane."""
     peaks: Peaks | None
-    """Of the first device."""
+    """Of the first device, as recorded."""
     titles: Mapping[int, str]
     """By program id how the capture lists the program: ``jit_f(12)``."""
     problems: tuple[str, ...] = ()
     """In words: programs that could not be read, events that could not be counted, figures that cannot be true."""
+    likely_peaks: Peaks | None = None
+    """Those of the likeliest maker, if the maker is not recorded; None: the recorded ones are used."""
+
+    @property
+    def best_peaks(self) -> Peaks | None:
+        return self.likely_peaks or self.peaks
 
 
 def device_planes(events: HostEvents) -> list[Plane]:
@@ -106,6 +113,7 @@ def host_device_ops(host: OpHost) -> HostDeviceOps:
         peaks(planes) if _hardware(planes) != CPU_ONLY else None,
         titles,
         (*host.modules.problems, *_untimed(host.raw, planes), *_odd_figures(host.raw, planes)),
+        likely_peaks(planes, host.raw.names) if _hardware(planes) == "GPU" else None,
     )
 
 
@@ -180,18 +188,18 @@ class SessionOps:
 
     ops: Ops
     peaks: Peaks | None
-    """What ops are compared with; peaks that no host records are the published ones. All are unknown if hosts have
-    different devices."""
+    """What ops are compared with: those that the user chose; else those that hosts record; else the published ones. All
+    others are unknown if hosts have different devices."""
     titles: Mapping[int, str]
     """By program id; of the first host that has it."""
     hosts: tuple[HostDeviceOps, ...]
 
     @classmethod
-    def of(cls, hosts: Sequence[HostDeviceOps]) -> SessionOps:
-        best = _own_peaks(hosts)
+    def of(cls, hosts: Sequence[HostDeviceOps], chosen: Chosen = NOTHING) -> SessionOps:
+        best, ran = _own_peaks(hosts), any(len(host.ops.table) for host in hosts)
         return cls(
             combined([host.ops for host in hosts]),
-            best and with_published(best),
+            best if best is None and not ran else with_chosen(best and with_published(best), chosen),
             {number: title for host in reversed(hosts) for number, title in host.titles.items()},
             tuple(hosts),
         )
@@ -208,7 +216,7 @@ class SessionOps:
 
 def _own_peaks(hosts: Sequence[HostDeviceOps]) -> Peaks | None:
     """Of the device that all hosts have: as the first host records them, and what it leaves out as others do."""
-    known = [host.peaks for host in hosts if host.peaks is not None]
+    known = [host.best_peaks for host in hosts if host.best_peaks is not None]
     if not known:
         return None
     kinds = dict.fromkeys((one.hardware, f"{one.name} {one.model}".rstrip()) for one in known)

@@ -140,7 +140,7 @@ TABLES: Final = {
                  lambda ceilings: ["flop/s" if one.is_compute else "bytes/s" for one in ceilings]),
             Number("ridge_flops_per_byte", "flops per byte above which arithmetic is the limit and not this memory; "
                    "null: the resource is not a memory, or a peak is unknown", _ridges),
-            Text("peak_source", "source of peak: capture, published table (of the maker), or unknown",
+            Text("peak_source", "source of peak: capture, published table (of the maker), parameter, or unknown",
                  lambda ceilings: [one.source or "unknown" for one in ceilings]),
         ), derived=True),
         TableSchema("totals", "the session, the average step, a step, or a program", (

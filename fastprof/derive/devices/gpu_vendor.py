@@ -1,0 +1,56 @@
+"""Who made a GPU, of captures that do not record it (stat ``device_vendor``): by its model, by its compute capability
+if only one maker has it, else by the names of its kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from fastprof.derive.devices.tensor_cores import AMD, NVIDIA
+
+VENDOR_STAT: Final = "device_vendor"
+_MODELS: Final = {
+    NVIDIA: re.compile(r"nvidia|tesla|quadro|geforce|\b[ablhpvt]\d{1,3}\b|\brtx\b|gh200|gb200", re.IGNORECASE),
+    AMD: re.compile(r"\bamd\b|instinct|radeon|^gfx[0-9a-f]{3,}|\bmi\d{2,3}[axp]?\b", re.IGNORECASE),
+}
+_OF_NVIDIA: Final = frozenset({
+    (2, 0), (2, 1), (3, 0), (3, 2), (3, 5), (3, 7), (5, 0), (5, 2), (5, 3), (6, 0), (6, 1), (6, 2), (7, 0), (7, 2),
+    (7, 5), (8, 6), (8, 7), (8, 9),
+})  # fmt: skip
+"""Compute capabilities of NVIDIA that no architecture of AMD has: gfx803 is 8.0, gfx906 to gfx90a are 9.0."""
+_OF_AMD: Final = frozenset({(9, 4), (9, 5), (11, 5)})
+_KERNELS: Final = {
+    NVIDIA: re.compile(
+        r"^(volta|turing|ampere|hopper|sm\d\d|maxwell|cutlass|nccl)|_sm\d\d|cudnn|cublas|cutlass|\bcub::"
+    ),
+    AMD: re.compile(r"^Cijk_|\.kd$|rocclr|hipcub|rocprim|miopen|MIOpen|rccl|_mfma"),
+}
+_MOST_NAMES: Final = 200_000
+
+
+def likely_vendor(stats: Mapping[str, Any], models: Iterable[str], kernels: Iterable[str]) -> tuple[str, str] | None:
+    """The maker, and how it is known, in words; None: nothing decides. ``models``: what the capture calls the GPU."""
+    for model in models:
+        found = [vendor for vendor, pattern in _MODELS.items() if pattern.search(model)]
+        if len(found) == 1:
+            return found[0], f"its model is {model[:60]}"
+    capability = stats.get("compute_cap_major"), stats.get("compute_cap_minor")
+    for vendor, own in ((NVIDIA, _OF_NVIDIA), (AMD, _OF_AMD)):
+        if capability in own:
+            return vendor, f"only GPUs of {vendor} have compute capability {capability[0]}.{capability[1]}"
+    return _by_kernels(kernels)
+
+
+def _by_kernels(kernels: Iterable[str]) -> tuple[str, str] | None:
+    """The maker whose kernels there are, unless there are kernels of several."""
+    found: dict[str, str] = {}
+    for name in islice(kernels, _MOST_NAMES):
+        for vendor, pattern in _KERNELS.items():
+            if vendor not in found and pattern.search(name):
+                found[vendor] = name
+    if len(found) != 1:
+        return None
+    ((vendor, name),) = found.items()
+    return vendor, f"it runs kernels such as {name[:60]}"
