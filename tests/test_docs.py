@@ -62,7 +62,7 @@ def test_python_of_the_page_on_sessions_runs(capsys: pytest.CaptureFixture[str])
     exec(compile(code, "sessions.md", "exec"), {})  # our own page
     counts = dict(line.split() for line in capsys.readouterr().out.splitlines())
     assert {name.partition("/")[0]: int(steps) > 0 for name, steps in counts.items()} == {
-        "kernel": False, "logdir": True, "memory": True, "pod": True, "serving": False, "tf-data": True, "xla": True,
+        "kernel": True, "logdir": True, "memory": True, "pod": True, "serving": False, "tf-data": True, "xla": True,
     }  # fmt: skip
 
 
