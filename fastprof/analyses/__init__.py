@@ -23,6 +23,7 @@ ANALYSES = {
     "tf_data": "Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to fix it.",
     "pod_viewer": "Each step on each core of all hosts: what it spent its time on, and its bottleneck.",
     "inference": "Requests and batches of a model server: latency by percentile, and what it is made of.",
+    "annotations": "Annotations of users: time by name and step, what devices do meanwhile; time by named scope.",
     "python_time": "Python: self and total time by function, what calls what, the ops and kernels below, flame graphs.",
     "steps": "Every step on every host and core: its time by category, stragglers, percentiles.",
 }

@@ -294,6 +294,24 @@ class AnalysisMethods:
         """
         return self.report("inference", request_order=request_order, batch_order=batch_order)
 
+    def annotations(
+        self,
+        *,
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+        group_by: Literal["program", "category", "provenance"] = "program",
+    ) -> Report:
+        """Annotations of users: time by name and step, what devices do meanwhile; time by named scope.
+
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
+        group_by: how the tree groups ops
+
+        Tables: annotations, steps, scopes.
+        Figures: annotation_count, occurrences, annotated_ps, longest, longest_ps, longest_share, scope_count.
+        """
+        return self.report("annotations", steps_from=steps_from, group_by=group_by)
+
     def python_time(self, *, nodes: int = 5000) -> Report:
         """Python: self and total time by function, what calls what, the ops and kernels below, flame graphs.
 

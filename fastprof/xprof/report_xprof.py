@@ -20,6 +20,7 @@ _PIECE_ROWS = 1000
 _NO_MEMORY = "out of memory while writing the xprof form"
 _INSTEAD = ": write it with the command line, which holds only parts of it, or use the tables of the report"
 NO_PAGE = {
+    "annotations": "XProf shows annotations in its trace viewer only",
     "python_time": "XProf shows frames of Python in its trace viewer only",
     "communication": "XProf shows collectives only as ops, and says nothing of what hides them",
     "gaps": "XProf shows idle time only as a sum, and says nothing of its causes",

@@ -1,0 +1,131 @@
+"""Annotations of users: time by name and step, what devices do meanwhile; time by named scope.
+
+Formulas: docs/analyses/annotations.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fastprof.analyses.contract import (
+    Evidence,
+    Known,
+    Needs,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    scalars,
+    union,
+)
+from fastprof.derive.causes import annotation_tables, annotation_times
+from fastprof.derive.causes.annotation_tables import TABLES as TABLES
+from fastprof.derive.causes.annotation_times import HostAnnotations
+from fastprof.derive.causes.host_causes import op_computes
+from fastprof.derive.communication import host_communication
+from fastprof.derive.communication.device_spans import device_spans
+from fastprof.derive.host import Host
+from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.steps.across_hosts import SessionSteps
+from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+
+NAME = "annotations"
+READS = union([
+    Host.GROUPING,
+    Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
+    Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
+    Needs(stats=annotation_times.STATS),
+])  # fmt: skip
+AFTER = ("steps", "op_profile")
+CONTENT = Evidence(
+    "No annotations: the capture has no threads of a host, and no ops.",
+    planes=("^/host:(CPU|NVTX)", "^/device:(TPU|GPU):"),
+    programs=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
+
+
+SCALARS = {
+    "annotation_count": ScalarSpec(None, "different annotations, over all hosts", "annotations"),
+    "occurrences": ScalarSpec(None, "sum of count over the rows of annotations"),
+    "annotated_ps": ScalarSpec("ps", "sum of self_ps: time of annotations, each moment of a thread counted once",
+                               "annotated"),
+    "longest": ScalarSpec(None, "the annotation with the longest total_ps"),
+    "longest_ps": ScalarSpec("ps", "its total_ps", "it takes"),
+    "longest_share": ScalarSpec("share", "its share of the window of its host", "share of the run"),
+    "scope_count": ScalarSpec(None, "scopes in the names of ops", "scopes"),
+}  # fmt: skip
+OPENING = Opening(
+    ("{longest} takes {longest_ps}, {longest_share} of the run.",),
+    ("annotation_count", "occurrences", "annotated_ps", "longest_ps", "longest_share", "scope_count"),
+)
+_COLUMNS = (
+    "name", "count", "total_ps", "self_ps", "share", "mean_ps", "min_ps", "max_ps", "device_compute_ps",
+    "device_communication_ps", "device_copy_ps", "device_idle_ps", "hidden_share",
+)  # fmt: skip
+_PARTS = ("device_communication_ps", "device_copy_ps")
+SECTIONS = (
+    Section("Annotations", "annotations", _COLUMNS, "share", 30, shown=has_rows("annotations"), parts=_PARTS),
+    Section("By step", "steps", ("step", *_COLUMNS[:4], "max_ps", *_COLUMNS[8:]), rows=20,
+            shown=has_rows("annotations"), parts=_PARTS),
+    Section("Scopes in the names of ops", "scopes", ("name", "ops", "occurrences", "device_ps", "share"), "share", 30,
+            shown=has_rows("scopes"), depth="depth"),
+)  # fmt: skip
+_NONE = (
+    "No annotations: no thread of the host has a region that a user named. Write them with "
+    "jax.profiler.TraceAnnotation or tf.profiler.experimental.Trace."
+)
+
+
+def of_host(host: Host, params: Params) -> HostAnnotations:
+    steps = np.unique(host.steps_from(params.steps_from).database.step)
+    groups = host.groups_from(params.steps_from)
+    ran = device_spans(host.raw, host.modules, host.forest, host.workers, op_computes)
+    return annotation_times.host_annotations(host, groups.group_id, steps, ran)
+
+
+def run(kept: Sequence[HostAnnotations], params: Params, after: Mapping[str, Report]) -> Report:
+    database = after["steps"].detail_as(SessionSteps).database
+    tables = {
+        "annotations": annotation_tables.annotations_table(kept),
+        "steps": annotation_tables.steps_table(kept, database),
+        "scopes": annotation_tables.scopes_table(after["op_profile"].tables["scopes"]),
+    }
+    values = _values(kept, tables["scopes"].num_rows)
+    return Report(NAME, tables, scalars(SCALARS, values), tuple(_notices(kept)), dict(after))
+
+
+def _values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, Known]:
+    names = {name for host in kept for name in host.names}
+    none = (None, "there are no annotations")
+    values: dict[str, Known] = {
+        "annotation_count": len(names),
+        "occurrences": sum(int(host.whole.count.sum()) for host in kept),
+        "annotated_ps": sum(sum(host.whole.self_ps.tolist()) for host in kept),
+        "scope_count": scopes,
+    }
+    if not names:
+        return values | dict.fromkeys(("longest", "longest_ps", "longest_share"), none)
+    some = [host for host in kept if host.names]
+    host = max(some, key=lambda one: int(one.whole.total_ps.max()))
+    row = int(host.whole.total_ps.argmax())
+    total = int(host.whole.total_ps[row])
+    return values | {
+        "longest": host.names[int(host.whole.name[row])],
+        "longest_ps": total,
+        "longest_share": total / max(host.window_ps, 1),
+    }
+
+
+def _notices(kept: Sequence[HostAnnotations]) -> Iterator[Notice]:
+    if not any(host.names for host in kept):
+        yield Notice("info", _NONE)
