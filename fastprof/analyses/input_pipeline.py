@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,12 +31,14 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.analyses.steps import SCALARS as OF_STEPS
+from fastprof.derive.devices.framework import TENSORFLOW, framework_of, together
 from fastprof.derive.ops.tables import Ops
 from fastprof.derive.pipelines import input_ops
 from fastprof.derive.pipelines.input_ops import InputOps, InputTime
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.remedies import KINDS_OF_INPUT, in_framework, on_unknown_input
 from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
     GenericSteps,
@@ -126,10 +128,10 @@ _TABLES: Final = (
     TableSchema("input_time", "a kind of work for input, over all hosts", (
         Text("kind", "kind of work", lambda _: [kind for kind, _ in KINDS]),
         Picoseconds("time_ps", "time of this kind of work, by the formulas of docs/analyses/input-pipeline.md",
-                    lambda time: rounded(np.array(time.parts()))),
+                    lambda rows: rounded(np.array(rows.time.parts()))),
         Share("share", "time_ps / time of all kinds; null: no kind took any time",
-              lambda time: shares(np.array(time.parts()), time.total_ps())),
-        String("advice", "how to shorten this time", lambda _: [advice for _, advice in KINDS]),
+              lambda rows: shares(np.array(rows.time.parts()), rows.time.total_ps())),
+        String("advice", "how to shorten this time", lambda rows: rows.advice),
     ), derived=True),
 )  # fmt: skip
 TABLES: Final = {table.name: table for table in _TABLES}
@@ -198,8 +200,9 @@ class InputPipeline:
     time: InputTime
 
 
-def of_host(host: Host, params: Params) -> None:
-    """Nothing is kept of a host: steps and op_stats have all that is needed."""
+def of_host(host: Host, params: Params) -> str:
+    """The framework of the program: all else is in steps and op_stats."""
+    return framework_of(host.raw.names)
 
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:
@@ -229,7 +232,8 @@ def _time(ops: InputOps, share: float) -> InputTime:
     return input_ops.input_time(ops, share) if len(ops) else InputTime()
 
 
-def run(kept: Sequence[Any], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[str], params: Params, after: Mapping[str, Report]) -> Report:
+    framework = together(kept)
     db = after["steps"].detail_as(SessionSteps).database
     host_ops = after["op_stats"].detail_as(OpDatabase).host
     counted = examine(db.complete_steps(), host_ops)
@@ -239,12 +243,12 @@ def run(kept: Sequence[Any], params: Params, after: Mapping[str, Report]) -> Rep
         "step_breakdown": _step_breakdown(every),
         "breakdown": _breakdown(counted),
         "input_ops": counted.ops,
-        "input_time": counted.time,
+        "input_time": SimpleNamespace(time=counted.time, advice=_advice(counted.ops, framework)),
     }
     why = why_no_steps(after["steps"])
     tables = {name: schema.of(rows[name]) for name, schema in TABLES.items()}
     figures = scalars(SCALARS, step_figures(after["steps"]) | _values(counted, why))
-    return Report(NAME, tables, figures, _notices(counted, why), dict(after), counted)
+    return Report(NAME, tables, figures, _notices(counted, why, framework), dict(after), counted)
 
 
 def why_no_steps(report: Report) -> str:
@@ -345,14 +349,20 @@ def _values(pipeline: InputPipeline, reason: str) -> dict[str, Known]:
     return values
 
 
-def _notices(pipeline: InputPipeline, why: str) -> tuple[Notice, ...]:
+def _advice(ops: InputOps, framework: str) -> list[str]:
+    """By kind of work, in terms of tf.data where the program uses it or may."""
+    of_tf_data = framework == TENSORFLOW or _has_iterators(ops)
+    return [advice for _, advice in KINDS] if of_tf_data else list(KINDS_OF_INPUT)
+
+
+def _notices(pipeline: InputPipeline, why: str, framework: str) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == verdicts.UNKNOWN:
         return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_on_stages(ops))
     notices = [input_notice(verdict.input)]
     if verdict.input.classification in (verdicts.HOST, verdicts.BOTH):
-        notices.append(Notice("recommendation", _next_step(pipeline)))
-    notices += notices_of(further(verdict))
+        notices.append(Notice("recommendation", _next_step(pipeline, framework)))
+    notices += notices_of(further(verdict, framework))
     if len(ops) and pipeline.time.total_ps() == 0:
         notices.append(Notice("info", "The input ops that were seen took no time."))
     return (*notices, *_on_stages(ops))
@@ -372,22 +382,24 @@ def input_notice(found: Finding) -> Notice:
 
 def _on_stages(ops: InputOps) -> tuple[Notice, ...]:
     """Where to look further, if the capture has iterators of tf.data."""
-    return (Notice("info", _STAGES),) if any(name.startswith("Iterator::") for name in ops.name) else ()
+    return (Notice("info", _STAGES),) if _has_iterators(ops) else ()
 
 
-def further(verdict: Bottleneck) -> list[Finding]:
+def _has_iterators(ops: InputOps) -> bool:
+    return any(name.startswith("Iterator::") for name in ops.name)
+
+
+def further(verdict: Bottleneck, framework: str) -> list[Finding]:
     """The verdicts on all but input, the ones with a statement."""
-    return [finding for name, finding in verdict.on_step_time().items() if name != "input" and finding.statement]
+    findings = in_framework(verdict.on_step_time(), framework)
+    return [finding for name, finding in findings.items() if name != "input" and finding.statement]
 
 
-def _next_step(pipeline: InputPipeline) -> str:
+def _next_step(pipeline: InputPipeline, framework: str) -> str:
     parts = pipeline.time.parts()
     if not pipeline.ops.uses_tf_data or not any(parts):
-        return (
-            "No op of a tf.data pipeline was seen, so what the time for input is spent on is not known: with the "
-            "tf.data API (https://www.tensorflow.org/guide/data) the host's side can be broken down."
-        )
+        return on_unknown_input(framework)
     largest = max(range(len(parts)), key=lambda at: parts[at])
-    kind, advice = KINDS[largest]
+    kind, advice = KINDS[largest][0], _advice(pipeline.ops, framework)[largest]
     percent = 100.0 * parts[largest] / sum(parts)
     return f"On the host, {percent:.1f} % of the time for input goes to {kind}: {advice}."

@@ -40,6 +40,7 @@ from fastprof.derive.ops.ranking import by_self_time
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.across_hosts import SessionSteps, on_pairs
+from fastprof.derive.steps.remedies import in_framework
 from fastprof.derive.steps.verdicts import Finding, share
 from fastprof.schema.arrow_columns import shares
 from fastprof.schema.column_kinds import Count, Flag, Percent, Picoseconds, Share, String, Text
@@ -285,7 +286,7 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
     )
     figures = scalars(SCALARS, _values(overview, after))
     findings = _findings(overview)
-    every = pipeline.verdict.on_step_time() | findings
+    every = in_framework(pipeline.verdict.on_step_time() | findings, overview.environment.framework)
     tables = {
         "steps": after["input_pipeline"].tables["steps"],
         "breakdown": after["input_pipeline"].tables["breakdown"],
@@ -447,7 +448,10 @@ def _notices(
     found = []
     if verdict.input.classification != verdicts.UNKNOWN:
         found.append(input_pipeline.input_notice(verdict.input))
-    found += input_pipeline.notices_of([*input_pipeline.further(verdict), *findings.values()])
+    named = in_framework(findings, overview.environment.framework)
+    found += input_pipeline.notices_of(
+        [*input_pipeline.further(verdict, overview.environment.framework), *named.values()]
+    )
     if verdict.input.classification == verdicts.UNKNOWN:
         why = input_pipeline.why_no_steps(of_steps)
         found.append(Notice("warning", f"How long steps take is not known: {why}"))

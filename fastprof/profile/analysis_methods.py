@@ -299,6 +299,8 @@ class AnalysisMethods:
         *,
         steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
         group_by: Literal["program", "category", "provenance"] = "program",
+        device: str | None = None,
+        peak: str | None = None,
     ) -> Report:
         """Annotations of users: time by name and step, what devices do meanwhile; time by named scope.
 
@@ -306,11 +308,13 @@ class AnalysisMethods:
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
         group_by: how the tree groups ops
+        device: compare ops with the published peaks of this device, such as H100 or TPU v5e
+        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: annotations, steps, scopes.
         Figures: annotation_count, occurrences, annotated_ps, longest, longest_ps, longest_share, scope_count.
         """
-        return self.report("annotations", steps_from=steps_from, group_by=group_by)
+        return self.report("annotations", steps_from=steps_from, group_by=group_by, device=device, peak=peak)
 
     def python_time(self, *, nodes: int = 5000) -> Report:
         """Python: self and total time by function, what calls what, the ops and kernels below, flame graphs.

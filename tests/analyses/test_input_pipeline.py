@@ -23,7 +23,7 @@ def report_of(db: StepDatabase, *input_ops: tuple[str, str, int], notices: tuple
         for name, category, time in input_ops
     ]
     stats = Report("op_stats", {}, {}, (), {}, op_stats(ops(*rows)))
-    found = input_pipeline.run([None], PARAMS, {"steps": steps_report(db, *notices), "op_stats": stats})
+    found = input_pipeline.run(["TensorFlow"], PARAMS, {"steps": steps_report(db, *notices), "op_stats": stats})
     return replace(found, kept={"host ops": [ops(*rows)]})
 
 

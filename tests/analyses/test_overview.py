@@ -52,7 +52,7 @@ def report_of(
     op_report = Report("op_stats", {}, {"is_training": training}, (), {}, detail)
     after = {"steps": steps_report(db, *notices), "op_stats": op_report}
     after["kernel_stats"] = kernel_stats.run([], kernel_stats.Params(), {})
-    after["input_pipeline"] = input_pipeline.run([None], input_pipeline.Params(), after)
+    after["input_pipeline"] = input_pipeline.run(["TensorFlow"], input_pipeline.Params(), after)
     after["inference"] = inference.run([], inference.Params(), {})
     hosts = hosts or (host(),)
     kept = {"host ops": [detail.host], "device ops": [detail.device], "duty cycle": [one.duty for one in hosts]}

@@ -47,7 +47,7 @@ function host(body, report, context) {
   }
   const [chart, advice] = [
     panel("What input processing spends time on"),
-    panel("What to do about it, if tf.data is used"),
+    panel("What to do about it"),
   ];
   columns(part, chart, advice);
   const values = causes.column("time_ps");

@@ -1,0 +1,64 @@
+"""What verdicts recommend, in terms of the framework of the program.
+
+The sentences of ``verdicts`` are XProf's, which knows TensorFlow only. Here a program of another framework is given
+what that framework offers, or no remedy; a program of unknown framework gets none that only one framework has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+from fastprof.derive.steps.verdicts import Finding
+
+_OF_TENSORFLOW: Final = {
+    "tc_idle": " For TF 2.x,",
+    "kernel_launch": " It could be due to CPU contention with tf.data.",
+    "eager": "Performance could be improved with tf.function.",
+}
+"""By verdict, how its remedy for TensorFlow begins."""
+_INSTEAD: Final = {
+    ("tc_idle", JAX): " Run several steps in one call of a compiled function (jax.lax.scan or jax.lax.fori_loop).",
+    ("tc_idle", PYTORCH): " Mark steps less often (torch_xla.sync), or run several in one compiled function.",
+}
+_INPUT: Final = {
+    TENSORFLOW: (
+        "No op of a tf.data pipeline was seen, so what the time for input is spent on is not known: with the tf.data "
+        "API (https://www.tensorflow.org/guide/data) the host's side can be broken down."
+    ),
+    JAX: "Enclose what loads data in jax.profiler.TraceAnnotation, and prefetch batches to the device.",
+    PYTORCH: "Enclose what loads data in torch_xla's profiler.Trace, and load it with workers (torch.utils.data).",
+}
+_UNKNOWN_INPUT: Final = "No op of an input pipeline was seen, so what the time for input is spent on is not known."
+KINDS_OF_INPUT: Final = (
+    "combine small chunks of input data into fewer but larger ones",
+    "read files in advance, several at a time, through large buffers",
+    "read further ahead, from more files at a time",
+    "preprocess on more threads or processes, or offline",
+    "read and prepare batches on other threads while devices compute",
+)
+"""By kind of work for input, what makes it shorter in any framework."""
+
+
+def in_framework(findings: Mapping[str, Finding], framework: str) -> dict[str, Finding]:
+    """The verdicts by name, with remedies of the framework."""
+    return {name: _one(name, finding, framework) for name, finding in findings.items()}
+
+
+def _one(name: str, finding: Finding, framework: str) -> Finding:
+    begins = _OF_TENSORFLOW.get(name)
+    if framework == TENSORFLOW or begins is None or begins not in finding.statement:
+        return finding
+    if name == "eager" and framework == UNKNOWN:  # only TensorFlow records eager ops
+        return finding
+    instead = _INSTEAD.get((name, framework), "")
+    statement = finding.statement.partition(begins)[0].rstrip() + instead
+    return replace(finding, statement=statement, link=None, asks=bool(instead))
+
+
+def on_unknown_input(framework: str) -> str:
+    """What to do if no op explains the time for input."""
+    known = _INPUT.get(framework, "")
+    return known if framework == TENSORFLOW else f"{_UNKNOWN_INPUT} {known}".rstrip()
