@@ -171,6 +171,67 @@ def test_ops_of_input_pipelines_are_no_compute() -> None:
     ]  # fmt: skip
 
 
+def test_a_program_that_runs_on_threads_computes_between_its_ops_too() -> None:
+    host = threads(
+        python=[ran("$api.py:3 block_until_ready", 0, 100)],
+        tf_XLAEigen=[ran("ThunkExecutor::Execute", 0, 80), ran("dot.1", 10, 20, hlo_op="dot.1"),
+                     ran("dot.2", 85, 15, hlo_op="dot.2")],
+    )  # fmt: skip
+    assert in_us(rows(gaps(host), "devices", "compute_ps", "idle_ps")) == [(95, 5)]
+
+
+def test_a_callback_of_a_program_on_threads_is_no_compute() -> None:
+    host = threads(
+        python=[ran("PjitFunction(f)", 0, 100), ran("dot.1", 0, 20, hlo_op="dot.1"),
+                ran("pure_callback.1", 20, 80, hlo_op="pure_callback.1")],
+        tf_XLAEigen=[ran("ThunkExecutor::Execute", 0, 100)],
+    )  # fmt: skip
+    report = gaps(host)
+    assert in_us(rows(report, "devices", "compute_ps", "wait_ps", "idle_ps")) == [(20, 80, 0)]
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [("CPU", "callback", "wait", 80, "pure_callback.1")]
+
+
+def test_eager_ops_are_the_kernels_in_their_calls() -> None:
+    host = threads(python=[
+        step(0, 0, 100), ran("EagerLocalExecute: MatMul", 0, 30), ran("KernelAndDeviceFunc::Run", 10, 20),
+        ran("EagerLocalExecute: IteratorGetNext", 30, 40), ran("KernelAndDeviceFunc::Run", 35, 30),
+        ran("EagerLocalExecute: MatMul", 80, 20), ran("KernelAndDeviceFunc::Run", 90, 10),
+    ])  # fmt: skip
+    report = gaps(host)
+    assert in_us(rows(report, "devices", "compute_ps", "idle_ps")) == [(30, 70)]
+    assert in_us(rows(report, "by_cause", "cause", "time_ps")) == [("input", 40), ("launch", 20), ("python", 10)]
+
+
+def test_a_call_that_compiles_is_compilation_to_its_end() -> None:
+    host = threads(
+        python=[ran("PjitFunction(f)", 0, 50), ran("backend_compile", 30, 10), ran("PjitFunction(f)", 50, 20)]
+    )
+    report = gaps(host, gpu([ran("k", 0, 1), ran("k", 99, 1)]))
+    assert in_us(rows(report, "by_cause", "cause", "time_ps", "event"))[:2] == [
+        ("compilation", 49, "PjitFunction(f)"), ("idle", 29, None),
+    ]  # fmt: skip
+
+
+def test_an_op_without_a_launch_runs_on_the_host() -> None:
+    host = threads(
+        python=[ran("EagerExecute", 0, 100)],
+        tf_Compute=[ran("tokens/Unique:Unique", 5, 60), ran("a/MatMul:MatMul", 70, 20),
+                    launched("cuLaunchKernel", 75, 5, 1)],
+    )  # fmt: skip
+    report = gaps(host, gpu([ran("k", 0, 5), launched("k", 95, 5, 1)]))
+    assert in_us(rows(report, "by_cause", "cause", "time_ps", "event")) == [
+        ("host_compute", 60, "tokens/Unique:Unique"), ("launch", 30, "cuLaunchKernel"),
+    ]  # fmt: skip
+
+
+def test_copies_on_a_thread_of_the_framework_explain_what_python_does_not() -> None:
+    host = threads(
+        python=[step(0, 0, 100), ran("PjitFunction(f)", 0, 5)], tf_pjrt_thread_pool=[ran("H2D Dispatch", 10, 60)]
+    )
+    report = gaps(host, gpu([ran("k", 0, 5), ran("k", 95, 5)]))
+    assert in_us(rows(report, "by_cause", "cause", "time_ps", "event"))[0] == ("transfer", 60, "H2D Dispatch")
+
+
 def test_a_host_that_waits_for_a_silent_device_says_so() -> None:
     host = threads(python=[launched("cudaLaunchKernel", 0, 5, 1), ran("$api.py:3 block_until_ready", 5, 80),
                            launched("cudaLaunchKernel", 85, 5, 2)])  # fmt: skip

@@ -64,7 +64,7 @@ _OF_CODE: Final = np.array([_NUMBER.get(CAUSE_OF.get(Code(one), ""), NO_CAUSE) f
 _OF_WAIT: Final = {INFEED: "input", OUTFEED: "transfer", HOST: "callback", CORE: "straggler"}
 """The causes of waits, if the host does nothing known."""
 
-_WEAK: Final = (Code.LAUNCH, Code.LOCK, Code.WAITS, Code.PYTHON, Code.ANNOTATION, Code.PROFILER)
+_WEAK: Final = (Code.LAUNCH, Code.FIRST_CALL, Code.LOCK, Code.WAITS, Code.PYTHON, Code.ANNOTATION, Code.PROFILER)
 _UNUSED: Final = 100
 _LATENCY_PS: Final = 30_000_000
 """Work that begins at most so long after it was launched, or after the work before it, is not late."""
@@ -78,6 +78,7 @@ def _ranks() -> Int32s:
             rank[:, code] = (0, 1, 5)
     for code, ranks in (
         (Code.LAUNCH, (2, 3, 7)),
+        (Code.FIRST_CALL, (2, 3, 7)),
         (Code.PYTHON, (4, 7, 7)),
         (Code.ANNOTATION, (4, 7, 7)),
         (Code.LOCK, (6, 9, _UNUSED)),

@@ -20,6 +20,7 @@ from fastprof._native.cause_kernels import reasons
 from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins
 from fastprof.derive.ops.device_time import PIECE
 from fastprof.schema.array_types import Int32s, Records, UInt8s
+from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents, Line
 
 
@@ -46,6 +47,8 @@ class Code(IntEnum):
     GARBAGE = 15
     PROFILER = 16
     """The profiler starts or stops."""
+    FIRST_CALL = 17
+    """A launch that traces and compiles."""
 
 
 CAUSE_OF: Final[dict[Code, str]] = {
@@ -64,6 +67,7 @@ CAUSE_OF: Final[dict[Code, str]] = {
     Code.CHECKPOINT: "checkpoint",
     Code.GARBAGE: "garbage_collection",
     Code.PROFILER: "idle",
+    Code.FIRST_CALL: "compilation",
 }
 """The causes of codes; WAITS has none."""
 
@@ -74,7 +78,7 @@ for _codes, _takes, _holds in (
     ((Code.PYTHON,), 1, 2),
     ((Code.ANNOTATION,), 3, 3),
     ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS), 3, 6),
-    ((Code.LAUNCH, Code.WAITS, Code.LOCK, Code.TRANSFER, Code.HOST_COMPUTE, Code.MEMORY), 4, 4),
+    ((Code.LAUNCH, Code.FIRST_CALL, Code.WAITS, Code.LOCK, Code.TRANSFER, Code.HOST_COMPUTE, Code.MEMORY), 4, 4),
     ((Code.INPUT, Code.COMPILATION, Code.CALLBACK, Code.CHECKPOINT, Code.GARBAGE, Code.PROFILER), 8, 8),
 ):
     _POWERS[0, list(_codes)], _POWERS[1, list(_codes)] = _takes, _holds
@@ -92,7 +96,8 @@ _PATTERNS: Final = (
                  r"|(?:Produce|Consume)$|^MakeIterator|DatasetOp::"),
     (Code.COMPILATION, r"(?i:compil)|trace_to_(?:jaxpr|subjaxpr)|lower_sharding_computation|graph_building|PTX->CUBIN"
                        r"|XLA::TPU|LLVM|Autotun|Optimize(?:Hlo|Graph)|Grappler|RunHloPasses|RunBackend"),
-    (Code.MEMORY, r"Defragment|Build buffer allocations|DeviceMemAllocator|BFCAllocator|AllocateRaw|RetryingAlloc"),
+    (Code.MEMORY, r"Defragment|Build buffer allocations|DeviceMemAllocator|BFCAllocator|AllocateRaw|RetryingAlloc"
+                  r"|^(?:cu|cuda|hip)(?:Mem)?(?:Alloc|Malloc|Free)"),
     (Code.WAITS, r"BlockHostUntilDone|BlockUntilReady|semaphore|SemaphoreAcquire|Await(?:$|[A-Z:])|AwaitReady"
                  r"|Synchronize|wait for completion|^Wait for|WaitFor|PjrtAsyncWait|CustomWait"
                  r"|BufferSequencingEvent::Execute$"),
@@ -200,7 +205,7 @@ def _code(name: str, origin: int) -> Code:
 
 
 DRIVER, EXECUTOR, OTHER = range(3)
-"""Threads that Python runs on and that launch work; those that launch it for them; all others."""
+"""Threads that run Python and launch work; those that work for them; other threads of Python, and those of tf.data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +233,7 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
     code[marked[code[marked] == Code.ANNOTATION]] = Code.PYTHON  # what lies in a step may say more than its marker
     _of_threads(events, lines, code)
+    _compile(events, lines, code)
     return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))
 
 
@@ -250,8 +256,8 @@ def _named_codes(events: HostEvents, origins: EventOrigins, lines: tuple[Line, .
 
 
 def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
-    """What the thread adds to names. Calls that launch what a device ran do so whatever their name is, and so do the
-    ops of a thread that has any; on threads of tf.data all of them bring data in."""
+    """What the thread adds to names. Calls that launch what a device ran do so whatever their name is, and so do ops
+    with such calls in them; on threads of tf.data all of them bring data in."""
     rows = events.ints("correlation_id")[0]
     for line in lines:
         here = code[line.first : line.last]
@@ -260,9 +266,31 @@ def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> No
             continue
         first, last = np.searchsorted(rows, [line.first, line.last]).tolist()
         if last > first:
-            here[here == Code.HOST_COMPUTE] = Code.LAUNCH
             calls = rows[first:last]
+            ops = line.first + np.flatnonzero(here == Code.HOST_COMPUTE)
+            end = ends_of(events.start_ps[ops], np.maximum(events.duration_ps[ops], 0))
+            begins = events.start_ps[calls]
+            launches = np.searchsorted(begins, end) > np.searchsorted(begins, events.start_ps[ops])
+            code[ops[launches]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
+
+
+def _compile(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """A launch that compiles for a tenth of its time or more is the first of its function, and traces while
+    nothing else is known. TensorFlow records which calls trace: all of their time is compilation."""
+    for line in lines:
+        here = code[line.first : line.last]
+        compiles, calls = (line.first + np.flatnonzero(here == one) for one in (Code.COMPILATION, Code.LAUNCH))
+        if len(compiles) and len(calls):
+            start, duration = events.start_ps[calls], np.maximum(events.duration_ps[calls], 0)
+            begin = events.start_ps[compiles]
+            upto = np.append(0, np.cumsum(np.maximum(events.duration_ps[compiles], 0)))
+            first, last = np.searchsorted(begin, start), np.searchsorted(begin, ends_of(start, duration))
+            compiled = upto[last] - upto[first]
+            code[calls[(compiled > 0) & (compiled >= duration // 10)]] = Code.FIRST_CALL
+    rows, numbers = events.texts("tf_function_call")
+    traced = [one for one in np.unique(numbers).tolist() if events.text(one).startswith("traced")]
+    code[rows[np.isin(numbers, traced)]] = Code.COMPILATION
 
 
 INPUT_THREADS: Final = "tf_data"
@@ -274,6 +302,7 @@ def _roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked:
     events."""
     runs_python = {line.number for line in origins.python_lines}
     launches = [bool((code[line.first : line.last] == Code.LAUNCH).any()) for line in lines]
+    feeds = [line.name.startswith(INPUT_THREADS) for line in lines]
     marks = [bool(((marked >= line.first) & (marked < line.last)).any()) for line in lines]
     python = [line.number in runs_python for line in lines]
     drives = [is_python and (launch or mark) for is_python, launch, mark in zip(python, launches, marks, strict=True)]
@@ -281,6 +310,6 @@ def _roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked:
         most = max((line.last - line.first, -place) for place, line in enumerate(lines) if python[place])
         drives[-most[1]] = True
     return tuple(
-        DRIVER if drive else EXECUTOR if launch and not is_python else OTHER
-        for drive, launch, is_python in zip(drives, launches, python, strict=True)
+        DRIVER if drive else OTHER if feed or is_python else EXECUTOR
+        for drive, feed, is_python in zip(drives, feeds, python, strict=True)
     )

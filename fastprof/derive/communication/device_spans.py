@@ -104,6 +104,7 @@ def _of_activity(plane: Plane, did: CoreActivity, transfers: Sequence[Transfer],
         np.concatenate([did.work["begin"], did.stood["begin"], flights.begin_ps[aloft]]),
         np.concatenate([did.work["end"], did.stood["end"], flights.end_ps[aloft]]),
         np.concatenate([np.full(len(did.work), 2 * COMPUTE, np.int32), rank]),
+        np.concatenate([np.full(len(did.work), COMPUTE, np.uint8), (rank // 2).astype(np.uint8)]),
         np.concatenate([np.full(len(did.work), -1, np.int32), op.astype(np.int32)]),
         transfers,
         own,
@@ -114,6 +115,8 @@ def _of_activity(plane: Plane, did: CoreActivity, transfers: Sequence[Transfer],
 
 
 def _of_threads(events: HostEvents, forest: Forest, computes: Callable[[str], bool]) -> list[Spans]:
+    """Ops count first, then the callbacks that they wait for. The rest of the time in which a program runs is compute,
+    too: threads that share the work of an op record nothing."""
     plane = events.plane_named(HOST_THREADS)
     if plane is None:
         return []
@@ -121,18 +124,35 @@ def _of_threads(events: HostEvents, forest: Forest, computes: Callable[[str], bo
     rows = compiled if len(compiled) else _tensorflow_rows(forest, plane, computes)
     if not len(rows):
         return []
-    kinds, transfers = _kinds_of_rows(events, rows, compiled=len(compiled) > 0)
+    moves, transfers = _moves_of_rows(events, rows, computes, compiled=len(compiled) > 0)
     lines = [line for line in plane.lines if line.last > line.first]
     bounds = np.array([line.first for line in lines] + [plane.last], rows.dtype)
     counts = np.diff(np.searchsorted(rows, bounds)).astype(np.int64)
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
-    marks = np.where(kinds < 0, 1, 2).astype(np.uint8)
+    marks = np.where(moves < 0, 1, 2).astype(np.uint8)
     of_lines = line_rows(counts, np.zeros(len(counts), np.int64))
     work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, of_lines))
-    numbers = np.concatenate([np.full(len(work), -1, np.int32), kinds[others["row"]]])
-    of_kind = np.array([*(one.kind for one in transfers), COMPUTE], np.int32)
-    begin, end = (np.concatenate([work[name], others[name]]) for name in ("begin", "end"))
-    return [Spans(CPU, plane, begin, end, 2 * of_kind[numbers], numbers, transfers, _by_clock(events, rows))]
+    runs = _by_clock(events, _named(events, plane, _EXECUTION) if len(compiled) else rows[:0])
+    none = np.full(len(work) + len(runs.rows), -1, np.int32)
+    transfer = np.concatenate([none, moves[others["row"]]])
+    kind = np.array([*(one.kind for one in transfers), COMPUTE], np.uint8)[transfer]
+    rank = 2 * kind.astype(np.int32)
+    rank[len(work) : len(none)] = 2 * WAIT + 1
+    begin = np.concatenate([work["begin"], runs.start_ps, others["begin"]])
+    end = np.concatenate([work["end"], runs.end_ps, others["end"]])
+    return [Spans(CPU, plane, begin, end, rank, kind, transfer, transfers, _by_clock(events, rows))]
+
+
+_EXECUTION: Final = "ThunkExecutor::Execute"
+"""How names of events begin that last as long as a program runs on a CPU."""
+
+
+def _named(events: HostEvents, plane: Plane, beginning: str) -> Int32s:
+    """The events of a plane whose names begin so."""
+    matches = np.array([name.startswith(beginning) for name in events.names], np.bool_)
+    if not matches.any():
+        return np.zeros(0, np.int32)
+    return (np.flatnonzero(matches[events.meta[plane.first : plane.last]]) + plane.first).astype(np.int32)
 
 
 def _compiled_rows(events: HostEvents, plane: Plane) -> Int32s:
@@ -156,15 +176,36 @@ def _tensorflow_rows(forest: Forest, plane: Plane, computes: Callable[[str], boo
     rows = rows[np.array([computes(events.names[one]) for one in metas.tolist()], np.bool_)[place.reshape(-1)]]
     runs = [code for name, code in CODES.items() if name.startswith("InstantiatedCapturedFunction")]
     marks = among(forest.types, runs).view(np.uint8)
-    if not len(rows) or not marks.any() or forest.vetoed:
-        return rows
-    above = np.empty(len(rows), np.int32)
-    forest.graph.nearest_above(marks, 1, rows, above)
-    return rows[above < 0]
+    if len(rows) and marks.any() and not forest.vetoed:
+        above = np.empty(len(rows), np.int32)
+        forest.graph.nearest_above(marks, 1, rows, above)
+        rows = rows[above < 0]
+    return np.union1d(rows, _eager_rows(events, plane, computes)).astype(np.int32)
 
 
-def _kinds_of_rows(events: HostEvents, rows: Int32s, *, compiled: bool) -> tuple[Int32s, list[Transfer]]:
-    """The place in the list of what each event transfers, -1: it computes. Looks at each name once."""
+_EAGER: Final = "EagerLocalExecute: "
+
+
+def _eager_rows(events: HostEvents, plane: Plane, computes: Callable[[str], bool]) -> Int32s:
+    """The runs of kernels in ops, not functions, that are executed eagerly: these record no event of their own."""
+    kernels, calls = _named(events, plane, "KernelAndDevice"), _named(events, plane, _EAGER)
+    if not len(kernels) or not len(calls):
+        return kernels[:0]
+    ops = [one.removeprefix(_EAGER) for one in events.names]
+    is_op = np.array([
+        op != name and not op.startswith("__") and computes(op) for op, name in zip(ops, events.names, strict=True)
+    ])  # fmt: skip
+    call = calls[np.maximum(np.searchsorted(calls, kernels) - 1, 0)]
+    firsts = np.array([line.first for line in plane.lines])
+    same = np.searchsorted(firsts, call, side="right") == np.searchsorted(firsts, kernels, side="right")
+    ends = ends_of(events.start_ps[call], np.maximum(events.duration_ps[call], 0))
+    return kernels[(call < kernels) & same & (events.start_ps[kernels] < ends) & is_op[events.meta[call]]]
+
+
+def _moves_of_rows(
+    events: HostEvents, rows: Int32s, computes: Callable[[str], bool], *, compiled: bool
+) -> tuple[Int32s, list[Transfer]]:
+    """The place in the list of what each event transfers or waits for, -1: it computes. Looks at each name once."""
     if compiled:
         at, numbers = events.texts("hlo_op")
         codes = numbers[np.searchsorted(at, rows)]
@@ -175,9 +216,18 @@ def _kinds_of_rows(events: HostEvents, rows: Int32s, *, compiled: bool) -> tuple
     transfers: list[Transfer] = []
     numbers_of = np.full(len(names), -1, np.int32)
     for at_name, name in enumerate(names):
-        part = kind_of("", "", name.split("::")[-1]) if compiled else None
-        kind = part.kind if part is not None else Kind.ALL_REDUCE if ":Collective" in name else None
-        if kind is not None:
+        moves = _of_op(name, computes, compiled=compiled)
+        if moves is not None:
             numbers_of[at_name] = len(transfers)
-            transfers.append(transfer(name, kind))
+            transfers.append(moves)
     return numbers_of[place.reshape(-1)], transfers
+
+
+def _of_op(name: str, computes: Callable[[str], bool], *, compiled: bool) -> Transfer | None:
+    """What an op of a thread transfers or waits for; None: it computes."""
+    if not compiled:
+        return Transfer(name, COMMUNICATION) if ":Collective" in name else None
+    part = kind_of("", "", name.split("::")[-1])
+    if part is not None:
+        return transfer(name, part.kind)
+    return None if computes(name) else Transfer(name, WAIT, HOST)

@@ -53,14 +53,15 @@ class DeviceEvents:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """What a device ran: spans that may overlap, in any order. ``rank``: twice the kind, and 1 more if something is
-    only in flight; ``transfer``: place in ``transfers``, -1: it computes."""
+    """What a device ran: spans that may overlap, in any order. ``rank``: of those at once, the lowest
+    counts; ``kind``: see KINDS; ``transfer``: place in ``transfers``, -1: it computes."""
 
     name: str
     plane: Plane
     begin_ps: Int64s
     end_ps: Int64s
     rank: Int32s
+    kind: UInt8s
     transfer: Int32s
     transfers: Sequence[Transfer]
     events: DeviceEvents
@@ -97,7 +98,7 @@ def device_time(host: str, spans: Spans, begin_ps: int, end_ps: int) -> DeviceTi
     span = order[pieces["span"][busy]]
     kind = np.full(len(pieces), IDLE, np.uint8)
     transfer = np.full(len(pieces), -1, np.int32)
-    kind[busy], transfer[busy] = spans.rank[span] // 2, spans.transfer[span]
+    kind[busy], transfer[busy] = spans.kind[span], spans.transfer[span]
     first = np.ones(len(pieces), np.bool_)
     first[1:] = (kind[1:] != kind[:-1]) | (transfer[1:] != transfer[:-1])
     starts = np.ascontiguousarray(pieces["begin"][first])
