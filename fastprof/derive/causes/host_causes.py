@@ -78,7 +78,9 @@ for _codes, _takes, _holds in (
     ((Code.PYTHON,), 1, 2),
     ((Code.ANNOTATION,), 3, 3),
     ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS), 3, 6),
-    ((Code.LAUNCH, Code.FIRST_CALL, Code.WAITS, Code.LOCK, Code.TRANSFER, Code.HOST_COMPUTE, Code.MEMORY), 4, 4),
+    ((Code.LAUNCH,), 4, 4),
+    ((Code.FIRST_CALL,), 4, 5),
+    ((Code.WAITS, Code.LOCK, Code.TRANSFER, Code.HOST_COMPUTE, Code.MEMORY), 5, 4),
     ((Code.INPUT, Code.COMPILATION, Code.CALLBACK, Code.CHECKPOINT, Code.GARBAGE, Code.PROFILER), 8, 8),
 ):
     _POWERS[0, list(_codes)], _POWERS[1, list(_codes)] = _takes, _holds
