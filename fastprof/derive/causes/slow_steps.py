@@ -210,13 +210,13 @@ def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s) -> _Ti
     time = np.where(kind[event] == _ANNOTATION, np.where(again[event], 0, part), own)
     counts = (time > 0) & (kind[event] >= 0)
     event, place, time = event[counts], place[counts], time[counts]
-    name = kind[event] * (len(events.names) + 1) + _first_of_name(events, meta)[event]
+    name = kind[event] * (len(events.names) + 1) + _first_of_name(events, meta)[event] + 1  # 0: it has no name
     keys, number = np.unique(name * len(order) + place, return_inverse=True)
     total = np.zeros(len(keys), np.int64)
     np.add.at(total, number.reshape(-1), time)
     name, place = np.divmod(keys, len(order))
     kind, name = np.divmod(name, len(events.names) + 1)
-    return _Times(name, kind, order[place], total)
+    return _Times(name - 1, kind, order[place], total)
 
 
 def _own(part: Int64s, event: Int64s, place: Int64s, parent: Int64s, steps: int) -> Int64s:

@@ -199,7 +199,8 @@ def _eager_rows(events: HostEvents, plane: Plane, computes: Callable[[str], bool
     firsts = np.array([line.first for line in plane.lines])
     same = np.searchsorted(firsts, call, side="right") == np.searchsorted(firsts, kernels, side="right")
     ends = ends_of(events.start_ps[call], np.maximum(events.duration_ps[call], 0))
-    return kernels[(call < kernels) & same & (events.start_ps[kernels] < ends) & is_op[events.meta[call]]]
+    rows: Int32s = kernels[(call < kernels) & same & (events.start_ps[kernels] < ends) & is_op[events.meta[call]]]
+    return rows
 
 
 def _moves_of_rows(
