@@ -180,6 +180,8 @@ def _largest_first(rows: Mapping[Key, Sums]) -> list[tuple[Key, Sums]]:
 
 
 def _values(devices: Sequence[tuple[Key, Sums]], counters: int) -> dict[str, Known]:
+    if not devices and not counters:
+        return dict.fromkeys(SCALARS, (None, CONTENT.absent))
     by_unit = _merged({key[-2:]: sums} for key, sums in devices)
     means = {unit: mean_percent(sums) for (stat, unit), sums in by_unit.items() if stat == PERCENT and sums.known_ps}
     busiest = max(means, key=lambda unit: means[unit], default=None)

@@ -123,6 +123,7 @@ def test_figures_name_the_busiest_unit_and_why_others_are_unknown() -> None:
 def test_a_capture_without_samples_says_so() -> None:
     report = report_of(MODULES, OPS)
     assert [report.tables[name].num_rows for name in report.tables] == [0, 0, 0, 0]
+    assert set(figures(report).values()) == {None}
     assert notices(report) == [
         "No hardware units: the capture has no samples of them (% util, fills, spills) and no values of hardware "
         "counters."
