@@ -31,6 +31,7 @@ from fastprof.derive.causes.slow_steps import KINDS, SlowSteps, slow_steps
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, step_numbers, why_no_steps
+from fastprof.derive.steps.between_steps import BetweenSteps, between_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.step_figures import core_breakdown, fitted, step_times
@@ -213,6 +214,18 @@ _TABLES = (
         Picoseconds("difference_ps", "time_ps - usual_ps", lambda rows: rows.time_ps - rows.usual_ps),
     ),
     _table(
+        "between_steps", "a core of a host, in the time between its steps",
+        Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.core_id)),
+        Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices"),
+        Count("gap_count", "number of gaps between steps, in which no core of the host is in a step"),
+        Picoseconds("time_ps", "time in these gaps"),
+        Picoseconds("longest_ps", "longest gap"),
+        Picoseconds("longest_start_ps", "start of the longest gap, from the start of the host's capture"),
+        Share("share", "time_ps / time from the begin of the host's first step to the end of its last"),
+        *(Picoseconds(one.name, f"{one.description}; null: on TPUs, where the analysis gaps has it", one.of,
+                      lambda rows: rows.is_tpu) for one in IN_CATEGORIES),
+    ),
+    _table(
         "stragglers", "a step that took longer than the median of its cores, and its slowest core",
         STEP,
         *CORE,
@@ -250,6 +263,10 @@ SCALARS = {
         "median deviations, and by more than a tenth",
     ),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median"),
+    "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts"),
+    "between_steps_share": ScalarSpec(
+        "share", "between_steps_ps / time from the first begin to the last end of steps, sum over hosts"
+    ),
     "module_execution_count": ScalarSpec(None, "number of steps if each execution of a compiled program were a step"),
 }
 
@@ -277,6 +294,8 @@ SECTIONS = (
             "category_excess_ps", "excess_share"), "excess_share", 10, shown=has_rows("stragglers")),
     Section("Steps out of line", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
             "difference_ps"), rows=20, shown=has_rows("slow_steps")),
+    Section("Between steps", "between_steps", ("host", "gap_count", "time_ps", "longest_ps", "device_compute_ps",
+            "host_compute_ps", "input_ps", "all_others_ps", "share"), "share", 20, shown=has_rows("between_steps")),
     Section("All steps", "steps", ("step", "name", "core_name", "complete", "duration_ps", "device_compute_ps",
             "host_compute_ps", "input_ps", "all_others_ps"), rows=40),
 )  # fmt: skip
@@ -284,16 +303,19 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class KeptHost:
-    """The steps of a host, and what took longer in those that are out of line."""
+    """The steps of a host, what took longer in those that are out of line, and the time between them."""
 
     steps: HostSteps
     slow: SlowSteps
+    between: BetweenSteps
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
     found = host.steps_from(params.steps_from)
     found = found if host.missed is None else replace(found, missed=host.missed)
-    return KeptHost(found, slow_steps(host.groups_from(params.steps_from).events, found.database))
+    source = host.source_of_steps(params.steps_from)
+    between = between_steps(source, found.database, host.hardware, host.workers)
+    return KeptHost(found, slow_steps(source.groups.events, found.database), between)
 
 
 def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
@@ -310,6 +332,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
         "step_summary": pa.Table.from_pylist(_summary(kept, database), TABLES["step_summary"].arrow()),
         "hosts": pa.Table.from_pylist([_of_host(one, kept) for one in times], TABLES["hosts"].arrow()),
         "slow_steps": TABLES["slow_steps"].of_parts(slow),
+        "between_steps": TABLES["between_steps"].of_parts([one.between.rows(one.steps.host) for one in of_hosts]),
         "stragglers": TABLES["stragglers"].of(stragglers(database)) if kept else TABLES["stragglers"].empty(),
     }
     reason = why_no_steps(kept, database, params.steps_from)
@@ -354,9 +377,13 @@ def _kinds(steps: OnCores) -> SimpleNamespace:
 
 def _of_slow(of_hosts: Sequence[KeptHost], reason: str | None) -> dict[str, Known]:
     excess = sum(one.slow.excess_ps for one in of_hosts)
+    between, span = (sum(times) for times in ([one.between.time_ps for one in of_hosts],
+                                              [one.between.span_ps for one in of_hosts]))  # fmt: skip
     return {
         "slow_step_count": sum(one.slow.count for one in of_hosts),
         "slow_step_excess_ps": (None, reason) if reason else excess,
+        "between_steps_ps": (None, reason) if reason else sum(one.between.time_ps for one in of_hosts),
+        "between_steps_share": (None, reason or "steps take no time") if reason or not span else between / span,
     }
 
 

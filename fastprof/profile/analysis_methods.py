@@ -333,9 +333,10 @@ class AnalysisMethods:
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
 
-        Tables: steps, breakdown, step_summary, hosts, slow_steps, stragglers.
+        Tables: steps, breakdown, step_summary, hosts, slow_steps, between_steps, stragglers.
         Figures: steps_source, step_count, incomplete_step_count, host_count, core_count, step_time_mean_ps,
         step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps,
-        step_time_max_ps, slow_step_count, slow_step_excess_ps, module_execution_count.
+        step_time_max_ps, slow_step_count, slow_step_excess_ps, between_steps_ps, between_steps_share,
+        module_execution_count.
         """
         return self.report("steps", steps_from=steps_from)
