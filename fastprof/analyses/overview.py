@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses import inference, input_pipeline, steps
+from fastprof.analyses import diagnosis, inference, input_pipeline, steps
 from fastprof.analyses.contract import (
     Known,
     Needs,
@@ -53,7 +53,7 @@ READS = Needs(
     stats=duty_cycle.EVENT_STATS,
     metadata_stats=duty_cycle.METADATA_STATS,
 )
-AFTER = ("steps", "op_stats", "kernel_stats", "input_pipeline", "inference")
+AFTER = ("diagnosis", "steps", "op_stats", "kernel_stats", "input_pipeline", "inference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ def _of_host(of: Callable[[HostEnvironment], Any]) -> Formula:
 
 
 TABLES = {
+    "findings": diagnosis.TABLES["findings"],
     "steps": input_pipeline.TABLES["steps"],
     "breakdown": input_pipeline.TABLES["breakdown"],
     "stragglers": steps.TABLES["stragglers"],
@@ -153,8 +154,10 @@ _OF_INPUT: Final = (
     "input_percent", "output_percent", "step_time_shared_out_ps", "compute_percent", "idle_percent", "input_verdict",
 )  # fmt: skip
 """Figures that are those of the input pipeline."""
+_OF_DIAGNOSIS: Final = ("headline", "window_ps", "compute_share")
 _CHIPS: Final = "of all TPU chips and GPUs"
 SCALARS = {
+    **{name: diagnosis.SCALARS[name] for name in _OF_DIAGNOSIS},
     **input_pipeline.STEP_FIGURES,
     **{name: input_pipeline.SCALARS[name] for name in _OF_INPUT},
     "host_count": ScalarSpec(None, "number of hosts with different names"),
@@ -205,7 +208,7 @@ def _top_ops_of(side: str) -> Callable[[Report], bool]:
 
 OPENING = Opening(
     (
-        "No steps were found; devices were busy for {duty_cycle_percent} of the time.",
+        "{headline}",
     ),
     (
         "step_time_mean_ps", "step_count", "compute_percent", "input_percent", "idle_percent", "duty_cycle_percent",
@@ -214,6 +217,7 @@ OPENING = Opening(
 )  # fmt: skip
 
 SECTIONS = (
+    diagnosis.FINDINGS,
     Section("Step time", scalars=tuple(input_pipeline.STEP_FIGURES), shown=is_known("step_count")),
     Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,
             scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown")),
@@ -288,6 +292,7 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
     findings = _findings(overview)
     every = in_framework(pipeline.verdict.on_step_time() | findings, overview.environment.framework)
     tables = {
+        "findings": after["diagnosis"].tables["findings"],
         "steps": after["input_pipeline"].tables["steps"],
         "breakdown": after["input_pipeline"].tables["breakdown"],
         "stragglers": after["steps"].tables["stragglers"],
@@ -342,7 +347,8 @@ def idle_percent(ops: Ops) -> float | None:
 
 def _values(overview: Overview, after: Mapping[str, Report]) -> dict[str, Known]:
     environment = overview.environment
-    values = input_pipeline.step_figures(after["steps"])
+    values = {name: known(after["diagnosis"].scalars[name]) for name in _OF_DIAGNOSIS}
+    values |= input_pipeline.step_figures(after["steps"])
     values |= {name: known(after["input_pipeline"].scalars[name]) for name in _OF_INPUT}
     values |= {
         "host_count": environment.host_count,

@@ -20,8 +20,14 @@ class AnalysisMethods:
         *,
         top_ops: int = 10,
         steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+        top: int = 50,
         device: str | None = None,
         peak: str | None = None,
+        at: int | str | None = None,
+        request: int | str | None = None,
+        short_lived_us: int = 1000,
+        parallel: int = 4,
+        slow_call_us: int = 50,
     ) -> Report:
         """How long steps take, what they spend it on, and what to do about it.
 
@@ -29,20 +35,84 @@ class AnalysisMethods:
         steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
+        top: number of the longest gaps to list
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        at: also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms
+        request: also report when a request of this size would have fitted, in bytes or as 2GiB: a failed allocation
+        writes no event, but its error message has the size
+        short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
+        parallel: number of elements that parallel iterators process at a time in the what-if table
+        slow_call_us: calls of a pipeline longer than this, in microseconds, are slow
 
-        Tables: steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
-        Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
-        step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, slow_step_count,
-        slow_step_excess_ps, input_percent, output_percent, step_time_shared_out_ps, compute_percent, idle_percent,
-        input_verdict, host_count, task_count, device_type, device_count, framework, is_training,
-        duty_cycle_percent, duty_cycle_sure_percent, busy_ps, idle_ps, device_idle_percent, host_idle_percent,
-        mxu_utilization_percent, hbm_utilization_percent, flops_utilization_percent, memory_utilization_percent,
-        host_op_percent, device_op_percent, host_eager_percent, device_eager_percent, outside_compilation_percent,
-        compute_16bit_percent, compute_32bit_percent.
+        Tables: findings, steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
+        Figures: headline, window_ps, compute_share, step_count, incomplete_step_count, step_time_mean_ps,
+        step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps,
+        step_time_max_ps, slow_step_count, slow_step_excess_ps, input_percent, output_percent,
+        step_time_shared_out_ps, compute_percent, idle_percent, input_verdict, host_count, task_count, device_type,
+        device_count, framework, is_training, duty_cycle_percent, duty_cycle_sure_percent, busy_ps, idle_ps,
+        device_idle_percent, host_idle_percent, mxu_utilization_percent, hbm_utilization_percent,
+        flops_utilization_percent, memory_utilization_percent, host_op_percent, device_op_percent,
+        host_eager_percent, device_eager_percent, outside_compilation_percent, compute_16bit_percent,
+        compute_32bit_percent.
         """
-        return self.report("overview", top_ops=top_ops, steps_from=steps_from, device=device, peak=peak)
+        return self.report(
+            "overview",
+            top_ops=top_ops,
+            steps_from=steps_from,
+            top=top,
+            device=device,
+            peak=peak,
+            at=at,
+            request=request,
+            short_lived_us=short_lived_us,
+            parallel=parallel,
+            slow_call_us=slow_call_us,
+        )
+
+    def diagnosis(
+        self,
+        *,
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+        top: int = 50,
+        device: str | None = None,
+        peak: str | None = None,
+        at: int | str | None = None,
+        request: int | str | None = None,
+        short_lived_us: int = 1000,
+        parallel: int = 4,
+        slow_call_us: int = 50,
+    ) -> Report:
+        """What costs the time: causes of lost time, the one to mend first on top, with evidence and advice.
+
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
+        top: number of the longest gaps to list
+        device: compare ops with the published peaks of this device, such as H100 or TPU v5e
+        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        at: also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms
+        request: also report when a request of this size would have fitted, in bytes or as 2GiB: a failed allocation
+        writes no event, but its error message has the size
+        short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
+        parallel: number of elements that parallel iterators process at a time in the what-if table
+        slow_call_us: calls of a pipeline longer than this, in microseconds, are slow
+
+        Tables: findings, examined, unrecorded.
+        Figures: headline, finding_count, window_ps, compute_share, device_count, framework.
+        """
+        return self.report(
+            "diagnosis",
+            steps_from=steps_from,
+            top=top,
+            device=device,
+            peak=peak,
+            at=at,
+            request=request,
+            short_lived_us=short_lived_us,
+            parallel=parallel,
+            slow_call_us=slow_call_us,
+        )
 
     def input_pipeline(
         self,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses import runner
-from fastprof.render import alike_rows, as_text, kernel_names
+from fastprof.render import alike_rows, as_text, kernel_names, rows_in_words
 from fastprof.schema.capture_tables import RUN
 from fastprof.wording import quantities
 from fastprof.wording.screen import cut, pad, printable, width
@@ -127,6 +127,11 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
     rows, notes = table_of(section, report, look, limit)
     if not rows.num_rows and not notes:
         yield " " * _INDENT + "none"
+        return
+    if section.in_words:
+        yield from rows_in_words.lines(rows, look)
+        for note in notes:
+            yield from as_text.paragraph(note, look.narrower(-_INDENT))
         return
     left_out: list[str] = []
     keeps = _TREE_CELLS if section.depth is not None else _NAME_CELLS if section.by_worth else 0

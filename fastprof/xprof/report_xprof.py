@@ -23,6 +23,7 @@ NO_PAGE = {
     "annotations": "XProf shows annotations in its trace viewer only",
     "python_time": "XProf shows frames of Python in its trace viewer only",
     "communication": "XProf shows collectives only as ops, and says nothing of what hides them",
+    "diagnosis": "XProf has verdicts on shares of step time, in its overview page, and no list of causes",
     "gaps": "XProf shows idle time only as a sum, and says nothing of its causes",
     "hardware_units": "XProf shows samples of hardware units only as graphs in its trace viewer",
     "steps": "XProf shows steps only within its overview page and input pipeline analyzer",

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from hand_made import MS, generic_db, op_stats, ops, steps_report, tpu_db
 from reports import column, figures, records
+from trace_builder import plane, xspace
 
+import fastprof
 from fastprof.analyses import inference, input_pipeline, kernel_stats, overview
 from fastprof.analyses.contract import Notice, Report, Scalar
 from fastprof.analyses.overview import HostFacts
@@ -54,6 +56,7 @@ def report_of(
     after["kernel_stats"] = kernel_stats.run([], kernel_stats.Params(), {})
     after["input_pipeline"] = input_pipeline.run(["TensorFlow"], input_pipeline.Params(), after)
     after["inference"] = inference.run([], inference.Params(), {})
+    after["diagnosis"] = fastprof.load(xspace(plane("/host:CPU", []))).report("diagnosis")
     hosts = hosts or (host(),)
     kept = {"host ops": [detail.host], "device ops": [detail.device], "duty cycle": [one.duty for one in hosts]}
     return replace(overview.run(hosts, overview.Params(top_ops), after), kept=kept)

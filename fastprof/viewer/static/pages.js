@@ -3,6 +3,7 @@
 export const PAGES = {
   timeline: () => import("./timeline/page.js"),
   overview: () => import("./pages/overview.js"),
+  diagnosis: () => import("./pages/diagnosis.js"),
   input_pipeline: () => import("./pages/input_pipeline.js"),
   op_stats: () => import("./pages/op_stats.js"),
   kernel_stats: () => import("./pages/kernel_stats.js"),

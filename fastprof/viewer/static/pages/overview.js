@@ -7,6 +7,7 @@ import { h } from "../dom.js";
 import { asked, reportPage, tableSection } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
+import { findings, headline } from "./findings.js";
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"], headline, labels: busy });
 
@@ -18,6 +19,11 @@ const SIDES = [
 const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
 
 async function draw(body, report, context) {
+  const list = findings(report, context);
+  if (list)
+    section(body, "What costs the time", {
+      actions: [h("a.button", { href: context.href("diagnosis") }, "All causes")],
+    }).append(list);
   await stepPanels(body, report, context);
   verdicts(body, report);
   topOps(body, report, context);
@@ -27,19 +33,6 @@ async function draw(body, report, context) {
     sort: { by: "excess_ps", down: true },
   });
   environment(body, report);
-}
-
-/** What matters most, in a sentence: the time of a step, and what takes most of it. */
-function headline(report) {
-  const mean = report.value("step_count") ? report.value("step_time_mean_ps") : null;
-  if (mean === null || mean === undefined) return "";
-  const compute = busy(report).compute_percent ?? "compute";
-  const parts = [[compute, "compute_percent"], ["input", "input_percent"], ["output", "output_percent"], [
-    "idle time",
-    "idle_percent",
-  ]].map(([words, name]) => [words, report.value(name)]).filter(([, share]) => share > 0);
-  const [most] = parts.sort((one, other) => other[1] - one[1]);
-  return `A step takes ${text(mean, "ps")}${most ? `; ${text(most[1], "%")} of it is ${most[0]}` : ""}.`;
 }
 
 /** What input, output and idle time leave is compute only if no collectives are measured apart from it. */

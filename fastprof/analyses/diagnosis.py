@@ -1,0 +1,211 @@
+"""What costs the time: causes of lost time, the one to mend first on top, with evidence and advice.
+
+Every finding rests on a table of another analysis, which it names. Causes and formulas: docs/analyses/diagnosis.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Final
+
+import pyarrow as pa
+
+from fastprof.analyses.contract import (
+    Known,
+    Needs,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    scalars,
+)
+from fastprof.analyses.findings import of_communication, of_gaps, of_memory, of_ops, of_steps
+from fastprof.analyses.findings.facts import Facts
+from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, ranked
+from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
+from fastprof.derive.causes.cause_names import CAUSES
+from fastprof.derive.devices.framework import UNKNOWN, framework_of, together
+from fastprof.derive.host import CPU_ONLY, GPU, TPU, Host
+from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.tables.host_events import HOST_THREADS
+from fastprof.wording.quantities import measured
+
+NAME = "diagnosis"
+READS = Needs()
+AFTER = ("gaps", "steps", "communication", "kernel_stats", "hlo_stats", "roofline", "memory_profile", "tf_data")
+
+RULES: Final = (of_gaps, of_communication, of_ops, of_steps, of_memory)
+NO_WORK: Final = "no device of the capture ran anything"
+PYTHON_FRAME: Final = "$"
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    pass
+
+
+def _of(name: str) -> Formula:
+    return lambda rows: [getattr(one, name) for one in rows.findings]
+
+
+TABLES = {
+    "findings": TableSchema("findings", "a cause of lost time, the one to mend first at the top", (
+        Column("rank", pa.int32(), "place of the finding, from 1", of=lambda rows: range(1, len(rows.findings) + 1)),
+        Text("cause", "cause of the lost time, one of the list in docs/analyses/diagnosis.md", _of("cause")),
+        String("title", "finding as a sentence", _of("title")),
+        Picoseconds("cost_ps", "time of the run that the cause takes, on the mean device; null: not recorded",
+                    _of("cost_ps")),
+        Share("share", "cost_ps / window_ps; null: cost_ps is unknown", lambda rows: [
+            None if one.cost_ps is None or not rows.window_ps else one.cost_ps / rows.window_ps
+            for one in rows.findings]),
+        Flag("is_bound", "whether cost_ps is an upper bound of what can be saved", _of("is_bound")),
+        Text("certainty", "certain: the cause is recorded; likely: it follows from what is recorded; possible: other "
+             "causes fit, too", _of("certainty")),
+        Text("host", "host; null: several", _of("host")),
+        Text("device", "device; null: several", _of("device")),
+        Column("step", pa.int64(), "step; null: several, or none", True, of=_of("step")),
+        String("op", "op with most of the time; null: unknown", _of("op")),
+        String("annotation", "annotation, function or event of the host with most of the time; null: unknown",
+               _of("annotation")),
+        String("source", "line of source with most of the time; null: unknown", _of("source")),
+        String("evidence", "rows that show it, as ANALYSIS.TABLE?COLUMN=VALUE", _of("evidence")),
+        String("advice", "what to do, in the framework that made the capture", _of("advice")),
+    ), derived=True),
+    "examined": TableSchema("examined", "a cause that was looked at, the costliest first", (
+        Text("cause", "cause of lost time", lambda rows: rows.causes),
+        String("meaning", "what the cause is", lambda rows: [CAUSES[cause] for cause in rows.causes]),
+        Picoseconds("cost_ps", "time of the run that it takes, on the mean device; null: unknown",
+                    lambda rows: rows.costs),
+        Share("share", "cost_ps / window_ps; null: cost_ps is unknown", lambda rows: rows.shares),
+        String("reason", "why cost_ps is unknown; null: it is known", lambda rows: rows.reasons),
+    ), derived=True),
+    "unrecorded": TableSchema("unrecorded", "something that the capture does not record", (
+        Text("what", "events or figures that the capture lacks", lambda rows: [one.what for one in rows]),
+        Text("causes", "causes that may be missed for it", lambda rows: [one.causes for one in rows]),
+        String("how", "how to record it", lambda rows: [one.how for one in rows]),
+    ), derived=True),
+}  # fmt: skip
+
+SCALARS = {
+    "headline": ScalarSpec(None, "what costs most, as a sentence"),
+    "finding_count": ScalarSpec(None, "number of findings"),
+    "window_ps": ScalarSpec("ps", "time of the run: from the first to the last work of the mean device", "run"),
+    "compute_share": ScalarSpec("share", "time in which the mean device computes / window_ps"),
+    "device_count": ScalarSpec(None, "devices that ran something; the threads of a CPU program count as one"),
+    "framework": ScalarSpec(None, "framework that made the capture: JAX, TensorFlow or PyTorch"),
+}
+OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
+IN_WORDS: Final = (
+    "title", "cost_ps", "share", "host", "device", "op", "source", "certainty", "advice", "evidence",
+)  # fmt: skip
+FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST_SHOWN, shown=has_rows("findings"),
+                          in_words=True)  # fmt: skip
+SECTIONS = (
+    FINDINGS,
+    Section("Run", scalars=("window_ps", "compute_share", "device_count", "framework")),
+    Section("Causes that were looked at", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30),
+    Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptHost:
+    """What decides what a capture does not record."""
+
+    framework: str
+    hardware: str
+    has_threads: bool
+    has_python: bool
+
+
+def of_host(host: Host, params: Params) -> KeptHost:
+    threads = host.raw.plane_named(HOST_THREADS)
+    has_python = any(name.startswith(PYTHON_FRAME) for name in host.raw.names)
+    return KeptHost(
+        framework_of(host.raw.names), host.hardware, threads is not None and threads.last > threads.first, has_python
+    )
+
+
+def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
+    framework, hardware = together(one.framework for one in kept), _hardware(kept)
+    facts = Facts(framework, hardware, after)
+    every = [one for rule in RULES for one in rule.found(facts)] if facts.window_ps else []
+    findings = ranked(every, facts.window_ps)
+    missing = list(
+        unrecorded(
+            facts,
+            has_threads=all(one.has_threads for one in kept),
+            has_python=any(one.has_python for one in kept),
+        )
+    )
+    tables = {
+        "findings": TABLES["findings"].of(SimpleNamespace(findings=findings, window_ps=facts.window_ps)),
+        "examined": TABLES["examined"].of(_examined(facts, every, missing)),
+        "unrecorded": TABLES["unrecorded"].of(missing),
+    }
+    values = _values(facts, findings)
+    return Report(NAME, tables, scalars(SCALARS, values), (), dict(after))
+
+
+def _hardware(kept: Sequence[KeptHost]) -> str:
+    """That of most hosts with devices."""
+    for kind in (TPU, GPU):
+        if any(one.hardware == kind for one in kept):
+            return kind
+    return CPU_ONLY
+
+
+def _examined(facts: Facts, every: Sequence[Finding], missing: Sequence[Unrecorded]) -> SimpleNamespace:
+    """Every cause: what it costs, 0 if nothing shows it, unknown if the capture lacks what would."""
+    costs: dict[str, int | None] = {}
+    for one in every:
+        costs[one.cause] = one.cost_ps if one.cause not in costs else max(one.cost_ps or 0, costs[one.cause] or 0)
+    reasons: dict[str, str] = {}
+    for lack in missing:
+        for cause in lack.causes.split(", "):
+            reasons.setdefault(cause, f"the capture does not record {lack.what}")
+    if not facts.window_ps:
+        reasons = dict.fromkeys(CAUSES, NO_WORK)
+    unknown = {cause: reasons[cause] for cause in CAUSES if cause in reasons and not costs.get(cause)}
+    known = {cause: None if cause in unknown else costs.get(cause, 0) for cause in CAUSES}
+    causes = sorted(CAUSES, key=lambda cause: -(known[cause] or 0))
+    return SimpleNamespace(
+        causes=causes,
+        costs=[known[cause] for cause in causes],
+        shares=[_share(known[cause], facts.window_ps) for cause in causes],
+        reasons=[unknown.get(cause) for cause in causes],
+    )
+
+
+def _share(cost: int | None, window: int) -> float | None:
+    return None if cost is None or not window else cost / window
+
+
+def _values(facts: Facts, findings: Sequence[Finding]) -> dict[str, Known]:
+    if not facts.window_ps:
+        return {**dict.fromkeys(SCALARS, (None, NO_WORK)), "finding_count": 0, "framework": _framework(facts)}
+    return {
+        "headline": _headline(facts, findings),
+        "finding_count": len(findings),
+        "window_ps": facts.window_ps,
+        "compute_share": facts.figure("gaps", "compute_share"),
+        "device_count": facts.device_count,
+        "framework": _framework(facts),
+    }
+
+
+def _framework(facts: Facts) -> Known:
+    return (None, "no name in the capture shows it") if facts.framework == UNKNOWN else facts.framework
+
+
+def _headline(facts: Facts, findings: Sequence[Finding]) -> str:
+    first = next((one for one in findings if one.cost_ps is not None), None)
+    if first is None or first.cost_ps is None:
+        share = measured(float(facts.figure("gaps", "compute_share") or 0), "share")
+        return f"No cause takes 1 % of the run or more; devices compute for {share} of it."
+    share = measured(first.cost_ps / facts.window_ps, "share")
+    return f"{first.title}: {'up to ' if first.is_bound else ''}{measured(first.cost_ps, 'ps')}, {share} of the run."

@@ -1,0 +1,1 @@
+"""What costs the time, and what to do? Rules that make findings of the reports of analyses."""

@@ -1,0 +1,159 @@
+"""What to do about each cause, in the framework that made the capture, and never in another's words.
+
+Sources: TensorFlow's guides to the profiler, GPU performance and data performance; JAX's tips for GPUs and its guide to
+profiling; PyTorch's tuning guide.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+
+_TEXTS: Final[dict[str, dict[str, str]]] = {
+    "input": {
+        UNKNOWN: "Prepare batches in the background while the device computes, and start the next before it is needed.",
+        JAX: "Load the next batch while the device computes: in a background thread or process (Grain, a tf.data "
+             "pipeline), with jax.device_put called one or two batches ahead.",
+        TENSORFLOW: "Read with tf.data and end the pipeline with prefetch(tf.data.AUTOTUNE); run map and interleave "
+                    "with num_parallel_calls=tf.data.AUTOTUNE, and cache() what does not change. The report tf_data "
+                    "names the slow stage.",
+        PYTORCH: "Give the DataLoader num_workers > 0, pin_memory=True and persistent_workers=True, and move batches "
+                 "with non_blocking=True.",
+    },
+    "compilation": {
+        UNKNOWN: "Compile once: keep shapes and types of arguments the same from step to step.",
+        JAX: "Define jitted functions once, outside of the loop; keep shapes and dtypes (pad the last batch); "
+             "make Python arguments that change arrays instead of static ones. jax.config.update("
+             "\"jax_log_compiles\", True) names what compiles; jax_compilation_cache_dir keeps programs for later.",
+        TENSORFLOW: "Define tf.functions once, outside of the loop; pass tensors instead of Python numbers, fix shapes "
+                    "with input_signature or reduce_retracing=True, and drop the remainder of the last batch.",
+        PYTORCH: "Keep shapes constant, or mark changing dimensions with torch._dynamo.mark_dynamic; TORCH_LOGS="
+                 "recompiles names the guard that failed.",
+    },
+    "transfer": {
+        UNKNOWN: "Keep data on the device between steps, and overlap the copies that remain with compute.",
+        JAX: "Keep arrays on the device: donate arguments (donate_argnums), read metrics every N steps instead of each "
+             "(np.asarray, float and print wait for a copy), and call jax.device_put ahead of use. If parameters or "
+             "activations are offloaded to host memory, offload less, or start their copies earlier.",
+        TENSORFLOW: "Keep tensors on the device: do not call .numpy() in the loop, run several steps per call "
+                    "(steps_per_execution), and prefetch to the device with tf.data.experimental.prefetch_to_device.",
+        PYTORCH: "Avoid .item(), .cpu() and print of tensors in the loop; copy from pinned memory with "
+                 "non_blocking=True.",
+    },
+    "communication": {
+        UNKNOWN: "Overlap collectives with compute, send fewer bytes (16-bit gradients), or shard differently.",
+        JAX: "Let XLA overlap: the latency hiding scheduler (--xla_gpu_enable_latency_hiding_scheduler=true on GPUs), "
+             "larger combine thresholds for all-reduce; or shard so that less is exchanged.",
+        TENSORFLOW: "Let gradients be reduced while the backward pass runs (tf.distribute packs them; see "
+                    "CommunicationOptions.bytes_per_pack), and reduce in 16 bits.",
+        PYTORCH: "DistributedDataParallel overlaps buckets with the backward pass: tune bucket_cap_mb, use "
+                 "static_graph=True and bf16 compression hooks.",
+    },
+    "straggler": {
+        UNKNOWN: "Find out why this device is late: uneven work, a slower clock, or a host that starts work later. The "
+                 "others wait for it in collectives.",
+    },
+    "launch": {
+        UNKNOWN: "Give the device more work per launch: larger batches, or fused and compiled steps.",
+        JAX: "Put the step under one jax.jit, with several steps in a lax.scan or fori_loop; on GPUs, command buffers "
+             "(--xla_gpu_enable_command_buffer) start many kernels at once.",
+        TENSORFLOW: "Compile with jit_compile=True, raise steps_per_execution in Model.compile, and keep input work "
+                    "from delaying launches with TF_GPU_THREAD_MODE=gpu_private.",
+        PYTORCH: "Use torch.compile(mode=\"reduce-overhead\") or CUDA graphs, and larger batches.",
+    },
+    "small_ops": {
+        UNKNOWN: "Combine small ops: each costs more to start than to run.",
+        JAX: "Put the loop under one jax.jit (lax.scan, vmap), so that XLA fuses the ops and starts them once.",
+        TENSORFLOW: "Put the ops into one tf.function, with jit_compile=True if shapes are constant.",
+        PYTORCH: "Use torch.compile, or fused versions of ops and optimizers (foreach=True, fused=True).",
+    },
+    "python": {
+        UNKNOWN: "Move this Python work out of the step, or do it while the device computes.",
+        JAX: "Dispatch is asynchronous: start the next step before this Python work, and read results of an earlier "
+             "step. Trace what repeats into jax.jit.",
+        TENSORFLOW: "Move it into a tf.function or a callback that runs every N steps; raise steps_per_execution.",
+        PYTORCH: "Do it while the device computes: launch the next step first, and do not synchronise in between.",
+    },
+    "host_compute": {
+        UNKNOWN: "Run these ops on the device, or before the step.",
+        TENSORFLOW: "Place these ops on the device (tf.debugging.set_log_device_placement(True) shows why they are "
+                    "not), or move them into the input pipeline.",
+        JAX: "Move this work into the jitted function, or ahead of the step.",
+    },
+    "eager": {
+        UNKNOWN: "Compile the step instead of executing op by op.",
+        JAX: "Put the step under jax.jit: outside of it each operation is dispatched by itself.",
+        TENSORFLOW: "Wrap the step in tf.function; run_eagerly must be False.",
+        PYTORCH: "Use torch.compile for the step.",
+    },
+    "callback": {
+        UNKNOWN: "Call back to the host less often: the device waits for it.",
+        JAX: "Replace jax.pure_callback, io_callback and debug.print in the step by device code, or call them every N "
+             "steps.",
+        TENSORFLOW: "Replace tf.py_function and tf.numpy_function by TensorFlow ops; run Keras callbacks per epoch.",
+    },
+    "checkpoint": {
+        UNKNOWN: "Save less often, or in the background.",
+        JAX: "Save with an asynchronous checkpointer (Orbax AsyncCheckpointer), and less often.",
+        TENSORFLOW: "Save less often, or with CheckpointOptions(enable_async=True).",
+        PYTORCH: "Use torch.distributed.checkpoint.async_save, and save less often.",
+    },
+    "lock": {UNKNOWN: "Hold the lock for less time, or keep other threads from it while a step is being started."},
+    "garbage_collection": {
+        UNKNOWN: "Call gc.freeze() after set-up and collect at set times (gc.disable(), then gc.collect() every N "
+                 "steps); create fewer objects in the loop.",
+    },
+    "memory_pressure": {
+        UNKNOWN: "Leave memory free: smaller batches, rematerialisation, or 16-bit activations.",
+        JAX: "Donate arguments (donate_argnums), rematerialise with jax.checkpoint, or use smaller batches; allocate "
+             "once instead of in each step.",
+        TENSORFLOW: "Use smaller batches or tf.recompute_grad; TF_GPU_ALLOCATOR=cuda_malloc_async reduces "
+                    "fragmentation.",
+        PYTORCH: "Use PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, activation checkpointing or smaller batches.",
+    },
+    "slow_step": {UNKNOWN: "Compare this step with its neighbours: the evidence lists what took longer in it."},
+    "padding": {
+        UNKNOWN: "Choose dimensions that fill tiles: multiples of 128 for the last dimension, and of 8 for the second "
+                 "last.",
+    },
+    "memory_bound": {
+        UNKNOWN: "Move fewer bytes: fuse elementwise ops, use 16-bit types, or larger batches for reused weights.",
+    },
+    "low_occupancy": {
+        UNKNOWN: "Give kernels more parallel work (larger batches), or fewer registers and less shared memory.",
+    },
+    "low_utilization": {
+        UNKNOWN: "Larger matrices and batches use the arithmetic units better; see the report roofline for each op.",
+    },
+    "precision": {
+        UNKNOWN: "Compute in 16 bits, so that kernels can use Tensor Cores.",
+        JAX: "Compute in bfloat16 or float16, or allow TF32: jax.default_matmul_precision(\"tensorfloat32\").",
+        TENSORFLOW: "Set the policy keras.mixed_precision.set_global_policy(\"mixed_bfloat16\" or \"mixed_float16\"); "
+                    "TF32 is enabled by tf.config.experimental.enable_tensor_float_32_execution(True).",
+        PYTORCH: "Use torch.autocast with bfloat16 or float16; torch.set_float32_matmul_precision(\"high\") allows "
+                 "TF32.",
+    },
+    "layout": {
+        UNKNOWN: "Use the layout that convolutions want (channels last), so that nothing is transposed around them.",
+        TENSORFLOW: "Use NHWC with 16-bit types on Tensor Cores, so that nothing is transposed around convolutions.",
+        PYTORCH: "Use memory_format=torch.channels_last for the model and its input.",
+    },
+    "outside_compilation": {
+        UNKNOWN: "Keep the program compiled: ops outside of it wait for the host.",
+        TENSORFLOW: "Replace the ops that XLA cannot compile, or move summaries and prints out of the step.",
+        JAX: "Replace host callbacks in the compiled program by device code.",
+    },
+    "idle": {
+        UNKNOWN: "Record more of the host, so that the cause shows: the Python tracer, and host tracer level 2.",
+        JAX: "Record more of the host: ProfileOptions.python_tracer_level = 1 and host_tracer_level = 2.",
+        TENSORFLOW: "Record more of the host: ProfilerOptions(host_tracer_level=2, python_tracer_level=1).",
+        PYTORCH: "Record more of the host: with_stack=True, and both CPU and device activities.",
+    },
+}  # fmt: skip
+
+
+def advice(cause: str, framework: str) -> str:
+    """What to do about a cause, for programs of a framework."""
+    of_cause = _TEXTS[cause]
+    return of_cause.get(framework, of_cause[UNKNOWN])

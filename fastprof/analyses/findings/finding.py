@@ -1,0 +1,46 @@
+"""A finding: one cause of lost time, what it costs, where, and what to do; and which findings are shown first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+MOST_SHOWN: Final = 7
+LEAST_SHARE: Final = 0.01
+"""Findings that cost less of the run are left out."""
+
+CERTAIN, LIKELY, POSSIBLE = "certain", "likely", "possible"
+CERTAINTIES: Final = (CERTAIN, LIKELY, POSSIBLE)
+_WEIGHT: Final = {CERTAIN: 4, LIKELY: 3, POSSIBLE: 2}  # quarters
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``cost_ps``: time of the run that the cause takes, per device; None: unknown. ``is_bound``: whether removing the
+    cause saves at most that, not just that. ``evidence``: the rows that show it, ``ANALYSIS.TABLE?COLUMN=VALUE&…``. The
+    rest, where it is known, is None or what the cause has in common in all places."""
+
+    cause: str
+    title: str
+    cost_ps: int | None
+    certainty: str
+    evidence: str
+    advice: str
+    is_bound: bool = False
+    host: str | None = None
+    device: str | None = None
+    step: int | None = None
+    op: str | None = None
+    annotation: str | None = None
+    source: str | None = None
+
+    def worth(self) -> int:
+        """What removing the cause may save, for the order of findings: half of an upper bound, less if unsure."""
+        return (self.cost_ps or 0) * _WEIGHT[self.certainty] // (8 if self.is_bound else 4)
+
+
+def ranked(findings: Iterable[Finding], window_ps: int) -> list[Finding]:
+    """The findings that matter, the one worth most first. ``window_ps``: time of the run."""
+    enough = [one for one in findings if one.cost_ps is None or one.cost_ps >= max(1, LEAST_SHARE * window_ps)]
+    return sorted(enough, key=lambda one: -one.worth())[:MOST_SHOWN]

@@ -1,0 +1,107 @@
+"""Findings on time in which a device does not compute: what the host did meanwhile, and what the device waited for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from fastprof.analyses.findings.advice import advice
+from fastprof.analyses.findings.facts import Facts
+from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
+from fastprof.derive.devices.framework import TENSORFLOW
+from fastprof.wording.screen import cut
+
+MOSTLY: Final = 0.7
+"""A cause is in one place if this share of its time is there."""
+
+TITLES: Final = {
+    "input": "{} for input",
+    "compilation": "{} while programs are traced and compiled",
+    "transfer": "{} for copies between host and device",
+    "straggler": "{} for another device or host",
+    "launch": "{} for the host to start work",
+    "python": "{} while Python runs",
+    "host_compute": "{} while ops run on the host",
+    "eager": "{} while ops are dispatched one by one",
+    "callback": "{} for callbacks to the host",
+    "checkpoint": "{} while a checkpoint is written",
+    "lock": "{} while a thread waits for a lock",
+    "garbage_collection": "{} while Python collects garbage",
+    "memory_pressure": "{} for memory",
+    "small_ops": "{} between ops that are too small for what it takes to start them",
+    "outside_compilation": "{} for ops that XLA did not compile",
+    "idle": "{}, and nothing that was recorded explains it",
+}
+"""What each cause of a gap is, after a subject with its verb: "The GPU waits"."""
+_UNSURE: Final = ("launch", "python", "idle", "straggler")
+_OF_COLLECTIVES: Final = "communication"
+"""Judged with what is known of collectives."""
+
+
+SHORT_PS: Final = 10_000_000
+"""Work between gaps that takes less is too short for what it costs to launch."""
+_OFTEN: Final = 20
+_LETTERS: Final = 60
+"""Longer names of events are cut in titles; the column annotation has them."""
+_EAGER: Final = re.compile(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
+"""Events of TensorFlow that execute a single op."""
+
+
+def found(facts: Facts) -> Iterator[Finding]:
+    every, by_step = (_by_cause(facts, name) for name in ("by_cause", "by_step"))
+    for recorded, rows in every.items():
+        cost = facts.per_device(sum(row["time_ps"] for row in rows))
+        if not cost or recorded == _OF_COLLECTIVES:
+            continue
+        event = _mostly(rows, "event", 0.0)
+        cause = _refined(facts, recorded, rows, event)
+        yield Finding(
+            cause,
+            TITLES[cause].format(facts.devices()) + (f": {cut(event, _LETTERS)}" if event else ""),
+            cost,
+            LIKELY if cause in _UNSURE else CERTAIN,
+            f"gaps.gaps?cause={recorded}",
+            advice(cause, facts.framework),
+            host=_mostly(rows, "host"),
+            device=_mostly(rows, "device"),
+            step=_mostly(by_step.get(recorded, ()), "step"),
+            annotation=event,
+        )
+
+
+def _refined(facts: Facts, cause: str, rows: Iterable[Mapping[str, Any]], event: str | None) -> str:
+    """The cause as other reports know it better."""
+    if cause == "callback" and facts.figure("hlo_stats", "outside_compilation_share"):
+        return "outside_compilation"
+    return _launched(facts, rows, event) if cause == "launch" else cause
+
+
+def _launched(facts: Facts, rows: Iterable[Mapping[str, Any]], event: str | None) -> str:
+    """Why launches take the time: ops that are executed one by one, ops that are too short, or late launches."""
+    count = sum(row["count"] for row in rows)
+    compute = int(facts.figure("gaps", "compute_ps") or 0)
+    if count < _OFTEN * facts.device_count or compute >= count * SHORT_PS:
+        return "launch"
+    return "eager" if facts.framework == TENSORFLOW and event and _EAGER.search(event) else "small_ops"
+
+
+def _by_cause(facts: Facts, table: str) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows of a table of gaps, by cause; those of compute have none."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in facts.table("gaps", table).to_pylist():
+        if row["cause"] is not None:
+            rows.setdefault(row["cause"], []).append(row)
+    return rows
+
+
+def _mostly(rows: Iterable[Mapping[str, Any]], column: str, least: float = MOSTLY) -> Any:
+    """The value with most of the time, if that is at least this share of it; None: no value has, or it is unknown."""
+    time: Counter[Any] = Counter()
+    for row in rows:
+        time[row[column]] += row["time_ps"] if "time_ps" in row else row["duration_ps"]
+    if not time:
+        return None
+    value, most = time.most_common(1)[0]
+    return value if most >= least * time.total() else None

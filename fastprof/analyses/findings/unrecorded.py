@@ -1,0 +1,70 @@
+"""What a capture does not record, so that no finding can rest on it, and how to record it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from fastprof.analyses.findings.facts import Facts
+from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+from fastprof.derive.host import CPU_ONLY
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """``causes``: those that may be missed for it, separated by commas."""
+
+    what: str
+    causes: str
+    how: str
+
+
+_STEPS: Final = {
+    JAX: 'Enter jax.profiler.StepTraceAnnotation("train", step_num=n) around each step.',
+    TENSORFLOW: 'Enter tf.profiler.experimental.Trace("train", step_num=n, _r=1) around each step; Keras does.',
+    PYTORCH: "Call profiler.step() at the end of each step.",
+    UNKNOWN: "Mark steps with the profiler's step annotation.",
+}
+_PYTHON: Final = {
+    JAX: "Set ProfileOptions.python_tracer_level = 1.",
+    TENSORFLOW: "Start the profiler with ProfilerOptions(python_tracer_level=1).",
+    PYTORCH: "Start the profiler with with_stack=True.",
+    UNKNOWN: "Enable the profiler's Python tracer.",
+}
+_HOST: Final = {
+    JAX: "Set ProfileOptions.host_tracer_level = 2.",
+    TENSORFLOW: "Start the profiler with ProfilerOptions(host_tracer_level=2).",
+    PYTORCH: "Record the activity CPU, too.",
+    UNKNOWN: "Enable the profiler's host tracer.",
+}
+_ALLOCATIONS: Final = {
+    UNKNOWN: "Record with host tracer level 2; the default allocator of GPUs and TPUs writes them.",
+}
+_PROGRAMS: Final = {
+    JAX: "Set ProfileOptions.enable_hlo_proto = True, its default.",
+    UNKNOWN: "Record the compiled programs (HLO) with the capture.",
+}
+
+
+def unrecorded(facts: Facts, *, has_threads: bool, has_python: bool) -> Iterator[Unrecorded]:
+    """``has_threads``, ``has_python``: whether the capture has events of host threads, and of Python functions."""
+
+    def how(texts: dict[str, str]) -> str:
+        return texts.get(facts.framework, texts[UNKNOWN])
+
+    if not facts.figure("steps", "step_count"):
+        yield Unrecorded("steps", "slow_step, straggler", how(_STEPS))
+    if not has_threads:
+        yield Unrecorded("host threads", "input, compilation, launch, python, callback, checkpoint, lock", how(_HOST))
+    elif not has_python:
+        yield Unrecorded("Python functions", "python, input, lock, garbage_collection, checkpoint", how(_PYTHON))
+    if facts.hardware == CPU_ONLY:
+        return
+    if not facts.figure("memory_profile", "snapshot_count"):
+        yield Unrecorded("allocations", "memory_pressure", how(_ALLOCATIONS))
+    if not facts.figure("hlo_stats", "program_count"):
+        yield Unrecorded("programs", "padding, memory_bound, low_utilization", how(_PROGRAMS))
+    elif facts.figure("roofline", "peak_flops_per_s") is None:
+        yield Unrecorded("peaks of the device", "memory_bound, low_utilization, precision",
+                         "Give the model of the device with --device, or its peaks with --peak.")  # fmt: skip

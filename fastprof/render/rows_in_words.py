@@ -1,0 +1,47 @@
+"""Rows as numbered paragraphs, for tables whose cells are sentences:
+
+1. TPU:0 waits for copies between host and device: 77.4 s, 84.1 %
+   op: copy-done.4
+   advice: Keep arrays on the device: …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fastprof.render import as_text
+from fastprof.wording import quantities
+from fastprof.wording.screen import width
+
+if TYPE_CHECKING:
+    from fastprof.render.look import Look
+
+
+def lines(table: pa.Table, look: Look) -> Iterator[str]:
+    """The first column and the amounts of each row, then a line for each other text. Unknown cells are left out."""
+    fields = list(table.schema)
+    for number, row in enumerate(table.to_pylist(), 1):
+        lead = f"  {number}. "
+        inner = " " * width(lead)
+        texts = [(field.name, row[field.name]) for field in fields[1:] if isinstance(row[field.name], str)]
+        yield from as_text.paragraph(look.fit(_head(fields, row)), look, lead)
+        for name, text in texts:
+            yield from as_text.paragraph(f"{name.replace('_', ' ')}: {text}", look, inner)
+
+
+def _head(fields: list[pa.Field], row: dict[str, Any]) -> str:
+    """The first cell, with the amounts of the row."""
+    amounts = [
+        quantities.measured(row[field.name], _unit(field))
+        for field in fields[1:]
+        if isinstance(row[field.name], int | float) and not isinstance(row[field.name], bool)
+    ]
+    return f"{row[fields[0].name]}{': ' if amounts else ''}{', '.join(amounts)}"
+
+
+def _unit(field: pa.Field) -> str | None:
+    unit = (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
+    return unit or None

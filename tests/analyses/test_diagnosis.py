@@ -1,0 +1,121 @@
+"""What costs the time: findings, how they are ordered, and the list of things that the capture does not record."""
+
+from __future__ import annotations
+
+import pytest
+from trace_builder import event, line, plane, xspace
+
+import fastprof
+from fastprof.analyses.findings.advice import advice
+from fastprof.analyses.findings.finding import Finding, ranked
+from fastprof.derive.causes.cause_names import CAUSES
+from fastprof.derive.devices.framework import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW
+
+MS = 1_000_000_000
+KERNEL = {"kernel_details": "regs:32 grid:108,1,1 block:256,1,1 occ_pct:100.0"}
+
+
+def steps_of(waiting: str, count: int = 10) -> bytes:
+    """A GPU that computes for 6 ms of each step of 10 ms, while the host does something for the first 4 ms."""
+    main, stream = [], []
+    for step in range(count):
+        start = step * 10 * MS
+        main += [
+            event("train", start, 10 * MS, {"_r": 1, "step_num": step}),
+            event(waiting, start, 4 * MS),
+            event("PjitFunction(step)", start + 4 * MS, MS // 100),
+            event("cuLaunchKernelEx", start + 4 * MS, MS // 1000, {"correlation_id": step}),
+        ]
+        stream.append(event("loop_fusion", start + 4 * MS, 6 * MS, {"correlation_id": step, **KERNEL}))
+    return xspace(
+        plane("/host:CPU", [line("python", main, id=1)]),
+        plane("/device:GPU:0", [line("Stream #13(Compute)", stream, id=13)], stats={"device_vendor": "Nvidia"}),
+    )
+
+
+def test_time_that_a_device_waits_is_a_finding_of_what_the_host_did() -> None:
+    report = fastprof.load(steps_of("load_batch")).report("diagnosis")
+    (row,) = report.tables["findings"].to_pylist()
+    assert {name: row[name] for name in ("rank", "cause", "cost_ps", "is_bound", "certainty", "annotation")} == {
+        "rank": 1,
+        "cause": "input",
+        "cost_ps": 40 * MS,
+        "is_bound": False,
+        "certainty": "certain",
+        "annotation": "load_batch",
+    }
+    assert row["share"] == pytest.approx(0.4)
+    assert row["title"] == "The GPU waits for input: load_batch"
+    assert row["evidence"] == "gaps.gaps?cause=input"
+    assert report.scalars["headline"].value == "The GPU waits for input: load_batch: 40.00 ms, 40.0 % of the run."
+    assert report.scalars["window_ps"].value == 100 * MS
+    assert report.scalars["compute_share"].value == pytest.approx(0.6)
+
+
+def test_every_cause_is_listed_with_its_cost_or_the_reason_why_it_is_unknown() -> None:
+    rows = fastprof.load(steps_of("load_batch")).report("diagnosis").tables["examined"].to_pylist()
+    assert sorted(row["cause"] for row in rows) == sorted(CAUSES)
+    by_cause = {row["cause"]: row for row in rows}
+    assert by_cause["input"]["cost_ps"] == 40 * MS
+    assert by_cause["compilation"]["cost_ps"] == 0 and by_cause["compilation"]["reason"] is None
+    padding = by_cause["padding"]
+    assert padding["cost_ps"] is None and padding["reason"] == "the capture does not record programs"
+
+
+def test_things_not_recorded_come_with_how_to_record_them() -> None:
+    rows = fastprof.load(steps_of("load_batch")).report("diagnosis").tables["unrecorded"].to_pylist()
+    assert {row["what"]: row["how"] for row in rows} == {
+        "Python functions": "Set ProfileOptions.python_tracer_level = 1.",
+        "allocations": "Record with host tracer level 2; the default allocator of GPUs and TPUs writes them.",
+        "programs": "Set ProfileOptions.enable_hlo_proto = True, its default.",
+    }
+
+
+def test_a_capture_without_work_has_no_finding_and_no_headline() -> None:
+    report = fastprof.load(xspace(plane("/host:CPU", [line("main", [event("work", 0, 10)])]))).report("diagnosis")
+    assert report.tables["findings"].num_rows == 0
+    assert report.scalars["headline"].value is None
+    assert report.scalars["headline"].reason == "no device of the capture ran anything"
+    assert set(report.tables["examined"]["cost_ps"].to_pylist()) == {None}
+
+
+def test_a_device_that_computes_all_the_time_has_no_finding() -> None:
+    busy = [event("loop_fusion", step * 10 * MS, 10 * MS, {"correlation_id": step, **KERNEL}) for step in range(5)]
+    space = xspace(plane("/device:GPU:0", [line("Stream #13(Compute)", busy, id=13)]))
+    report = fastprof.load(space).report("diagnosis")
+    assert report.tables["findings"].num_rows == 0
+    headline = "No cause takes 1 % of the run or more; devices compute for 100.0 % of it."
+    assert report.scalars["headline"].value == headline
+
+
+def finding(cause: str, cost: int | None, certainty: str = "certain", is_bound: bool = False) -> Finding:
+    return Finding(cause, cause, cost, certainty, "gaps.gaps", "", is_bound)
+
+
+def test_bounds_and_guesses_come_after_what_is_sure_to_save_as_much() -> None:
+    every = [
+        finding("bound", 100, is_bound=True),
+        finding("possible", 100, "possible"),
+        finding("sure", 90),
+        finding("small", 9),
+        finding("likely", 100, "likely"),
+        finding("unknown", None),
+    ]
+    assert [one.cause for one in ranked(every, 1000)] == ["sure", "likely", "bound", "possible", "unknown"]
+
+
+def test_at_most_seven_findings_are_shown() -> None:
+    assert len(ranked([finding("cause", 50 + k) for k in range(20)], 1000)) == 7
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_advice_names_no_other_framework(cause: str) -> None:
+    words = {
+        JAX: ("TensorFlow", "tf.function", "torch", "PyTorch", "Keras"),
+        TENSORFLOW: ("jax", "JAX", "torch", "PyTorch"),
+        PYTORCH: ("jax", "JAX", "TensorFlow", "tf.", "Keras"),
+    }
+    for framework in FRAMEWORKS:
+        text = advice(cause, framework)
+        assert text.endswith(".")
+        assert not [word for word in words.get(framework, ()) if word in text], (cause, framework)

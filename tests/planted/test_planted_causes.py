@@ -1,0 +1,20 @@
+"""The diagnosis of runs with one known cause: it is the first finding, and costs what is planted within a tenth."""
+
+from __future__ import annotations
+
+import pytest
+from planted_cases import HEALTHY, PLANTED, Case
+from score import score
+
+NOT_YET = frozenset({
+    "jax_changing_shapes", "jax_jit_in_loop", "jax_callback", "jax_copies", "tf_no_prefetch",
+    "tf_retracing", "tf_eager", "tf_checkpoint", "gpu_op_on_the_host", "gpu_eager_ops", "gpu_allocated_each_step",
+    "jax_well_fed", "jax_scanned",
+})  # fmt: skip
+"""Cases that the diagnosis does not get right."""
+
+
+@pytest.mark.parametrize("case", [*PLANTED, *HEALTHY], ids=lambda case: case.name)
+def test_the_planted_cause_is_the_first_finding(case: Case) -> None:
+    result = score(case)
+    assert result.is_right is (case.name not in NOT_YET), result.line()
