@@ -204,7 +204,7 @@ def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s) -> _Ti
     part = np.minimum(stop[event], end[place]) - np.maximum(start[event], begin[place])
     own = _own(part, event, place, parent, len(order))
     device = np.repeat([not is_thread(line) for line in lines], np.diff(first_of_line)).astype(np.bool_)
-    meta = events.meta[rows].astype(np.int64)
+    meta = events.meta[rows].astype(np.int64) % len(events.names)  # -1: the last name, which is empty
     kind = _kinds(events, rows, meta, device)
     again = (parent >= 0) & (meta == meta[np.maximum(parent, 0)])
     time = np.where(kind[event] == _ANNOTATION, np.where(again[event], 0, part), own)
@@ -296,7 +296,7 @@ def _first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
     """Beside each row of metadata, the first one that has its name."""
     first: dict[str, int] = {}
     used = np.unique(meta).tolist()
-    table = np.full(len(events.names) + 1, -1, np.int64)
+    table = np.full(len(events.names), -1, np.int64)
     for number in used:
         table[number] = first.setdefault(events.names[number], number)
     return table[meta]
