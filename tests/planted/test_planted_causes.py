@@ -6,11 +6,7 @@ import pytest
 from planted_cases import HEALTHY, PLANTED, Case
 from score import score
 
-NOT_YET = frozenset({
-    "jax_changing_shapes", "jax_jit_in_loop", "jax_callback", "jax_copies", "tf_no_prefetch",
-    "tf_retracing", "tf_eager", "tf_checkpoint", "gpu_op_on_the_host", "gpu_eager_ops", "gpu_allocated_each_step",
-    "jax_well_fed", "jax_scanned",
-})  # fmt: skip
+NOT_YET = frozenset({"jax_jit_in_loop", "tf_no_prefetch", "tf_eager", "tf_checkpoint", "gpu_eager_ops"})
 """Cases that the diagnosis does not get right."""
 
 
