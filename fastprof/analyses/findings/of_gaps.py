@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fastprof.analyses.findings.advice import advice
@@ -43,6 +43,8 @@ _OF_COLLECTIVES: Final = "communication"
 SHORT_PS: Final = 10_000_000
 """Work between gaps that takes less is too short for what it costs to launch."""
 _OFTEN: Final = 20
+_PER_PYTHON: Final = 4
+"""Python runs between launches if there are at most this number of launches to each piece of it."""
 _LETTERS: Final = 60
 """Longer names of events are cut in titles; the column annotation has them."""
 _EAGER: Final = re.compile(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
@@ -51,12 +53,15 @@ _EAGER: Final = re.compile(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE
 
 def found(facts: Facts) -> Iterator[Finding]:
     every, by_step = (_by_cause(facts, name) for name in ("by_cause", "by_step"))
+    between = _between_launches(facts, every)
     for recorded, rows in every.items():
-        cost = facts.per_device(sum(row["time_ps"] for row in rows))
-        if not cost or recorded == _OF_COLLECTIVES:
+        if recorded == _OF_COLLECTIVES or (between and recorded == "python"):
             continue
         event = _mostly(rows, "event", 0.0)
         cause = _refined(facts, recorded, rows, event)
+        cost = facts.per_device(sum(row["time_ps"] for row in rows) + (between if recorded == "launch" else 0))
+        if not cost:
+            continue
         yield Finding(
             cause,
             TITLES[cause].format(facts.devices()) + (f": {cut(event, _LETTERS)}" if event else ""),
@@ -69,6 +74,21 @@ def found(facts: Facts) -> Iterator[Finding]:
             step=_mostly(by_step.get(recorded, ()), "step"),
             annotation=event,
         )
+
+
+def _between_launches(facts: Facts, every: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
+    """The time that Python takes between ops that are executed one by one: a part of what that costs; 0: other Python.
+
+    Python  |-----|  |-----|  |-----|
+    launch        |-|      |-|      |-|
+    device          |op|     |op|     |op|
+    """
+    launches, python = every.get("launch", ()), every.get("python", ())
+    count = sum(row["count"] for row in python)
+    if not python or _PER_PYTHON * count < sum(row["count"] for row in launches):
+        return 0
+    cause = _refined(facts, "launch", launches, _mostly(launches, "event", 0.0))
+    return sum(row["time_ps"] for row in python) if cause in ("eager", "small_ops") else 0
 
 
 def _refined(facts: Facts, cause: str, rows: Iterable[Mapping[str, Any]], event: str | None) -> str:
