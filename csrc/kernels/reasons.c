@@ -42,7 +42,7 @@ static bool pop(walk *line) {
 /* Which row says what the thread does in an event that lies in one for which `around` does. */
 static int64_t said_by(const walk *line, int64_t row, int64_t around) {
   uint8_t own = line->codes[row];
-  if (!own) return around;
+  if (!own || (around >= 0 && own == line->codes[around])) return around;
   bool takes = around < 0 || line->powers->takes[own] >= line->powers->holds[line->codes[around]];
   return takes ? row : around;
 }

@@ -6,7 +6,7 @@
 #include "kernels/nesting.h"
 
 /* How codes of events combine. An event whose `takes` is at least what the code around it `holds` says what its thread
- * does from then on; another one, and each of code 0, leaves that as it was. */
+ * does from then on; another one, and each of code 0 or of the same code, leaves that as it was. */
 typedef struct fp_code_powers {
   uint8_t takes[256], holds[256];
 } fp_code_powers;

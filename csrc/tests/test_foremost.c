@@ -64,7 +64,7 @@ static void an_empty_window_has_no_pieces(void) {
 static int64_t said_by(const nested *found, const uint8_t *codes, const fp_code_powers *powers, int64_t row) {
   if (row < 0) return -1;
   int64_t around = said_by(found, codes, powers, found->parent[row]);
-  if (!codes[row]) return around;
+  if (!codes[row] || (around >= 0 && codes[around] == codes[row])) return around;
   return around < 0 || powers->takes[codes[row]] >= powers->holds[codes[around]] ? row : around;
 }
 

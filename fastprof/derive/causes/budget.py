@@ -12,6 +12,7 @@ import numpy as np
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.gaps import Gaps
 from fastprof.derive.ops.device_time import COMPUTE, DeviceTime
+from fastprof.derive.ops.stat_values import distinct, distinct_rows
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s, Objects, UInt8s
@@ -120,8 +121,8 @@ class BudgetOfHosts:
         """Rows that are equal in these columns as one: times are added, the rest is that of the longest piece, the
         event that of the row with the most time. Ordered by these columns."""
         keys = np.stack([getattr(rows, name).astype(np.int64) for name in names], axis=1)
-        distinct, place = np.unique(keys, axis=0, return_inverse=True)
-        place, count = place.reshape(-1), len(distinct)
+        found, place = np.unique(keys, axis=0, return_inverse=True)
+        place, count = place.reshape(-1), len(found)
         first = np.arange(count)
         by_longest, by_time = (np.lexsort((-values, place)) for values in (rows.longest_ps, rows.time_ps))
         longest, most = (order[np.searchsorted(place[order], first)] for order in (by_longest, by_time))
@@ -157,18 +158,19 @@ def host_budget(events: HostEvents, gaps: Gaps, most: int, chosen: Int32s | None
 
 def _budget(events: HostEvents, gaps: Gaps, rows: Int64s) -> Budget:
     duration = gaps.duration_ps[rows]
-    keys = np.stack([gaps.device[rows], gaps.group[rows], gaps.kind[rows], gaps.cause[rows]], axis=1).astype(np.int64)
-    distinct, place = np.unique(keys, axis=0, return_inverse=True)
-    place, count = place.reshape(-1), len(distinct)
+    keys = [one[rows].astype(np.int64) for one in (gaps.device, gaps.group, gaps.kind, gaps.cause)]
+    first, place = distinct_rows(keys)
+    device, group, kind, cause = (one[first] for one in keys)
+    count = len(first)
     order = np.lexsort((-duration, place))
     longest = order[np.searchsorted(place[order], np.arange(count))]
     return Budget(
         np.zeros(count, np.int32),
-        distinct[:, 0].astype(np.int32),
-        distinct[:, 1],
-        distinct[:, 1],
-        distinct[:, 2].astype(np.uint8),
-        distinct[:, 3].astype(np.int32),
+        device.astype(np.int32),
+        group,
+        group,
+        kind.astype(np.uint8),
+        cause.astype(np.int32),
         sums_by(place, duration, count),
         np.bincount(place, minlength=count).astype(np.int64),
         duration[longest],
@@ -177,13 +179,13 @@ def _budget(events: HostEvents, gaps: Gaps, rows: Int64s) -> Budget:
     )
 
 
-def _most(what: Int64s, place: Int64s, duration: Int64s, count: int) -> Int64s:
+def _most(what: Int64s, place: Int32s, duration: Int64s, count: int) -> Int64s:
     """For each place, what explains the most of its time, see _explanations; -1: nothing explains any."""
     known = np.flatnonzero(what >= 0)
     found = np.full(count, -1, np.int64)
     width = int(what.max(initial=0)) + 1
-    pairs, pair = np.unique(place[known] * width + what[known], return_inverse=True)
-    time = sums_by(pair.reshape(-1), duration[known], len(pairs))
+    pairs, pair = distinct(place[known].astype(np.int64) * width + what[known])
+    time = sums_by(pair, duration[known], len(pairs))
     order = np.lexsort((time, pairs // width))  # the last one of a place has the most
     found[pairs[order] // width] = pairs[order] % width
     return found

@@ -189,22 +189,22 @@ def _by_host_clock(devices: Sequence[DeviceTime], clocks: Sequence[Int64s]) -> t
 
 
 def _host_time(events: HostEvents, causes: HostCauses, begin_ps: int, end_ps: int) -> _HostTime:
-    pieces = causes.pieces(events)
-    firsts = np.array([line.first for line in causes.lines], np.int64)
-    order = np.argsort(firsts, kind="stable")
-    thread = order[np.searchsorted(firsts[order], pieces["span"], side="right") - 1] if len(pieces) else firsts[:0]
-    code = causes.code[pieces["span"]]
-    rank = _RANKS[np.array(causes.role, np.int64)[thread], code] if len(pieces) else np.zeros(0, np.int32)
-    keep = np.flatnonzero((rank < _UNUSED) & (pieces["begin"] < end_ps) & (pieces["end"] > begin_ps))
-    keep = keep[np.argsort(pieces["begin"][keep], kind="stable")]
-    spans = pieces[keep]
-    begin, end = np.ascontiguousarray(spans["begin"]), np.ascontiguousarray(spans["end"])
-    chosen = np.frombuffer(foremost(begin, end, rank[keep], begin_ps, end_ps), PIECE)
-    known = chosen["span"] >= 0
-    row, codes = np.full(len(chosen), -1), np.zeros(len(chosen), np.uint8)
-    at = chosen["span"][known]
-    row[known], codes[known] = spans["span"][at], code[keep][at]
-    return _HostTime(np.ascontiguousarray(chosen["begin"]), codes, row)
+    found = [np.zeros((0, 3), np.int64)]
+    ranks = [np.zeros(0, np.int32)]
+    for line, role in zip(causes.lines, causes.role, strict=True):
+        pieces = causes.pieces(events, line)
+        rank = _RANKS[role][causes.code[pieces["span"]]]
+        keep = (rank < _UNUSED) & (pieces["begin"] < end_ps) & (pieces["end"] > begin_ps)
+        if keep.any():
+            found.append(pieces.view(np.int64).reshape(-1, 3)[keep])
+            ranks.append(rank[keep])
+    begin, end, row = np.concatenate(found).T
+    order = np.argsort(begin, kind="stable")
+    begin, end = np.ascontiguousarray(begin[order]), np.ascontiguousarray(end[order])
+    chosen = np.frombuffer(foremost(begin, end, np.concatenate(ranks)[order], begin_ps, end_ps), PIECE)
+    rows = np.append(row[order], -1)[chosen["span"]]
+    codes = np.where(rows >= 0, causes.code[rows] if len(causes.code) else 0, 0).astype(np.uint8)
+    return _HostTime(np.ascontiguousarray(chosen["begin"]), codes, rows)
 
 
 def _any_busy(devices: Sequence[DeviceTime]) -> Stretches:
@@ -295,46 +295,60 @@ def _cuts(device: _Device, host: _HostTime, steps: Intervals) -> Int64s:
     if device.launched is not None:
         launched = device.launched[0]
         cuts.append(launched[(launched > time.start_ps) & (launched < time.end_ps)])
-    start = np.unique(np.concatenate(cuts))
-    return start[(start >= begin) & (start < last)]
+    start = np.sort(np.concatenate(cuts), kind="stable")  # of parts that are sorted, mostly
+    start = start[(start >= begin) & (start < last)]
+    distinct: Int64s = start[np.append(True, start[1:] > start[:-1])]
+    return distinct
 
 
 def _longest(first: Bools, length: Int64s) -> Int64s:
     """Of each run of rows, which begin where ``first`` is set, the longest row, of equal ones the first."""
-    run = np.cumsum(first)
-    order = np.lexsort((-length, run))
-    found: Int64s = order[np.searchsorted(run[order], np.arange(1, int(first.sum()) + 1))]
+    found = np.flatnonzero(first)
+    counts = np.diff(np.append(found, len(first)))
+    several = np.flatnonzero(np.repeat(counts > 1, counts))
+    if len(several):
+        run = np.cumsum(first)[several] - 1
+        order = np.lexsort((-length[several], run))
+        heads = np.flatnonzero(counts > 1)
+        found[heads] = several[order[np.searchsorted(run[order], heads)]]
     return found
 
 
 def _finest(events: HostEvents, causes: HostCauses, row: Int64s, start: Int64s, end: Int64s) -> Int64s:
-    """The events that explain pieces; for those of Python, the innermost one that lasts for half of the piece or more:
-    such an event is open in the middle of it."""
-    found = row.copy()
-    python = np.flatnonzero((row >= 0) & (causes.code[row] == Code.PYTHON))
-    if not len(python):
+    """The events that explain pieces. Those of Python and of input pipelines say little from afar: of what is in them,
+    the innermost that lasts for half of the piece or more does, in a pipeline the innermost stage. Such an event is
+    open in the middle of the piece."""
+    found, code = row.copy(), causes.code
+    known = np.flatnonzero((row >= 0) & np.isin(code[row], (Code.PYTHON, Code.INPUT)))
+    if not len(known):
         return found
-    lines = sorted(causes.lines, key=lambda line: line.first)
-    firsts, lasts = (np.array([getattr(line, name) for line in lines]) for name in ("first", "last"))
-    of = np.searchsorted(firsts, row[python], side="right") - 1
-    parent, begin, stop = causes.origins.parent, start[python], end[python]
-    middle = begin + (stop - begin) // 2
-    at = np.empty(len(python), np.int64)
-    for line in np.unique(of).tolist():
-        mine = of == line
-        at[mine] = (
-            firsts[line] + np.searchsorted(events.start_ps[firsts[line] : lasts[line]], middle[mine], "right") - 1
-        )
+    outer, begin, stop = row[known], start[known], end[known]
+    parent = causes.origins.parent
+    at = _innermost(events, causes, outer, begin + (stop - begin) // 2)
     while True:
         event_end = ends_of(events.start_ps[at], np.maximum(events.duration_ps[at], 0))
         covered = np.minimum(event_end, stop) - np.maximum(events.start_ps[at], begin)
-        up = np.flatnonzero((2 * covered < stop - begin) & (at != row[python]) & (parent[at] >= 0))
+        fits = (2 * covered >= stop - begin) & ((code[outer] == Code.PYTHON) | (code[at] == Code.INPUT))
+        up = np.flatnonzero(~fits & (at != outer) & (parent[at] >= 0))
         if not len(up):
             break
         at[up] = parent[at[up]]
-    enough = 2 * covered >= stop - begin
-    found[python[enough]] = at[enough]
+    outer_end = ends_of(events.start_ps[outer], np.maximum(events.duration_ps[outer], 0))
+    fits &= (at >= outer) & (events.start_ps[at] < outer_end)
+    found[known[fits]] = at[fits]
     return found
+
+
+def _innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:
+    """The last event that has begun at a time on the thread of each row."""
+    lines = sorted(causes.lines, key=lambda line: line.first)
+    firsts = np.array([line.first for line in lines])
+    of = np.searchsorted(firsts, row, side="right") - 1
+    at = np.empty(len(row), np.int64)
+    for number in np.unique(of).tolist():
+        line, mine = lines[number], of == number
+        at[mine] = line.first + np.searchsorted(events.start_ps[line.first : line.last], time[mine], "right") - 1
+    return at
 
 
 def _at(begins: Int64s, times: Int64s) -> Int64s:

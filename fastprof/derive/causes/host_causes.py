@@ -219,10 +219,10 @@ class HostCauses:
     lines: tuple[Line, ...]
     role: tuple[int, ...]
 
-    def pieces(self, events: HostEvents) -> Records:
-        """PIECE: when which row says what its thread does, thread after thread."""
-        rows = np.zeros(len(self.lines), records.LINE_ROWS)
-        rows["first"], rows["last"] = [line.first for line in self.lines], [line.last for line in self.lines]
+    def pieces(self, events: HostEvents, line: Line) -> Records:
+        """PIECE: when which row says what a thread does."""
+        rows = np.zeros(1, records.LINE_ROWS)
+        rows["first"], rows["last"] = line.first, line.last
         return np.frombuffer(reasons(events.start_ps, events.duration_ps, self.code, _POWERS.ravel(), rows), PIECE)
 
 
@@ -242,18 +242,17 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
 def _named_codes(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...]) -> UInt8s:
     """The code of each event of the threads, which follows from its name and writer. Looks at each pair of these
     once."""
-    count = len(events.names)
     code = np.zeros(len(events), np.uint8)
-    if not lines:
-        return code
-    rows = np.concatenate([np.arange(line.first, line.last, dtype=np.int32) for line in lines])
-    key = origins.origin[rows].astype(np.int64) * count + events.meta[rows] % count
-    seen = np.zeros(count * len(Origin), np.bool_)
-    seen[key] = True
-    codes = np.zeros(len(seen), np.uint8)
-    for one in np.flatnonzero(seen).tolist():
-        codes[one] = _code(events.names[one % count], one // count)
-    code[rows] = codes[key]
+    seen = np.zeros((len(Origin), len(events.names)), np.bool_)
+    for line in lines:
+        rows = slice(line.first, line.last)
+        seen[origins.origin[rows], events.meta[rows]] = True
+    codes = np.zeros(seen.shape, np.uint8)
+    for origin, meta in zip(*(one.tolist() for one in np.nonzero(seen)), strict=True):
+        codes[origin, meta] = _code(events.names[meta], origin)
+    for line in lines:
+        rows = slice(line.first, line.last)
+        code[rows] = codes[origins.origin[rows], events.meta[rows]]
     return code
 
 

@@ -33,6 +33,7 @@ from fastprof.derive.ops.device_time import (
     Spans,
     Transfer,
 )
+from fastprof.derive.ops.stat_values import distinct
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.event_types import CODES, TF_OP, among
 from fastprof.schema.array_types import Int32s
@@ -172,15 +173,19 @@ def _tensorflow_rows(forest: Forest, plane: Plane, computes: Callable[[str], boo
         if line.name.startswith("tf_data"):
             ops[line.first : line.last] = False
     rows = np.flatnonzero(ops).astype(np.int32)
-    metas, place = np.unique(events.meta[rows], return_inverse=True)
-    rows = rows[np.array([computes(events.names[one]) for one in metas.tolist()], np.bool_)[place.reshape(-1)]]
+    is_op = np.zeros(len(events.names), np.bool_)
+    is_op[events.meta[rows]] = True
+    met = np.flatnonzero(is_op)
+    is_op[met] = [computes(events.names[one]) for one in met.tolist()]
+    rows = rows[is_op[events.meta[rows]]]
     runs = [code for name, code in CODES.items() if name.startswith("InstantiatedCapturedFunction")]
     marks = among(forest.types, runs).view(np.uint8)
     if len(rows) and marks.any() and not forest.vetoed:
         above = np.empty(len(rows), np.int32)
         forest.graph.nearest_above(marks, 1, rows, above)
         rows = rows[above < 0]
-    return np.union1d(rows, _eager_rows(events, plane, computes)).astype(np.int32)
+    eager = _eager_rows(events, plane, computes)
+    return np.sort(np.concatenate([rows, eager])) if len(eager) else rows
 
 
 _EAGER: Final = "EagerLocalExecute: "
@@ -211,9 +216,9 @@ def _moves_of_rows(
         at, numbers = events.texts("hlo_op")
         codes = numbers[np.searchsorted(at, rows)]
     else:
-        codes = events.meta[rows].astype(np.int64)
-    distinct, place = np.unique(codes, return_inverse=True)
-    names = events.all_texts(distinct) if compiled else [events.names[one] for one in distinct.tolist()]
+        codes = (events.meta[rows] % len(events.names)).astype(np.int64)
+    met, place = distinct(codes)
+    names = events.all_texts(met) if compiled else [events.names[one] for one in met.tolist()]
     transfers: list[Transfer] = []
     numbers_of = np.full(len(names), -1, np.int32)
     for at_name, name in enumerate(names):
@@ -221,7 +226,7 @@ def _moves_of_rows(
         if moves is not None:
             numbers_of[at_name] = len(transfers)
             transfers.append(moves)
-    return numbers_of[place.reshape(-1)], transfers
+    return numbers_of[place], transfers
 
 
 def _of_op(name: str, computes: Callable[[str], bool], *, compiled: bool) -> Transfer | None:
