@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from fastprof.derive.devices.device_count import NO_DEVICES
 from fastprof.derive.devices.run_environment import HostEnvironment, combined
 
 
 def host(
     name: str, kind: str, device: str, count: int, errors: tuple[str, ...] = (), warnings: tuple[str, ...] = ()
 ) -> HostEnvironment:
-    return HostEnvironment(name, name, kind, device, count, "unknown", errors, warnings)
+    return HostEnvironment(name, name, kind, device, count, "unknown", errors, warnings, NO_DEVICES)
 
 
 def test_devices_add_up_and_the_last_type_is_the_sessions() -> None:

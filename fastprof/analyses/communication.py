@@ -34,6 +34,7 @@ from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.meetings import Meetings, meetings
+from fastprof.derive.devices import device_count
 from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum
@@ -64,7 +65,8 @@ class Params:
 
 _RECORDED: Final = "time that devices recorded, each from its first to its last op"
 SCALARS = {
-    "device_count": ScalarSpec(None, "devices with a recorded event: TensorCores and SparseCores, or GPUs"),
+    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "used_device_count": ScalarSpec(None, "of these, devices that ran anything; null: they are threads"),
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed"),
     "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps"),
     "exposed_share": ScalarSpec("share", "time in which devices do not compute while communication is in flight / "
@@ -201,7 +203,8 @@ def _values(
     alone = why_nothing(hosts) or "no collective operation was seen on several devices"
     stepless = "no steps: " + next((notice.text for notice in steps.notices), "none were found")
     return {
-        "device_count": len(devices),
+        "device_count": device_count.device_count([one.present for one in hosts]),
+        "used_device_count": _used(hosts, devices, nothing),
         "recorded_ps": _in_64_bits(recorded),
         **{
             f"{name}_share": total[f"{name}_ps"] / recorded if recorded else (None, nothing)
@@ -220,6 +223,13 @@ def _values(
         "meeting_wait_ps": exact_sum(np.maximum(found.wait_ps, 0), WHAT) if len(found) else (None, alone),
         "last_device": f"{waits['host'][0].as_py()}: {waits['device'][0].as_py()}" if len(waits) else (None, alone),
     }
+
+
+def _used(hosts: Sequence[HostCommunication], devices: pa.Table, nothing: str) -> int | tuple[None, str]:
+    if all(one.present.is_cpu for one in hosts):
+        return None, nothing
+    busy = devices["duration_ps"].to_numpy() > devices["idle_ps"].to_numpy()
+    return int(np.count_nonzero(busy & ~devices["sparse_core"].to_numpy()))
 
 
 def _in_64_bits(total: int) -> Value | tuple[None, str]:

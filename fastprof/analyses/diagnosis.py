@@ -27,6 +27,7 @@ from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, ranked
 from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
 from fastprof.derive.causes.cause_names import CAUSES
+from fastprof.derive.devices import device_count
 from fastprof.derive.devices.framework import UNKNOWN, framework_of, together
 from fastprof.derive.host import CPU_ONLY, GPU, TPU, Host
 from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
@@ -95,7 +96,8 @@ SCALARS = {
     "finding_count": ScalarSpec(None, "number of findings"),
     "window_ps": ScalarSpec("ps", "time of the run: from the first to the last work of the mean device", "run"),
     "compute_share": ScalarSpec("share", "time in which the mean device computes / window_ps"),
-    "device_count": ScalarSpec(None, "devices that ran something; the threads of a CPU program count as one"),
+    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
     "framework": ScalarSpec(None, "framework that made the capture: JAX, TensorFlow or PyTorch"),
 }
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
@@ -106,7 +108,7 @@ FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST
                           in_words=True)  # fmt: skip
 SECTIONS = (
     FINDINGS,
-    Section("Run", scalars=("window_ps", "compute_share", "device_count", "framework")),
+    Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count", "framework")),
     Section("Causes that were looked at", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30),
     Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True),
 )
@@ -186,14 +188,16 @@ def _share(cost: int | None, window: int) -> float | None:
 
 
 def _values(facts: Facts, findings: Sequence[Finding]) -> dict[str, Known]:
+    devices: dict[str, Known] = {name: facts.figure("gaps", name) for name in ("device_count", "used_device_count")}
     if not facts.window_ps:
-        return {**dict.fromkeys(SCALARS, (None, NO_WORK)), "finding_count": 0, "framework": _framework(facts)}
+        unknown = dict.fromkeys(SCALARS, (None, NO_WORK))
+        return {**unknown, **devices, "finding_count": 0, "framework": _framework(facts)}
     return {
         "headline": _headline(facts, findings),
         "finding_count": len(findings),
         "window_ps": facts.window_ps,
         "compute_share": facts.figure("gaps", "compute_share"),
-        "device_count": facts.device_count,
+        **devices,
         "framework": _framework(facts),
     }
 

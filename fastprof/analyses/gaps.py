@@ -40,6 +40,7 @@ from fastprof.derive.causes.gaps import host_gaps
 from fastprof.derive.causes.host_causes import op_computes
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
+from fastprof.derive.devices import device_count
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS
 from fastprof.derive.ops.tables import sums_by
@@ -134,8 +135,10 @@ _TABLES = (
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
 SCALARS = {
-    "device_count": ScalarSpec(None, "devices that ran anything"),
-    "unused_device_count": ScalarSpec(None, "devices of the capture that ran nothing; they are in no table"),
+    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
+    "unused_device_count": ScalarSpec(None, "device_count - used_device_count: devices that ran nothing; "
+                                      "they are in no table"),
     "window_ps": ScalarSpec("ps", "time of all devices together, each from the first to the last of what devices of "
                             "its host ran and of the markers of steps"),
     "busy_ps": ScalarSpec("ps", "window_ps - idle_ps"),
@@ -171,12 +174,11 @@ SECTIONS = (
 def of_host(host: Host, params: Params) -> HostBudget:
     every = host.entire
     events = every.events
-    devices = len(events.planes_of("TPU") or events.planes_of("GPU"))
     spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
     steps = every.steps_from(params.steps_from).database.step
     found = host_gaps(events, every.groups_from(params.steps_from), steps, spans)
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
-    return host_budget(events, found, params.top, chosen, max(devices - len(spans), 0))
+    return host_budget(events, found, params.top, chosen)
 
 
 def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report]) -> Report:
@@ -244,8 +246,9 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
     nothing = (None, "no device ran anything")
     lost: Known = by_cause[most] if by_cause[most] else (None, "devices compute all the time" if window else nothing[1])
     return {
-        "device_count": len(every.devices),
-        "unused_device_count": every.unused,
+        "device_count": every.count,
+        "used_device_count": every.used,
+        "unused_device_count": every.count - every.used,
         "window_ps": window,
         "busy_ps": window - by_kind[IDLE],
         **{f"{kind}_ps": by_kind[place] for place, kind in enumerate(KINDS)},
@@ -261,9 +264,9 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
 def _notices(every: BudgetOfHosts) -> Iterator[Notice]:
     if not every.devices:
         yield Notice("info", "No device ran anything: no ops are recorded on devices, nor on threads of the host.")
-    if every.devices and every.unused:
-        ran = counted(every.unused, "device of the capture ran nothing", "devices of the capture ran nothing")
-        yield Notice("info", f"{ran} and {'is' if every.unused == 1 else 'are'} left out.")
+    if every.devices and (unused := every.count - every.used):
+        ran = counted(unused, "device of the capture ran nothing", "devices of the capture ran nothing")
+        yield Notice("info", f"{ran} and {'is' if unused == 1 else 'are'} left out.")
     idle = every.budget.cause == GAP_CAUSES.index("idle")
     unexplained = int(every.budget.time_ps[idle].sum())
     if every.waiting_ps:

@@ -23,6 +23,7 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
+from fastprof.derive.devices import device_count
 from fastprof.derive.devices.unit_samples import PERCENT
 from fastprof.derive.ops.unit_use import NEEDS, HostUnits, Key, Sums, host_units
 from fastprof.schema.arrow_columns import texts
@@ -123,7 +124,8 @@ TABLES = {
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
-    "device_count": ScalarSpec(None, "devices with samples of units"),
+    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "sampled_device_count": ScalarSpec(None, "planes of devices with samples of units, also those of SparseCores"),
     "sample_count": ScalarSpec(None, "samples with a known value"),
     "busiest_unit": ScalarSpec(None, "unit with the largest mean percentage over all devices"),
     "busiest_percent": ScalarSpec("%", "mean percentage of that unit over all devices, weighted by time"),
@@ -156,7 +158,7 @@ def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, Report]) 
     tables = {name: TABLES[name].of(SimpleNamespace(each=rows)) for name, rows in given.items()}
     read = [_rows(one) for one in kept if one.counters is not None and len(one.counters)]
     tables["counters"] = TABLES["counters"].of_parts(read)
-    figures = scalars(SCALARS, _values(devices, tables["counters"].num_rows))
+    figures = scalars(SCALARS, _values(kept, devices, tables["counters"].num_rows))
     return Report(NAME, tables, figures, tuple(_notices(devices, programs, bool(read))), after)
 
 
@@ -179,16 +181,18 @@ def _largest_first(rows: Mapping[Key, Sums]) -> list[tuple[Key, Sums]]:
     return sorted(rows.items(), key=lambda row: (row[0][-2] != PERCENT, -row[1].integral, -row[1].total, row[0]))
 
 
-def _values(devices: Sequence[tuple[Key, Sums]], counters: int) -> dict[str, Known]:
+def _values(kept: Sequence[HostUnits], devices: Sequence[tuple[Key, Sums]], counters: int) -> dict[str, Known]:
+    present = device_count.device_count([one.present for one in kept])
     if not devices and not counters:
-        return dict.fromkeys(SCALARS, (None, CONTENT.absent))
+        return {**dict.fromkeys(SCALARS, (None, CONTENT.absent)), "device_count": present}
     by_unit = _merged({key[-2:]: sums} for key, sums in devices)
     means = {unit: mean_percent(sums) for (stat, unit), sums in by_unit.items() if stat == PERCENT and sums.known_ps}
     busiest = max(means, key=lambda unit: means[unit], default=None)
     spills = [sums.total for (stat, _), sums in by_unit.items() if stat == "spills"]
     none = (None, "the capture has no samples of units in percent")
     return {
-        "device_count": len({key[:2] for key, _ in devices}),
+        "device_count": present,
+        "sampled_device_count": len({key[:2] for key, _ in devices}),
         "sample_count": sum(sums.samples for _, sums in devices),
         "busiest_unit": none if busiest is None else busiest,
         "busiest_percent": none if busiest is None else means[busiest],

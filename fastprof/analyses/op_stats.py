@@ -28,6 +28,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
+from fastprof.derive.devices import device_count
 from fastprof.derive.devices.chosen_peaks import Chosen
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import Host
@@ -175,7 +176,8 @@ TABLES = {
             Picoseconds("host_total_ps", "sum over threads of the span of their ops", _each("host.ops.total_ps")),
             Picoseconds("host_op_ps", "self time of ops on threads", _each("host.ops.op_ps")),
             Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0", _side_share("host")),
-            Count("device_count", "number of its GPUs, or of the TensorCores of its TPUs", _each("device.ops.parts")),
+            Count("device_count", "its part of the figure device_count of the analysis overview",
+                  lambda rows: device_count.counts([row.device.present for row in rows])),
             Picoseconds("device_total_ps", "sum over devices of the span of their ops and steps",
                         _each("device.ops.total_ps")),
             Picoseconds("device_op_ps", "self time of ops on devices", _each("device.ops.op_ps")),

@@ -29,7 +29,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.input_pipeline import InputPipeline, known
 from fastprof.analyses.op_stats import OpDatabase
-from fastprof.derive.devices import framework, run_environment
+from fastprof.derive.devices import device_count, framework, run_environment
 from fastprof.derive.devices.devices import HBM
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
 from fastprof.derive.host import Host
@@ -134,8 +134,8 @@ TABLES = {
         Text("hostname", "host, as the capture calls it", _of_host(lambda one: one.hostname)),
         Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device", _of_host(lambda one: one.hardware)),
         Text("device_type", "model of its devices; CPU if it has none", _of_host(lambda one: one.device_type)),
-        Column("device_count", pa.int32(), "number of its GPUs, or of the TensorCores of its TPUs",
-               of=_of_host(lambda one: one.device_count)),
+        Column("device_count", pa.int32(), "its part of the figure device_count",
+               of=lambda hosts: device_count.counts([one.environment.devices for one in hosts])),
         Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
                 "null: it has none, or they recorded no events",
                 lambda hosts: [duty_percent(one.duty.busy_ps, one.duty.idle_ps) for one in hosts]),
@@ -163,7 +163,7 @@ SCALARS = {
     "host_count": ScalarSpec(None, "number of hosts with different names"),
     "task_count": ScalarSpec(None, "number of captures"),
     "device_type": ScalarSpec(None, "model of the devices; the last one if there are several; CPU if there are none"),
-    "device_count": ScalarSpec(None, "number of GPUs, or of TensorCores of TPUs, on all hosts"),
+    "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "framework": ScalarSpec(None, "framework of the program, by names in its capture: JAX, TensorFlow or PyTorch"),
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
@@ -354,7 +354,7 @@ def _values(overview: Overview, after: Mapping[str, Report]) -> dict[str, Known]
         "host_count": environment.host_count,
         "task_count": environment.task_count,
         "device_type": environment.device_type,
-        "device_count": environment.device_count,
+        "device_count": device_count.device_count([one.environment.devices for one in overview.hosts]),
         "framework": (None, _NO_FRAMEWORK) if environment.framework == framework.UNKNOWN else environment.framework,
         "is_training": known(after["op_stats"].scalars["is_training"]),
     }

@@ -24,6 +24,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
+from fastprof.derive.devices import device_count
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
@@ -69,7 +70,8 @@ class Params:
 
 SCALARS = {
     "device_type": ScalarSpec(None, "name of the device in the capture"),
-    "core_count": ScalarSpec(None, "number of TensorCores or GPUs that ran anything"),
+    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "core_count": ScalarSpec(None, "of these, devices that ran ops of compiled programs, or kernels"),
     "peak_flops_per_s": ScalarSpec("flop/s", "peak arithmetic of one core or GPU", "peak arithmetic"),
     "peak_hbm_bytes_per_s": ScalarSpec("bytes/s", "bandwidth of the HBM of one core or GPU", "peak HBM bandwidth"),
     "ridge_flops_per_byte": ScalarSpec(None, "flops per byte of HBM above which arithmetic is the limit",
@@ -97,7 +99,7 @@ OPENING = Opening(
 )  # fmt: skip
 
 SECTIONS = (
-    Section("Device", scalars=("device_type", "core_count", "peak_flops_per_s", "peak_hbm_bytes_per_s",
+    Section("Device", scalars=("device_type", "device_count", "core_count", "peak_flops_per_s", "peak_hbm_bytes_per_s",
             "ridge_flops_per_byte")),
     Section("Reached", scalars=("flops_per_s", "hbm_bytes_per_s", "compute_peak_percent", "hbm_peak_percent",
             "bound_by", "ops_roofline_percent", "lost_ps", "unknown_ps")),
@@ -137,7 +139,11 @@ class Roofline:
 
     @property
     def device_count(self) -> int:
-        """Those on which anything ran."""
+        return device_count.device_count([host.devices.present for host in self.kept])
+
+    @property
+    def core_count(self) -> int:
+        """Devices on which anything ran."""
         return sum(_ran(host.devices) for host in self.kept)
 
     def of_steps(self, *, with_feeds: bool) -> Totals:
@@ -218,7 +224,7 @@ def _total_rows(roofline: Roofline, totals: Sequence[Totals]) -> OpRows:
         of_program=of_program,
         title=roofline.devices.title,
         with_feeds=np.repeat([one.with_feeds for one in totals], counts).astype(bool),
-        cores=roofline.device_count,
+        cores=roofline.core_count,
         too_much=too_much,
         efficiency=against(table, roofline.beneath, too_much),
     )
@@ -254,12 +260,13 @@ def _lost_rows(ops: OpRows) -> OpRows:
 def _figures(roofline: Roofline, totals: OpRows) -> dict[str, Value | tuple[None, str]]:
     peaks = roofline.devices.peaks
     if not roofline.devices.ops.parts:
-        return dict.fromkeys(SCALARS, (None, why_no_ops(roofline.devices)))
+        return {**dict.fromkeys(SCALARS, (None, why_no_ops(roofline.devices))), "device_count": roofline.device_count}
     why = "; ".join(peaks.reasons) if peaks and peaks.reasons else "the peaks of the device are not known"
     compute, hbm = roofline.beneath[0].per_ns, roofline.beneath[1].per_ns
     return {
         "device_type": peaks.name if peaks and peaks.name else (None, "the capture does not say"),
-        "core_count": roofline.device_count,
+        "device_count": roofline.device_count,
+        "core_count": roofline.core_count,
         "peak_flops_per_s": compute * 1e9 or (None, why),
         "peak_hbm_bytes_per_s": hbm * 1e9 or (None, why),
         "ridge_flops_per_byte": compute / hbm if compute and hbm else (None, why),

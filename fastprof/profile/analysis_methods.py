@@ -99,7 +99,7 @@ class AnalysisMethods:
         slow_call_us: calls of a pipeline longer than this, in microseconds, are slow
 
         Tables: findings, examined, unrecorded.
-        Figures: headline, finding_count, window_ps, compute_share, device_count, framework.
+        Figures: headline, finding_count, window_ps, compute_share, device_count, used_device_count, framework.
         """
         return self.report(
             "diagnosis",
@@ -206,9 +206,9 @@ class AnalysisMethods:
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: device, totals, ops, lost_time, memory.
-        Figures: device_type, core_count, peak_flops_per_s, peak_hbm_bytes_per_s, ridge_flops_per_byte, flops_per_s,
-        hbm_bytes_per_s, compute_peak_percent, hbm_peak_percent, bound_by, ops_roofline_percent, lost_ps,
-        unknown_ps, clock_share.
+        Figures: device_type, device_count, core_count, peak_flops_per_s, peak_hbm_bytes_per_s,
+        ridge_flops_per_byte, flops_per_s, hbm_bytes_per_s, compute_peak_percent, hbm_peak_percent, bound_by,
+        ops_roofline_percent, lost_ps, unknown_ps, clock_share.
         """
         return self.report("roofline", steps_from=steps_from, device=device, peak=peak)
 
@@ -216,7 +216,8 @@ class AnalysisMethods:
         """How busy matrix units, vector units, loads and stores of devices were, by program and op.
 
         Tables: units, programs, ops, counters.
-        Figures: device_count, sample_count, busiest_unit, busiest_percent, matrix_percent, spills, counter_count.
+        Figures: device_count, sampled_device_count, sample_count, busiest_unit, busiest_percent, matrix_percent,
+        spills, counter_count.
         """
         return self.report("hardware_units")
 
@@ -247,8 +248,8 @@ class AnalysisMethods:
         launches); auto: the first of these that there is, with the work that it launched
 
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers.
-        Figures: device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps, hidden_ps,
-        costliest_kind, costliest_operation, step_count, step_time_mean_ps, step_exposed_mean_ps,
+        Figures: device_count, used_device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps,
+        hidden_ps, costliest_kind, costliest_operation, step_count, step_time_mean_ps, step_exposed_mean_ps,
         step_if_hidden_mean_ps, step_gain_share, meeting_count, meeting_wait_ps, last_device.
         """
         return self.report("communication", steps_from=steps_from)
@@ -300,9 +301,9 @@ class AnalysisMethods:
         launches); auto: the first of these that there is, with the work that it launched
 
         Tables: devices, by_cause, by_step, gaps.
-        Figures: device_count, unused_device_count, window_ps, busy_ps, compute_ps, communication_ps, copy_ps,
-        wait_ps, idle_ps, compute_share, idle_share, largest_cause, largest_cause_ps, largest_cause_share,
-        between_steps_ps.
+        Figures: device_count, used_device_count, unused_device_count, window_ps, busy_ps, compute_ps,
+        communication_ps, copy_ps, wait_ps, idle_ps, compute_share, idle_share, largest_cause, largest_cause_ps,
+        largest_cause_share, between_steps_ps.
         """
         return self.report("gaps", top=top, steps_from=steps_from)
 

@@ -325,7 +325,8 @@ def test_over_several_hosts_the_last_is_that_which_took_the_shortest() -> None:
 
 def test_cpus_say_why_there_is_nothing() -> None:
     report = report_of(spaces(host([step(0, 0, 10), ran("all-reduce.1", 1, 5)])))
-    assert report.scalars["device_count"].value == 0
+    assert report.scalars["device_count"].value == 1
+    assert report.scalars["used_device_count"].value is None
     assert [notice.severity for notice in report.notices] == ["warning"]
     assert "no devices" in report.notices[0].text
 

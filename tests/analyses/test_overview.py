@@ -15,6 +15,7 @@ import fastprof
 from fastprof.analyses import inference, input_pipeline, kernel_stats, overview
 from fastprof.analyses.contract import Notice, Report, Scalar
 from fastprof.analyses.overview import HostFacts
+from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.devices.run_environment import HostEnvironment
 from fastprof.derive.ops.duty_cycle import DutyCycle
@@ -31,7 +32,9 @@ def host(
     name: str = "host0", kind: str = "GPU", device: str = "Nvidia GPU (Ampere)", count: int = 1,
     duty: DutyCycle | None = None, mxu: float | None = None, errors: Sequence[str] = (), warnings: Sequence[str] = (),
 ) -> HostFacts:  # fmt: skip
-    environment = HostEnvironment(name, f"{name}.net", kind, device, count, "unknown", tuple(errors), tuple(warnings))
+    devices = HostDevices("CPU", 1) if kind == "CPU_ONLY" else HostDevices(kind, count)
+    said = (tuple(errors), tuple(warnings))
+    environment = HostEnvironment(name, f"{name}.net", kind, device, count, "unknown", *said, devices)
     return HostFacts(environment, duty or DutyCycle(), mxu, None)
 
 

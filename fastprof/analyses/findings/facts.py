@@ -25,8 +25,8 @@ class Facts:
 
     @cached_property
     def device_count(self) -> int:
-        """Devices that ran anything."""
-        return int(self.figure("gaps", "device_count") or 0)
+        """Devices that have a window: those that ran anything."""
+        return len(self.table("gaps", "devices"))
 
     @cached_property
     def window_ps(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.gaps import Gaps
+from fastprof.derive.devices.device_count import HostDevices, counts
 from fastprof.derive.ops.device_time import COMPUTE, DeviceTime
 from fastprof.derive.ops.stat_values import distinct, distinct_rows
 from fastprof.derive.ops.tables import sums_by
@@ -70,20 +71,21 @@ class Largest(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class HostBudget:
-    """``devices``: their names; ``unused``: the number of devices that ran nothing; ``waiting_ps``: of idle time that
-    nothing explains, that in which the host waits for its devices."""
+    """``devices``: names of those that ran anything; ``present``: those of the capture; ``waiting_ps``: of idle time
+    that nothing explains, that in which the host waits for its devices."""
 
     host: str
     devices: tuple[str, ...]
     budget: Budget
     largest: Largest
-    unused: int
+    present: HostDevices
     waiting_ps: int
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetOfHosts:
-    """Of a session: ``hosts``, ``devices``: names; ``host_of``: the host of each device. ``budget``: rows of all hosts,
+    """Of a session: ``hosts``, ``devices``: names; ``host_of``: the host of each device; ``count``, ``used``: devices
+    that the session has, and those of them that ran anything. ``budget``: rows of all hosts,
     with numbers of steps in the session."""
 
     hosts: tuple[str, ...]
@@ -91,13 +93,15 @@ class BudgetOfHosts:
     host_of: Int64s
     budget: Budget
     pieces: Largest
-    unused: int
+    count: int
+    used: int
     waiting_ps: int
 
     @classmethod
     def of(cls, kept: Sequence[HostBudget], numbers: Sequence[Callable[[Int64s], Int64s]]) -> BudgetOfHosts:
         """``numbers``: of each host, from groups to numbers of steps in the session."""
         budgets, pieces, devices = [Budget.none()], [Largest.none()], 0
+        present = counts([one.present for one in kept])
         for place, (one, number) in enumerate(zip(kept, numbers, strict=True)):
             budgets.append(_placed(one.budget, place, devices, number))
             pieces.append(_placed(one.largest, place, devices, number))
@@ -108,7 +112,8 @@ class BudgetOfHosts:
             np.repeat(np.arange(len(kept)), [len(one.devices) for one in kept]),
             Budget.joined(budgets),
             Largest.joined(pieces),
-            sum(one.unused for one in kept),
+            sum(present),
+            sum(len(one.devices) for one, count in zip(kept, present, strict=True) if count),
             sum(one.waiting_ps for one in kept),
         )
 
@@ -143,16 +148,21 @@ def _placed(rows: Rows, host: int, devices: int, number: Callable[[Int64s], Int6
     return replace(rows, host=hosts, device=of, step=number(rows.group))
 
 
-def host_budget(events: HostEvents, gaps: Gaps, most: int, chosen: Int32s | None, unused: int) -> HostBudget:
+def host_budget(events: HostEvents, gaps: Gaps, most: int, chosen: Int32s | None) -> HostBudget:
     """The budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None: all
-    time does; ``unused``: the number of devices that ran nothing."""
+    time does."""
     keep = np.ones(len(gaps), np.bool_) if chosen is None else (gaps.group >= 0) & np.isin(gaps.group, chosen)
     rows = np.flatnonzero(keep)
     names = tuple(one.ran.name for one in gaps.devices)
     idle = rows[(gaps.cause[rows] == GAP_CAUSES.index("idle")) & (gaps.row[rows] >= 0)]
     waiting = int(gaps.duration_ps[idle].sum())
     return HostBudget(
-        events.host, names, _budget(events, gaps, rows), _largest(events, gaps, rows, most), unused, waiting
+        events.host,
+        names,
+        _budget(events, gaps, rows),
+        _largest(events, gaps, rows, most),
+        HostDevices.of(events),
+        waiting,
     )
 
 

@@ -16,6 +16,7 @@ from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flight
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
 from fastprof.derive.communication.teams import Assignments, DeviceIds, device_ids
+from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.device_ops import GPU_STATS
 from fastprof.derive.ops.tables import summed_by, sums_by
@@ -88,11 +89,12 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class HostCommunication:
-    """``hardware``: TPU, GPU or CPU_ONLY. ``teams``: of each device, beside its ``operations``, the group of devices in
-    which it takes part, 0 if there is only one; -1: unknown."""
+    """``hardware``: TPU, GPU or CPU_ONLY. ``present``: the devices of the capture. ``teams``: of each device, beside
+    its ``operations``, the group of devices in which it takes part, 0 if there is only one; -1: unknown."""
 
     host: str
     hardware: str
+    present: HostDevices
     devices: tuple[Device, ...]
     operations: tuple[Operation, ...]
     teams: tuple[Int64s, ...]
@@ -134,7 +136,8 @@ def host_communication(
     devices = workers.run(None, jobs)
     ids = device_ids([plane for _, plane, _ in active])
     teams = _teams(devices, ids, modules, operations.known, hardware)
-    return HostCommunication(events.host, hardware, tuple(devices), tuple(operations.known), teams)
+    present = HostDevices.of(events)
+    return HostCommunication(events.host, hardware, present, tuple(devices), tuple(operations.known), teams)
 
 
 def _teams(

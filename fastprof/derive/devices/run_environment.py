@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.devices import device_name
 from fastprof.derive.devices.framework import framework_of, together
 
@@ -27,10 +28,11 @@ class HostEnvironment:
     hostname: str  # as the capture calls it, else localhost
     hardware: str  # one of HARDWARE
     device_type: str  # model of GPU or TPU, or CPU
-    device_count: int  # GPUs, or TensorCores of TPUs; 0 on a CPU
+    device_count: int  # GPUs, or TensorCores of TPUs; 0 on a CPU, as XProf has it
     framework: str  # one of framework.FRAMEWORKS
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
+    devices: HostDevices
 
     @classmethod
     def of(cls, events: HostEvents, hostname: str, hardware: str) -> HostEnvironment:
@@ -38,7 +40,8 @@ class HostEnvironment:
         model = device_name(planes[0]) if planes else CPU
         errors, warnings = tuple(events.capture.errors), tuple(events.capture.warnings)
         framework = framework_of(events.names)
-        return cls(events.host, hostname, hardware, model, len(planes), framework, errors, warnings)
+        devices = HostDevices.of(events)
+        return cls(events.host, hostname, hardware, model, len(planes), framework, errors, warnings, devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class RunEnvironment:
     task_count: int  # captures
     hardware: str
     device_type: str
-    device_count: int
+    device_count: int  # as XProf has it
     framework: str
     errors: tuple[str, ...]  # each once a host, in order
     warnings: tuple[str, ...]  # each once a host, in order of hosts

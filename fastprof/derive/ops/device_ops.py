@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fastprof import hlo
 from fastprof.derive.devices.chosen_peaks import NOTHING, Chosen, with_chosen
+from fastprof.derive.devices.device_count import NO_DEVICES, HostDevices
 from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, likely_peaks, peaks, with_published
 from fastprof.derive.ops import tpu
@@ -80,6 +81,8 @@ class HostDeviceOps:
     """By program id how the capture lists the program: ``jit_f(12)``."""
     problems: tuple[str, ...] = ()
     """In words: programs that could not be read, events that could not be counted, figures that cannot be true."""
+    present: HostDevices = NO_DEVICES
+    """The devices of the capture."""
     likely_peaks: Peaks | None = None
     """Those of the likeliest maker, if the maker is not recorded; None: the recorded ones are used."""
 
@@ -113,6 +116,7 @@ def host_device_ops(host: OpHost) -> HostDeviceOps:
         peaks(planes) if _hardware(planes) != CPU_ONLY else None,
         titles,
         (*host.modules.problems, *_untimed(host.raw, planes), *_odd_figures(host.raw, planes)),
+        HostDevices.of(host.raw),
         likely_peaks(planes, host.raw.names) if _hardware(planes) == "GPU" else None,
     )
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.devices.unit_samples import STATS, HeldValues, UnitUse, leaves, unit_samples
 from fastprof.derive.ops.tables import sums_by
@@ -67,10 +68,11 @@ class CounterValues:
 
 @dataclass(slots=True)
 class HostUnits:
-    """``devices``: by device, stat and unit. ``programs``: by kind, name, stat and unit; ``ops``: by program, op, stat
-    and unit; both of all devices of the host."""
+    """``present``: devices of the capture. ``devices``: by device, stat and unit. ``programs``: by kind, name, stat and
+    unit; ``ops``: by program, op, stat and unit; both of all devices of the host."""
 
     host: str
+    present: HostDevices
     devices: dict[Key, Sums] = field(default_factory=dict)
     programs: dict[Key, Sums] = field(default_factory=dict)
     ops: dict[Key, Sums] = field(default_factory=dict)
@@ -89,7 +91,7 @@ class _Spans:
 
 def host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
     """``entire``: all events that were read with NEEDS; ``chosen``: those whose programs and ops are listed."""
-    found = HostUnits(entire.host)
+    found = HostUnits(entire.host, HostDevices.of(entire))
     by_name = {(plane.name, plane.xplane_id): plane for plane in chosen.planes}
     for plane in entire.planes:
         samples = unit_samples(entire, plane)

@@ -1,0 +1,80 @@
+"""One count of devices: every analysis that has the figure has the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from flight_spaces import FUSION, core
+from reports import session_of
+from step_captures import HOST, US, ran, spaces, step
+from trace_builder import Plane, event, line, plane, xspace
+
+import fastprof
+from fastprof.analyses import ANALYSES
+from fastprof.derive.devices.device_count import HostDevices, counts
+
+FIGURES = ("device_count", "used_device_count")
+OP = line("XLA Ops", [event("fusion.1", 0, 5 * US)])
+THREADS = plane(HOST, [line("python", [step(0, 0, 100), ran("$app.py:3 main", 0, 90)])])
+CPU_OP = plane(HOST, [line("tf_XLAEigen/1", [ran("dot.1", 10, 50, hlo_op="dot.1", hlo_module="jit_f")])])
+TF_OP = plane(HOST, [line("tf_Compute/1", [ran("model/dense/MatMul:MatMul", 10, 50)])])
+
+
+def gpus(used: int, count: int) -> list[Plane]:
+    lines = [line("stream 1", [ran("k", 0, 5)])]
+    return [plane(f"/device:GPU:{n}", lines if n < used else [], id=n + 10) for n in range(count)]
+
+
+def tpus(count: int) -> list[Plane]:
+    cores = [core(n, [(FUSION, 0, 5)]) for n in range(count)]
+    return [*cores, plane("/device:TPU:0 SparseCore 1", [OP], id=90)]
+
+
+SESSIONS = {
+    "nothing": ([spaces()], (0, 0)),
+    "threads that run no ops": ([spaces(THREADS)], (1, 0)),
+    "ops of XLA on a CPU": ([spaces(CPU_OP)], (1, 1)),
+    "ops of TensorFlow on a CPU": ([spaces(TF_OP)], (1, 1)),
+    "two CPUs": ([xspace(CPU_OP, hostnames=["a"]), xspace(THREADS, hostnames=["b"])], (2, 1)),
+    "GPUs, two of them used": ([spaces(THREADS, *gpus(2, 8))], (8, 2)),
+    "TPUs and a SparseCore": ([spaces(THREADS, *tpus(4))], (4, 4)),
+    "a coordinator": ([xspace(CPU_OP, hostnames=["a"]), xspace(*tpus(2), hostnames=["b"])], (2, 2)),
+}
+
+
+def figures_of(profile: fastprof.Profile) -> dict[str, dict[str, object]]:
+    """By figure and analysis, those that are known."""
+    found: dict[str, dict[str, object]] = {name: {} for name in FIGURES}
+    for analysis in ANALYSES:
+        scalars = profile.report(analysis).scalars
+        for name in FIGURES:
+            if name in scalars and scalars[name].value is not None:
+                found[name][analysis] = scalars[name].value
+    return found
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_all_analyses_count_the_same_devices(name: str) -> None:
+    captures, (present, used) = SESSIONS[name]
+    profile = session_of(*captures)
+    found = figures_of(profile)
+    assert found["device_count"] == dict.fromkeys(
+        ("overview", "diagnosis", "roofline", "hardware_units", "communication", "gaps"), present
+    )
+    assert set(found["used_device_count"].values()) == {used}
+    assert {"diagnosis", "gaps"} <= set(found["used_device_count"])
+    for analysis in ("overview", "op_stats"):
+        assert sum(profile.report(analysis).tables["hosts"]["device_count"].to_pylist()) == present
+
+
+def test_all_analyses_count_the_same_devices_of_a_capture(capture: Path) -> None:
+    found = figures_of(fastprof.load(capture))
+    assert [len(set(values.values())) for values in found.values()] == [1, 1]
+    (present,), (used,) = (set(values.values()) for values in found.values())
+    assert isinstance(present, int) and isinstance(used, int) and 0 <= used <= present > 0
+
+
+def test_hosts_without_devices_count_only_among_themselves() -> None:
+    cpu, pod = HostDevices("CPU", 1), HostDevices("TPU", 4)
+    assert (counts([cpu, cpu]), counts([cpu, pod, pod]), counts([])) == ([1, 1], [0, 4, 4], [])
