@@ -25,6 +25,8 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.findings import of_communication, of_gaps, of_memory, of_ops, of_steps
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, ranked
+from fastprof.analyses.findings.names_of_host import NamesOfHost, joined, names_of
+from fastprof.analyses.findings.specifics import specific
 from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices import device_count
@@ -37,11 +39,11 @@ from fastprof.wording.quantities import measured
 
 NAME = "diagnosis"
 READS = Needs()
-AFTER = ("gaps", "steps", "communication", "kernel_stats", "hlo_stats", "roofline", "memory_profile", "tf_data")
+AFTER = ("gaps", "steps", "communication", "kernel_stats", "hlo_stats", "roofline", "memory_profile", "tf_data",
+         "op_stats")  # fmt: skip
 
 RULES: Final = (of_gaps, of_communication, of_ops, of_steps, of_memory)
 NO_WORK: Final = "no device of the capture ran anything"
-PYTHON_FRAME: Final = "$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ TABLES = {
         Column("rank", pa.int32(), "place of the finding, from 1", of=lambda rows: range(1, len(rows.findings) + 1)),
         Text("cause", "cause of the lost time, one of the list in docs/analyses/diagnosis.md", _of("cause")),
         String("title", "finding as a sentence", _of("title")),
+        String("detail", "what other reports know of it; null: nothing more", _of("detail")),
         Picoseconds("cost_ps", "time of the run that the cause takes, on the mean device; null: not recorded",
                     _of("cost_ps")),
         Share("share", "cost_ps / window_ps; null: cost_ps is unknown", lambda rows: [
@@ -102,7 +105,7 @@ SCALARS = {
 }
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
 IN_WORDS: Final = (
-    "title", "cost_ps", "share", "host", "device", "op", "source", "certainty", "advice", "evidence",
+    "title", "cost_ps", "share", "detail", "host", "device", "op", "source", "certainty", "advice", "evidence",
 )  # fmt: skip
 FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST_SHOWN, shown=has_rows("findings"),
                           in_words=True)  # fmt: skip
@@ -121,27 +124,25 @@ class KeptHost:
     framework: str
     hardware: str
     has_threads: bool
-    has_python: bool
+    names: NamesOfHost
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
     threads = host.raw.plane_named(HOST_THREADS)
-    has_python = any(name.startswith(PYTHON_FRAME) for name in host.raw.names)
-    return KeptHost(
-        framework_of(host.raw.names), host.hardware, threads is not None and threads.last > threads.first, has_python
-    )
+    has_threads = threads is not None and threads.last > threads.first
+    return KeptHost(framework_of(host.raw.names), host.hardware, has_threads, names_of(host.raw))
 
 
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     framework, hardware = together(one.framework for one in kept), _hardware(kept)
-    facts = Facts(framework, hardware, after)
-    every = [one for rule in RULES for one in rule.found(facts)] if facts.window_ps else []
+    facts = Facts(framework, hardware, after, joined(one.names for one in kept))
+    every = [specific(facts, one) for rule in RULES for one in rule.found(facts)] if facts.window_ps else []
     findings = ranked(every, facts.window_ps)
     missing = list(
         unrecorded(
             facts,
             has_threads=all(one.has_threads for one in kept),
-            has_python=any(one.has_python for one in kept),
+            has_python=facts.names.has_python,
         )
     )
     tables = {

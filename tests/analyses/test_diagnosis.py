@@ -52,6 +52,51 @@ def test_time_that_a_device_waits_is_a_finding_of_what_the_host_did() -> None:
     assert report.scalars["compute_share"].value == pytest.approx(0.6)
 
 
+def compiling(*steps: int) -> bytes:
+    """Ten steps; these compile a program before the GPU gets work."""
+    main, stream, now = [], [], 0
+    for step in range(10):
+        compiles = 30 * MS if step in steps else 0
+        main += [
+            event("train", now, compiles + 10 * MS, {"_r": 1, "step_num": step}),
+            event("PjitFunction(fit)", now, compiles + MS),
+            *(
+                [event("PjitFunction(inner)", now + 1, MS), event("backend_compile", now + 2 * MS, 28 * MS)]
+                * (step in steps)
+            ),
+            event("cuLaunchKernelEx", now + compiles, MS // 1000, {"correlation_id": step}),
+        ]
+        stream.append(event("loop_fusion", now + compiles, 10 * MS, {"correlation_id": step, **KERNEL}))
+        now += compiles + 10 * MS
+    return xspace(
+        plane("/host:CPU", [line("python", main, id=1)]),
+        plane("/device:GPU:0", [line("Stream #13(Compute)", stream, id=13)], stats={"device_vendor": "Nvidia"}),
+    )
+
+
+def test_compilation_in_the_first_step_only_is_not_sure_to_cost_a_longer_run() -> None:
+    first, often = (fastprof.load(compiling(*steps)).report("diagnosis").tables["findings"].to_pylist()[0]
+                    for steps in ((0,), (0, 4, 8)))  # fmt: skip
+    assert (first["cause"], first["certainty"]) == ("compilation", "likely")
+    assert first["detail"] == "1 compilation or trace, 1 of them of the function fit. 1 of 10 steps spend time on it."
+    assert first["advice"].startswith("It is in the first step only and does not come again")
+    assert (often["cause"], often["certainty"]) == ("compilation", "certain")
+    assert often["detail"] == "3 compilations or traces, 3 of them of the function fit. 3 of 10 steps spend time on it."
+    assert often["advice"].startswith("Define jitted functions once")
+
+
+@pytest.mark.parametrize(
+    ("frames", "source"),
+    [(("$train.py:7 load_batch",), "train.py:7"), (("$a.py:7 load_batch", "$b.py:9 load_batch"), None), ((), None)],
+)
+def test_the_source_of_an_annotation_is_the_one_function_of_its_name(
+    frames: tuple[str, ...], source: str | None
+) -> None:
+    seen = plane("/host:python", [line("python", [event(name, 0, 1) for name in frames], id=2)])
+    report = fastprof.load(steps_of("load_batch") + xspace(seen)).report("diagnosis")
+    assert report.tables["findings"].to_pylist()[0]["source"] == source
+
+
 def test_every_cause_is_listed_with_its_cost_or_the_reason_why_it_is_unknown() -> None:
     rows = fastprof.load(steps_of("load_batch")).report("diagnosis").tables["examined"].to_pylist()
     assert sorted(row["cause"] for row in rows) == sorted(CAUSES)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import Report, Value
+from fastprof.analyses.findings.names_of_host import NamesOfHost
 from fastprof.derive.host import CPU_ONLY
 from fastprof.schema.array_types import Float64s, Int64s
 
@@ -17,11 +18,13 @@ from fastprof.schema.array_types import Float64s, Int64s
 @dataclass(frozen=True)
 class Facts:
     """``framework``: that made the capture, see derive.devices.framework; ``hardware``: CPU_ONLY, GPU or TPU;
-    ``reports``: by name of the analysis."""
+    ``reports``: by name of the analysis;
+    ``names``: what names of events show, of all hosts."""
 
     framework: str
     hardware: str
     reports: Mapping[str, Report]
+    names: NamesOfHost
 
     @cached_property
     def device_count(self) -> int:

@@ -18,8 +18,9 @@ _WEIGHT: Final = {CERTAIN: 4, LIKELY: 3, POSSIBLE: 2}  # quarters
 @dataclass(frozen=True, slots=True)
 class Finding:
     """``cost_ps``: time of the run that the cause takes, per device; None: unknown. ``is_bound``: whether removing the
-    cause saves at most that, not just that. ``evidence``: the rows that show it, ``ANALYSIS.TABLE?COLUMN=VALUE&…``. The
-    rest, where it is known, is None or what the cause has in common in all places."""
+    cause saves at most that, not just that. ``evidence``: the rows that show it, ``ANALYSIS.TABLE?COLUMN=VALUE&…``;
+    ``detail``: what other reports know of it. The rest, where it is known, is None or what the cause has in common in
+    all places."""
 
     cause: str
     title: str
@@ -34,6 +35,7 @@ class Finding:
     op: str | None = None
     annotation: str | None = None
     source: str | None = None
+    detail: str | None = None
 
     def worth(self) -> int:
         """What removing the cause may save, for the order of findings: half of an upper bound, less if unsure."""

@@ -1,13 +1,13 @@
 """Findings on steps out of line: those that take much longer than the median, for a reason that no cause names.
 
-A step that is long for a known cause, such as a checkpoint, is a finding of that cause.
+The report steps has which steps these are and what took longer in them. A step that is long for a known cause, such as
+a checkpoint, is a finding of that cause.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,65 +15,80 @@ import numpy as np
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, Finding
-from fastprof.schema.array_types import Int64s
+from fastprof.derive.causes.slow_steps import explanation
+from fastprof.wording.quantities import time_text
 
-FEWEST: Final = 4
-"""Steps, below which none is out of line."""
 RARE: Final = 0.3
 """If more of the steps are long, they are of two kinds."""
-BEYOND_MEDIAN: Final = 0.1
-MAD_COUNT: Final = 5
 UNNAMED: Final = (None, "python", "idle", "launch")
 """Causes that do not say why a step is long; None: compute."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """Time of the mean device by step and cause."""
-
-    number: list[int]
-    cause: list[str | None]
-    time_ps: Int64s  # [step, cause]
+Row = Mapping[str, Any]
 
 
 def found(facts: Facts) -> Iterator[Finding]:
-    steps = _steps(facts)
-    if len(steps.number) < FEWEST:
+    slow = _slow_steps(facts)
+    causes = _causes_by_step(facts, list(slow))
+    slow = {step: rows for step, rows in slow.items() if not _is_named(causes, step)}
+    count = int(facts.figure("steps", "step_count") or 0)
+    if not slow or len(slow) > RARE * count:
         return
-    duration = steps.time_ps.sum(axis=1)
-    median = int(np.median(duration))
-    mad = int(np.median(np.abs(duration - median)))
-    long = np.flatnonzero(duration > median + max(MAD_COUNT * mad, int(BEYOND_MEDIAN * median)))
-    excess = np.maximum(steps.time_ps - np.median(steps.time_ps, axis=0).astype(np.int64), 0)
-    unnamed = [place for place, cause in enumerate(steps.cause) if cause in UNNAMED]
-    long = np.array([step for step in long.tolist() if excess[step, unnamed].sum() * 2 > excess[step].sum()], np.int64)
-    if not len(long) or len(long) > RARE * len(duration):
-        return
-    cost = int((duration[long] - median).sum())
-    worst = int(long[np.argmax(duration[long])])
-    by_cause = Counter(dict(zip(steps.cause, excess[long].sum(axis=0).tolist(), strict=True)))
-    most = by_cause.most_common(1)[0][0]
-    several = f"{len(long)} steps take" if len(long) > 1 else f"Step {steps.number[worst]} takes"
+    worst = max(slow, key=lambda step: int(slow[step][0]["excess_ps"]))
+    rows = slow[worst]
+    first = rows[0]
+    several = f"{len(slow)} steps take" if len(slow) > 1 else f"Step {worst} takes"
+    times = first["duration_ps"] / max(first["median_ps"], 1)
+    place = explanation([row["kind"] for row in rows], [row["difference_ps"] for row in rows], first["excess_ps"])
+    known = None if place is None else rows[place]
     yield Finding(
         "slow_step",
-        f"{several} up to {duration[worst] / max(median, 1):.1f} times the median, most of it {most or 'compute'}",
-        cost,
+        f"{several} up to {times:.1f} times the median",
+        sum(int(rows[0]["excess_ps"]) for rows in slow.values()),
         CERTAIN,
-        f"gaps.by_step?step={steps.number[worst]}",
+        f"steps.slow_steps?step={worst}",
         advice("slow_step", facts.framework),
-        step=steps.number[worst],
+        host=first["host"],
+        step=worst,
+        op=known["what"] if known and known["kind"] == "op" else None,
+        annotation=known["what"] if known and known["kind"] in ("annotation", "python", "event") else None,
+        detail=None if known is None else _longer(known, worst),
     )
 
 
-def _steps(facts: Facts) -> _Steps:
+def _longer(row: Row, step: int) -> str:
+    what, took = f"{row['what']} ({row['kind']})", time_text(row["time_ps"])
+    usual = f"instead of {time_text(row['usual_ps'])}" if row["usual_ps"] else "which usual steps do not spend on it"
+    return f"In step {step}, {what} takes {took}{' ' if row['usual_ps'] else ', '}{usual}."
+
+
+def _slow_steps(facts: Facts) -> dict[int, list[Row]]:
+    """What took longer in each step out of line, on the host where it takes longest beyond the median."""
+    of_step: dict[int, dict[str, list[Row]]] = {}
+    for row in facts.table("steps", "slow_steps").to_pylist():
+        if row["step"] is not None:
+            of_step.setdefault(row["step"], {}).setdefault(row["host"], []).append(row)
+    return {step: max(hosts.values(), key=lambda rows: int(rows[0]["excess_ps"])) for step, hosts in of_step.items()}
+
+
+def _causes_by_step(facts: Facts, slow: Iterable[int]) -> dict[int, Counter[str | None]]:
+    """By step out of line, the time of each cause beyond what it takes in the median of all steps."""
     table = facts.table("gaps", "by_step")
     columns = (table[name].to_pylist() for name in ("step", "cause", "time_ps"))
-    rows = [row for row in zip(*columns, strict=True) if row[0] is not None]
-    steps = sorted({step for step, _, _ in rows})
-    causes: list[Any] = list(dict.fromkeys(cause for _, cause, _ in rows))
-    at = {step: place for place, step in enumerate(steps)}
-    of = {cause: place for place, cause in enumerate(causes)}
-    time: Int64s = np.zeros((len(steps), len(causes)), np.int64)
-    for step, cause, time_ps in rows:
-        time[at[step], of[cause]] += time_ps
-    return _Steps(steps, causes, time // max(1, facts.device_count))
+    time: dict[str | None, Counter[int]] = {}
+    steps: set[int] = set()
+    for step, cause, time_ps in zip(*columns, strict=True):
+        if step is not None:
+            time.setdefault(cause, Counter())[step] += time_ps
+            steps.add(step)
+    found: dict[int, Counter[str | None]] = {step: Counter() for step in slow}
+    for cause, by_step in time.items():
+        usual = int(np.median([by_step[step] for step in steps]))
+        for step in slow:
+            found[step][cause] = max(0, by_step[step] - usual)
+    return found
+
+
+def _is_named(causes: Mapping[int, Counter[str | None]], step: int) -> bool:
+    """Whether a cause that is named explains half of what the step takes beyond the median."""
+    beyond = causes[step]
+    return 2 * sum(beyond[cause] for cause in UNNAMED) <= beyond.total()

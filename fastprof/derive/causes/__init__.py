@@ -2,5 +2,5 @@
 
 __all__ = [
     "annotation_tables", "annotation_times", "budget", "cause_names", "event_origin", "gaps", "host_causes",
-    "python_calls", "python_tables", "slow_steps",
+    "python_calls", "python_frames", "python_tables", "slow_steps",
 ]  # fmt: skip

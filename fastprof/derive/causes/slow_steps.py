@@ -35,6 +35,7 @@ KINDS: Final = ("category", "op", "annotation", "python", "event")
 of Python, another event of a host's thread."""
 _CATEGORY, _OP, _ANNOTATION, _PYTHON, _EVENT = range(len(KINDS))
 _WORDS: Final = ("time of the category", "the op", "the annotation", "the Python function", "the event")
+_SAY_MOST: Final = ("annotation", "python", "op", "event", "category")
 LEAST_STEPS: Final = 4
 """Of fewer steps of a name, none is out of line."""
 _DEVIATIONS: Final = 5
@@ -99,9 +100,9 @@ class SlowSteps:
         at = int(excess.argmax())
         here = np.flatnonzero(rows.step == rows.step[at])
         more = (rows.time_ps - rows.usual_ps)[here]
-        explains = here[2 * more >= excess[at]]
-        order = {kind: place for place, kind in enumerate((_ANNOTATION, _PYTHON, _OP, _EVENT, _CATEGORY))}
-        place = min(explains.tolist(), key=lambda row: order[int(rows.kind[row])], default=None)
+        kinds = [KINDS[kind] for kind in rows.kind[here].tolist()]
+        first = explanation(kinds, more.tolist(), int(excess[at]))
+        place = None if first is None else int(here[first])
         why = ""
         if place is not None and self.names[place] is not None:
             what = f"{_WORDS[int(rows.kind[place])]} {str(self.names[place]).lstrip('$')}"
@@ -111,6 +112,13 @@ class SlowSteps:
             f"{steps} out of line. The longest beyond the median is {label[int(rows.step[at])]}, which takes "
             f"{time_text(int(rows.duration_ps[at]))} instead of {time_text(int(rows.median_ps[at]))}{why}."
         )
+
+
+def explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: int) -> int | None:
+    """Which of the things that took longer in a step explains it best: of those that take at least half of what the
+    step takes beyond the median, the one that says most. None: nothing does. ``kinds``: names of KINDS."""
+    enough = [place for place, more in enumerate(more_ps) if 2 * more >= excess_ps]
+    return min(enough, key=lambda place: _SAY_MOST.index(kinds[place]), default=None)
 
 
 def slow_steps(events: HostEvents, database: StepDatabase) -> SlowSteps:

@@ -19,13 +19,13 @@ export function findings(report, context) {
 }
 
 function finding(row, context) {
-  const { title, advice, certainty, cost_ps: cost, share, is_bound: isBound } = row;
+  const { title, detail, advice, certainty, cost_ps: cost, share, is_bound: isBound } = row;
   const amount = cost === null ? "time unknown" : `${isBound ? "up to " : ""}${text(cost, "ps")}`;
   const places = PLACES.filter((name) => row[name] !== null);
   return h("li.finding.panel", { dataset: { cause: row.cause } },
     h("div.finding-head", h("span.finding-title", title), h("span.spring"), h("span.finding-cost", amount),
       share === null ? null : h("span.finding-share", text(share, "share"))), share === null ? null : bar(share),
-    h("p.finding-advice", advice),
+    detail === null ? null : h("p.finding-detail", detail), h("p.finding-advice", advice),
     h("div.finding-where", ...places.map((name) => h("span", h("b", label(name)), ` ${row[name]}`)),
       h("span", h("b", "certainty"), ` ${certainty}`), evidence(row.evidence, context)));
 }

@@ -1,0 +1,92 @@
+"""What the names of a host's events add to findings: functions that were compiled, and where functions are defined."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from fastprof.derive.causes.python_frames import frame_of
+from fastprof.schema.array_types import Int64s
+from fastprof.tables.host_events import HostEvents
+
+FRAME: Final = "$"
+"""Names of Python functions begin with it."""
+_COMPILES: Final = re.compile(r"backend_compile(?:_and_load)?$|tf\.function-graph_building$|XlaCompilationCache::")
+"""Events that are one compilation each; those of passes and stages lie within."""
+_CALLED: Final = re.compile(r"PjitFunction\((.*)\)$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class NamesOfHost:
+    """``compiled``: how often each function was compiled, "" if none is recorded; ``defined``: by function of Python
+    that the tracer saw, its file and line, "" if several are called alike."""
+
+    compiled: Mapping[str, int] = field(default_factory=dict)
+    defined: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_python(self) -> bool:
+        return bool(self.defined)
+
+
+def names_of(raw: HostEvents) -> NamesOfHost:
+    return NamesOfHost(_compiled(raw), _defined(raw.names))
+
+
+def joined(hosts: Iterable[NamesOfHost]) -> NamesOfHost:
+    """Of all hosts: compilations are added; definitions that differ are left out."""
+    compiled: Counter[str] = Counter()
+    defined: dict[str, str] = {}
+    for one in hosts:
+        compiled.update(one.compiled)
+        for function, place in one.defined.items():
+            defined[function] = place if defined.get(function, place) == place else ""
+    return NamesOfHost(compiled, defined)
+
+
+def _defined(names: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        if name.startswith(FRAME):
+            frame = frame_of(name)
+            place = "" if frame.line is None else f"{frame.file}:{frame.line}"
+            found[frame.function] = place if found.get(frame.function, place) == place else ""
+    return found
+
+
+def _compiled(raw: HostEvents) -> Counter[str]:
+    """How often each function was compiled: the outermost call of a function that encloses the compilation."""
+    names = raw.names
+    compiles = np.array([_COMPILES.match(name) is not None for name in names], bool)
+    if not compiles.any():
+        return Counter()
+    calls = np.array([_CALLED.match(name) is not None for name in names], bool)
+    found: Counter[str] = Counter()
+    for line in raw.lines:
+        meta = raw.meta[line.first : line.last]
+        at = np.flatnonzero(compiles[meta])
+        if len(at):
+            begin = raw.start_ps[line.first : line.last]
+            end = begin + raw.duration_ps[line.first : line.last]
+            call = _around(at, np.flatnonzero(calls[meta]), begin, end)
+            functions, counts = np.unique(np.where(call < 0, -1, meta[call]), return_counts=True)
+            for name, count in zip(functions.tolist(), counts.tolist(), strict=True):
+                match = _CALLED.match(names[name])
+                found[match[1] if match else ""] += count
+    return found
+
+
+def _around(at: Int64s, calls: Int64s, begin: Int64s, end: Int64s) -> Int64s:
+    """For each event of a line the outermost of these calls that encloses it, -1: none; ordered by start."""
+    if not len(calls):
+        return np.full(len(at), -1, np.int64)
+    reached = np.maximum.accumulate(end[calls])
+    outermost = calls[np.append(True, begin[calls[1:]] >= reached[:-1])]
+    before = np.searchsorted(outermost, at) - 1
+    call = outermost[np.maximum(before, 0)]
+    return np.where((before >= 0) & (end[call] >= end[at]), call, -1)

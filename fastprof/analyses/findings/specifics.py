@@ -1,0 +1,173 @@
+"""What other reports know of a finding: the slow iterator, the function that is compiled, the bytes that are copied.
+
+A finding of a gap says what the device waited for. Here it gets the figures of the report that measures just that, as
+sentences, and the line of source where the tracer of Python recorded it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from fastprof.analyses.findings.facts import Facts
+from fastprof.analyses.findings.finding import LIKELY, Finding
+from fastprof.analyses.findings.names_of_host import FRAME
+from fastprof.derive.causes.python_frames import frame_of
+from fastprof.derive.communication.kinds import WITH_HOST
+from fastprof.derive.devices.framework import TENSORFLOW
+from fastprof.wording.quantities import counted, measured, size_text, time_text
+
+FIRST_STEP: Final = 0.9
+"""A cause is of the first step only if this share of its time is there."""
+FEWEST_STEPS: Final = 3
+_ONLY_FIRST: Final = (
+    "It is in the first step only and does not come again: run some steps before the capture starts, and look at the "
+    "other findings first."
+)
+
+
+def specific(facts: Facts, finding: Finding) -> Finding:
+    """The finding with what other reports know of it."""
+    found = replace(finding, source=finding.source or _source(facts, finding.annotation))
+    more = _OF_CAUSE.get(found.cause)
+    return found if more is None else more(facts, found)
+
+
+def _source(facts: Facts, annotation: str | None) -> str | None:
+    """Where a function of Python is defined, if the tracer recorded one of the name."""
+    if annotation is None:
+        return None
+    if annotation.startswith(FRAME):
+        frame = frame_of(annotation)
+        return None if frame.line is None else f"{frame.file}:{frame.line}"
+    return facts.names.defined.get(annotation) or None
+
+
+# ---- by cause
+
+
+def _of_input(facts: Facts, finding: Finding) -> Finding:
+    """The iterator that calls of the slow pipeline wait for, if these calls explain half of the cost."""
+    row = slow_pipeline(facts, finding)
+    if row is None:
+        return finding
+    share, pipeline, of_each = measured(row["critical_share"], "share"), row["pipeline"], time_text(row["critical_ps"])
+    text = f"{row['name']} takes {share} of the calls of the tf.data pipeline {pipeline}, {of_each} of each."
+    change, now, then = (facts.figure("tf_data", name) for name in ("best_change", "batch_ps", "best_batch_ps"))
+    known = change is not None and facts.figure("tf_data", "slow_pipeline") == pipeline
+    if known and isinstance(now, int) and isinstance(then, int):
+        text += f" With {change}, a batch would take {time_text(then)} instead of {time_text(now)}."
+    suggestion = row["suggestion"]
+    others = "" if facts.framework == TENSORFLOW and known else f" {finding.advice}"
+    return replace(finding, detail=text, advice=f"{suggestion}{others}" if suggestion else finding.advice)
+
+
+def slow_pipeline(facts: Facts, finding: Finding) -> Mapping[str, Any] | None:
+    """The row of the table bottlenecks that explains at least half of what input costs; None: none does."""
+    rows = facts.table("tf_data", "bottlenecks").slice(0, 1).to_pylist()
+    explains = rows and finding.cost_ps is not None and 2 * rows[0]["total_ps"] >= finding.cost_ps
+    return rows[0] if explains else None
+
+
+def _of_compilation(facts: Facts, finding: Finding) -> Finding:
+    """How often what was compiled, and in how many steps."""
+    words = []
+    names = [(count, name) for name, count in facts.names.compiled.items()]
+    if count := sum(count for count, _ in names):
+        most, name = max(names)
+        words.append(counted(count, "compilation or trace", "compilations or traces"))
+        words[-1] += f", {most:,} of them of the function {name}." if name else "."
+    traced = facts.table("op_stats", "tf_functions").to_pylist()
+    traced = [row for row in traced if row["mode"] == "traced"]
+    if traced:
+        row = max(traced, key=lambda row: int(row["self_ps"]))
+        words.append(f"{counted(row['calls'], 'call', 'calls')} of {row['name']} traced it; since the program began it "
+                     f"was traced {counted(row['tracing_count'], 'time', 'times')}.")  # fmt: skip
+    by_step = time_by_step(facts, finding.cause)
+    count = int(facts.figure("steps", "step_count") or 0)
+    if by_step:
+        most_ps = max(by_step.values())
+        several = sum(time_ps * 10 >= most_ps for time_ps in by_step.values())
+        words.append(f"{several} of {counted(count, 'step', 'steps')} spend time on it.")
+    found = replace(finding, detail=" ".join(words) or None)
+    if _only_first(by_step, count):
+        return replace(found, certainty=LIKELY, advice=_ONLY_FIRST)
+    return found
+
+
+def time_by_step(facts: Facts, cause: str) -> dict[int, int]:
+    """By step, the time of the cause on all devices."""
+    found: dict[int, int] = {}
+    table = facts.table("gaps", "by_step")
+    columns = (table[name].to_pylist() for name in ("step", "cause", "time_ps"))
+    for step, of_row, time_ps in zip(*columns, strict=True):
+        if of_row == cause and step is not None:
+            found[step] = found.get(step, 0) + time_ps
+    return found
+
+
+def _only_first(by_step: Mapping[int, int], step_count: int) -> bool:
+    if step_count < FEWEST_STEPS or not by_step:
+        return False
+    return by_step[min(by_step)] >= FIRST_STEP * sum(by_step.values()) and min(by_step) == 0
+
+
+def _of_transfer(facts: Facts, finding: Finding) -> Finding:
+    """Copies by direction, those that devices wait for longest first."""
+    rows = [row for row in facts.table("communication", "kinds").to_pylist() if row["scope"] == WITH_HOST]
+    rows = sorted((row for row in rows if row["exposed_ps"]), key=lambda row: -int(row["exposed_ps"]))
+    words = [_copies(row) for row in rows if row["exposed_ps"] * 20 >= rows[0]["exposed_ps"]]
+    return replace(finding, detail=" ".join(words) or None)
+
+
+def _copies(row: Mapping[str, Any]) -> str:
+    size = "" if row["moved_bytes"] is None else f" move {size_text(row['moved_bytes'])} in all and"
+    exposed, total, count = time_text(row["exposed_ps"]), time_text(row["time_ps"]), f"{row['occurrences']:,}"
+    return f"{count} of kind {row['kind']}{size} take {total}; no compute hides {exposed} of that."
+
+
+def _of_launch(facts: Facts, finding: Finding) -> Finding:
+    """How often devices wait for a launch, and what they run between."""
+    rows = [row for row in facts.table("gaps", "by_cause").to_pylist() if row["cause"] == "launch"]
+    count, time_ps = (sum(int(row[name]) for row in rows) for name in ("count", "time_ps"))
+    if not count:
+        return finding
+    text = f"{counted(count, 'wait', 'waits')} of {time_text(time_ps // count)} on average"
+    kernels = int(facts.figure("kernel_stats", "occurrences") or 0)
+    if kernels:
+        total = int(facts.figure("kernel_stats", "total_ps") or 0)
+        text += f"; {counted(kernels, 'kernel', 'kernels')} of {time_text(total // kernels)} on average were launched"
+    return replace(finding, detail=f"{text}.")
+
+
+def _of_memory(facts: Facts, finding: Finding) -> Finding:
+    """What is allocated, and how full and how fragmented the allocator with the largest peak is."""
+    figure = {name: facts.figure("memory_profile", name) for name in _MEMORY}
+    if not figure["snapshot_count"]:
+        return finding
+    words = []
+    sizes = facts.table("memory_profile", "steps")["allocated_bytes"].to_pylist()
+    if figure["allocation_count"] and any(sizes):
+        size = size_text(sum(sizes))
+        words.append(
+            f"Steps allocate {size} in {counted(int(figure['allocation_count']), 'allocation', 'allocations')}."
+        )
+    peak, capacity, share = (figure[name] for name in ("peak_bytes", "capacity_bytes", "fragmentation_share"))
+    if isinstance(peak, int) and isinstance(capacity, int):
+        words.append(f"At the peak {size_text(peak)} of {size_text(capacity)} are in use.")
+    if isinstance(share, float):
+        words.append(f"The free memory is fragmented to {measured(share, 'share')}.")
+    return replace(finding, detail=" ".join(words) or None)
+
+
+_MEMORY: Final = ("snapshot_count", "allocation_count", "peak_bytes", "capacity_bytes", "fragmentation_share")
+_OF_CAUSE: Final[Mapping[str, Callable[[Facts, Finding], Finding]]] = {
+    "input": _of_input,
+    "compilation": _of_compilation,
+    "transfer": _of_transfer,
+    "launch": _of_launch,
+    "small_ops": _of_launch,
+    "eager": _of_launch,
+    "memory_pressure": _of_memory,
+}

@@ -1,0 +1,76 @@
+"""Findings say the specific thing: what another report knows of the same lost time."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from planted_cases import HEALTHY, PLANTED
+from reports import session_of
+
+CASES = {case.name: case for case in (*PLANTED, *HEALTHY)}
+
+
+@cache
+def findings(case: str) -> list[dict[str, Any]]:
+    session = session_of(*CASES[case].run().captures.values())
+    rows: list[dict[str, Any]] = session.report("diagnosis").tables["findings"].to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("case", "detail"),
+    [
+        (
+            "gpu_slow_iterator",
+            "Map takes 98.8 % of the calls of the tf.data pipeline Host:0, 5.440 ms of each. With a prefetch after "
+            "BatchV2, a batch would take 7.408 ms instead of 12.91 ms.",
+        ),
+        (
+            "tpu_late_infeed",
+            "Map takes 100.0 % of the calls of the tf.data pipeline Host:0, 5.325 ms of each. With Map in parallel by "
+            "4, a batch would take 1.331 ms instead of 5.365 ms.",
+        ),
+        (
+            "jax_changing_shapes",
+            "8 compilations or traces, 8 of them of the function train_step. 8 of 8 steps spend time on it.",
+        ),
+        (
+            "jax_jit_in_loop",
+            "8 compilations or traces, 8 of them of the function <lambda>. 8 of 8 steps spend time on it.",
+        ),
+        (
+            "tf_retracing",
+            "8 compilations or traces. 8 calls of train_step traced it; since the program began it was traced 9 times. "
+            "8 of 8 steps spend time on it.",
+        ),
+        (
+            "gpu_copied_batches",
+            "8 of kind copy host to device move 228.9 MiB in all and take 40.00 ms; no compute hides 40.00 ms of that.",
+        ),
+        (
+            "gpu_late_launches",
+            "648 waits of 40.48 µs on average; 640 kernels of 60.00 µs on average were launched.",
+        ),
+        (
+            "gpu_allocated_each_step",
+            "At the peak 35.95 GiB of 37.25 GiB are in use. The free memory is fragmented to 71.0 %.",
+        ),
+        ("jax_slow_step", "In step 6, while.5 (op) takes 27.34 ms instead of 3.878 ms."),
+    ],
+)
+def test_the_first_finding_has_what_another_report_knows_of_it(case: str, detail: str) -> None:
+    assert findings(case)[0]["detail"] == detail
+
+
+def test_a_slow_iterator_brings_the_suggestion_of_its_report() -> None:
+    assert findings("gpu_slow_iterator")[0]["advice"].startswith("Run it in parallel: num_parallel_calls=tf.data.")
+
+
+def test_a_function_of_python_has_its_line_as_source() -> None:
+    assert findings("jax_python_between")[0]["source"] == "train.py:21"
+
+
+def test_steps_of_a_pod_that_only_start_differently_are_not_out_of_line() -> None:
+    assert [row["cause"] for row in findings("tpu_all_reduce")] == ["communication", "memory_bound"]
