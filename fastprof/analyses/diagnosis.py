@@ -5,6 +5,7 @@ Every finding rests on a table of another analysis, which it names. Causes and f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -44,6 +45,9 @@ AFTER = ("gaps", "steps", "communication", "kernel_stats", "hlo_stats", "rooflin
 
 RULES: Final = (of_gaps, of_communication, of_ops, of_steps, of_memory)
 NO_WORK: Final = "no device of the capture ran anything"
+OF_GPUS: Final = ("precision", "low_occupancy", "layout")
+OF_PEAKS: Final = ("memory_bound", "low_utilization")
+"""Causes that are looked for on GPUs only, and on devices with known peaks only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,23 @@ SCALARS = {
 }
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
 IN_WORDS: Final = (
-    "title", "cost_ps", "share", "detail", "host", "device", "op", "source", "certainty", "advice", "evidence",
+    "title", "cost_ps", "share", "is_bound", "detail", "host", "device", "op", "source", "certainty", "advice",
+    "evidence",
 )  # fmt: skip
 FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST_SHOWN, shown=has_rows("findings"),
                           in_words=True)  # fmt: skip
 SECTIONS = (
     FINDINGS,
+    Section("What costs the time", scalars=("headline",), shown=lambda report: not report.tables["findings"].num_rows),
     Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count", "framework")),
-    Section("Causes that were looked at", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30),
+    Section(
+        "Causes that were looked at",
+        "examined",
+        ("cause", "cost_ps", "share", "reason"),
+        "share",
+        rows=30,
+        nonzero="cost_ps",
+    ),
     Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True),
 )
 
@@ -164,17 +177,21 @@ def _hardware(kept: Sequence[KeptHost]) -> str:
 
 def _examined(facts: Facts, every: Sequence[Finding], missing: Sequence[Unrecorded]) -> SimpleNamespace:
     """Every cause: what it costs, 0 if nothing shows it, unknown if the capture lacks what would."""
-    costs: dict[str, int | None] = {}
+    costs: Counter[str] = Counter()
     for one in every:
-        costs[one.cause] = one.cost_ps if one.cause not in costs else max(one.cost_ps or 0, costs[one.cause] or 0)
+        costs[one.cause] += one.cost_ps or 0
     reasons: dict[str, str] = {}
     for lack in missing:
         for cause in lack.causes.split(", "):
             reasons.setdefault(cause, f"the capture does not record {lack.what}")
+    for cause in OF_GPUS if facts.hardware != GPU else ():
+        reasons.setdefault(cause, "the capture has no GPU")
+    for cause in OF_PEAKS if facts.figure("roofline", "peak_flops_per_s") is None else ():
+        reasons.setdefault(cause, "the peaks of the device are not known")
     if not facts.window_ps:
         reasons = dict.fromkeys(CAUSES, NO_WORK)
     unknown = {cause: reasons[cause] for cause in CAUSES if cause in reasons and not costs.get(cause)}
-    known = {cause: None if cause in unknown else costs.get(cause, 0) for cause in CAUSES}
+    known = {cause: None if cause in unknown else costs[cause] for cause in CAUSES}
     causes = sorted(CAUSES, key=lambda cause: -(known[cause] or 0))
     return SimpleNamespace(
         causes=causes,

@@ -167,8 +167,11 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
     args.verb_module.run(args)
     talk.progress.clear()
     if names_no_verb:
-        others = ", ".join(verb for verb in VERBS if verb != "info")
-        talk.note(f"this is 'fastprof info'; other verbs: {others}; 'fastprof --help' says what they show")
+        others = ", ".join(verb for verb in VERBS if verb not in ("info", "diagnosis"))
+        talk.note(
+            "this is 'fastprof info'; 'fastprof diagnosis' says what costs the time; "
+            f"other verbs: {others}; 'fastprof --help' says what they show"
+        )
     return 0
 
 

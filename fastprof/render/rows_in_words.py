@@ -33,13 +33,14 @@ def lines(table: pa.Table, look: Look) -> Iterator[str]:
 
 
 def _head(fields: list[pa.Field], row: dict[str, Any]) -> str:
-    """The first cell, with the amounts of the row."""
+    """The first cell, with the amounts of the row. A column ``is_bound`` has whether these are upper bounds."""
     amounts = [
         quantities.measured(row[field.name], _unit(field))
         for field in fields[1:]
         if isinstance(row[field.name], int | float) and not isinstance(row[field.name], bool)
     ]
-    return f"{row[fields[0].name]}{': ' if amounts else ''}{', '.join(amounts)}"
+    bound = "up to " if row.get("is_bound") else ""
+    return f"{row[fields[0].name]}{': ' if amounts else ''}{bound if amounts else ''}{', '.join(amounts)}"
 
 
 def _unit(field: pa.Field) -> str | None:
