@@ -17,11 +17,11 @@ RELU = "void tensorflow::functor::VectorizedReluKernel<Eigen::half>(Eigen::half 
 class Training:
     """A loop that calls a tf.function: the main thread marks steps, an executor's thread launches kernels."""
 
-    def __init__(self, kind: Stats = A100, steps: int = STEPS) -> None:
+    def __init__(self, kind: Stats = A100, steps: int = STEPS, compiler: str = "nonXla") -> None:
         self.machine = Machine(1, kind)
         self.gpu = self.machine.gpus[0]
         self.main, self.executor = self.machine.thread("python"), self.machine.thread("tf_Compute/77120011")
-        self.steps = steps
+        self.steps, self.compiler = steps, compiler
 
     def run(self, body: Callable[[], None], before: Callable[[int], None] | None = None) -> int:
         """``body`` is what the function does in a step, ``before`` what comes before it; how long the loop took."""
@@ -30,7 +30,9 @@ class Training:
             with self.main.within("train", _r=1, step_num=step):
                 if before:
                     before(step)
-                with self.main.within("train_step", tf_function_call=ref("notTraced-nonXla"), tracing_count=1):
+                with self.main.within(
+                    "train_step", tf_function_call=ref(f"notTraced-{self.compiler}"), tracing_count=1
+                ):
                     self.main.now += 20 * US
                     with self.main.within("TFE_Py_ExecuteCancelable"):
                         self._execute(step, body)

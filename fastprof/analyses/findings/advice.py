@@ -56,23 +56,20 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
     },
     "launch": {
         UNKNOWN: "Give the device more work per launch: larger batches, or fused and compiled steps.",
-        JAX: "Put the step under one jax.jit, with several steps in a lax.scan or fori_loop; on GPUs, command buffers "
-             "(--xla_gpu_enable_command_buffer) start many kernels at once.",
-        TENSORFLOW: "Compile with jit_compile=True, raise steps_per_execution in Model.compile, and keep input work "
-                    "from delaying launches with TF_GPU_THREAD_MODE=gpu_private.",
-        PYTORCH: "Use torch.compile(mode=\"reduce-overhead\") or CUDA graphs, and larger batches.",
+        JAX: "Put the whole step under one jax.jit, or use larger batches.",
+        TENSORFLOW: "Give the device more work per launch: larger batches, or larger tf.functions.",
     },
     "small_ops": {
         UNKNOWN: "Combine small ops: each costs more to start than to run.",
         JAX: "Put the loop under one jax.jit (lax.scan, vmap), so that XLA fuses the ops and starts them once.",
-        TENSORFLOW: "Put the ops into one tf.function, with jit_compile=True if shapes are constant.",
+        TENSORFLOW: "Put the ops into one tf.function.",
         PYTORCH: "Use torch.compile, or fused versions of ops and optimizers (foreach=True, fused=True).",
     },
     "python": {
         UNKNOWN: "Move this Python work out of the step, or do it while the device computes.",
         JAX: "Dispatch is asynchronous: start the next step before this Python work, and read results of an earlier "
              "step. Trace what repeats into jax.jit.",
-        TENSORFLOW: "Move it into a tf.function or a callback that runs every N steps; raise steps_per_execution.",
+        TENSORFLOW: "Move it into a tf.function, or do it every N steps.",
         PYTORCH: "Do it while the device computes: launch the next step first, and do not synchronise in between.",
     },
     "host_compute": {
@@ -136,8 +133,6 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
     },
     "layout": {
         UNKNOWN: "Use the layout that convolutions want (channels last), so that nothing is transposed around them.",
-        TENSORFLOW: "Use NHWC with 16-bit types on Tensor Cores, so that nothing is transposed around convolutions.",
-        PYTORCH: "Use memory_format=torch.channels_last for the model and its input.",
     },
     "outside_compilation": {
         UNKNOWN: "Keep the program compiled: ops outside of it wait for the host.",

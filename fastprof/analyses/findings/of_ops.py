@@ -163,7 +163,7 @@ def _ops(facts: Facts) -> _Ops:
     exposed = set(facts.table("communication", "operations")["name"].to_pylist())
     bound = [*roofline["bound_by"].to_pylist(), *[None] * extra]
     kernel_names, percents = kernels["name"].to_pylist(), numbers(kernels, "occupancy_percent")
-    single = _single(kernels)
+    single = single_precision_kernels(kernels)
 
     def more(values: Float64s) -> Float64s:
         return np.concatenate([values, np.full(extra, np.nan)])
@@ -196,7 +196,7 @@ def _kernels(facts: Facts, ops: list[str]) -> tuple[pa.Table, list[int], list[in
     return kernels, of_op, alone
 
 
-def _single(kernels: pa.Table) -> list[bool]:
+def single_precision_kernels(kernels: pa.Table) -> list[bool]:
     """Kernels of products that could use Tensor Cores, and are named after arithmetic in more bits."""
     flags = (kernels[name].to_pylist() for name in ("name", "uses_tensor_cores", "could_use_tensor_cores"))
     return [
