@@ -92,7 +92,17 @@ NAMED: Final = {
 """Devices that users may name. Dense 16-bit arithmetic on matrix units and the bandwidth of memory, as the data sheets
 of the makers have them: of NVIDIA those named "NVIDIA … Tensor Core GPU" (P100: 16-bit arithmetic of the PCIe card; of
 figures with sparsity half), of AMD those of "AMD Instinct" accelerators. Without a form factor, that of the board with
-most bandwidth (SXM). An MI250 or MI250X is two devices to programs: figures of one are half."""
+most bandwidth (SXM). An MI250 or MI250X is two devices to programs: figures of one are half.
+
+B200: the HGX board of 1000 W in NVIDIA's Blackwell architecture brief (in a GB200 it reaches 2500); its driver reports
+7680 bits at 3996 MHz, which are 7672 GB/s. H100: half of 1979, its PCIe card half of 1513, which are figures with
+sparsity. T4: 256 bits at 10 Gbit/s, "320+ GB/s". AMD rounds in its sheets, so these are matrix cores x operations a
+clock x clock:
+
+    MI355X  1024 x 1024 x 2.4 GHz = 2516.6 (2.5 PFLOPS)     MI300A   912 x  512 x 2.1 GHz =  980.6
+    MI300X, MI325X  1216 x 512 x 2.1 GHz = 1307.4           MI250X   880 x  256 x 1.7 GHz =  383.0
+    MI250   832 x  256 x 1.7 GHz =  362.1                   MI210    416 x  256 x 1.7 GHz =  181.0
+"""
 
 SOURCES: Final = {
     "TPU": "Google publishes of a core of it",
