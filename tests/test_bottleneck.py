@@ -27,7 +27,7 @@ def generic(**times: float) -> Bottleneck:
 
 
 def tpu(**times: float) -> verdicts.Bottleneck:
-    names = ("input", "output", "idle", "all_reduce_compute", "all_reduce_sync", "sparse_core")
+    names = ("input", "output", "idle", "copies", "all_reduce_compute", "all_reduce_sync", "sparse_core")
     return verdicts.of_tpu(step=1000, **(dict.fromkeys(names, 0.0) | times))
 
 
@@ -98,7 +98,9 @@ def test_without_step_time_nothing_is_judged() -> None:
     assert found.input.statement.startswith("No step time measured.")
     assert found.input.percent is None
     assert (found.kernel_launch, found.all_other, found.device_collectives) == (NOTHING, NOTHING, NOTHING)
-    nothing = dict.fromkeys(("input", "output", "idle", "all_reduce_compute", "all_reduce_sync", "sparse_core"), 0.0)
+    nothing = dict.fromkeys(
+        ("input", "output", "idle", "copies", "all_reduce_compute", "all_reduce_sync", "sparse_core"), 0.0
+    )
     assert verdicts.of_tpu(step=0, **nothing).input.classification == UNKNOWN
 
 

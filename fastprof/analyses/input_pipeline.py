@@ -144,7 +144,7 @@ SCALARS = {
     "input_percent": ScalarSpec("%", "time waiting for input and copying it to devices, in percent of step time"),
     "output_percent": ScalarSpec("%", "time copying from devices to the host, in percent of step time"),
     "compute_percent": ScalarSpec("%", "time that devices compute, in percent of step time; on TPUs the rest without "
-                                  "input, output and idle time, collectives included"),
+                                  "input, output, copies and idle time, collectives included"),
     "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that the categories of breakdown divide: mean over "
                                           "hosts; on TPUs the time of the fastest core, or the sum of the categories "
                                           "if that is larger"),

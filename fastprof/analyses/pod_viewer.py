@@ -22,7 +22,7 @@ from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.across_hosts import SessionSteps, on_pairs
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.step_figures import COLLECTIVES, core_breakdown
-from fastprof.derive.steps.step_time import CATEGORIES
+from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Bytes, Count, Picoseconds, Share, Text
@@ -62,7 +62,7 @@ _TABLES = (
               lambda rows: rows.database.cores.id[rows.core]),
         *SPAN,
         Text("bottleneck", "category with the most time; if several have as much, the one whose column comes first",
-             lambda rows: texts([category.label for category in CATEGORIES], _most(rows)[0])),
+             lambda rows: texts([category.label for category in OWN_CATEGORIES], _most(rows)[0])),
         Share("bottleneck_share", "time of bottleneck / duration_ps, or / the sum of all categories if ops overlap "
               "and it is larger; null: duration_ps is 0", _bottleneck_share, lambda rows: rows.duration_ps <= 0),
         *IN_CATEGORIES,

@@ -36,7 +36,7 @@ from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.step_figures import core_breakdown, fitted, step_times
 from fastprof.derive.steps.step_source import AUTO, MARKERS, SOURCES, STEPS_FROM
-from fastprof.derive.steps.step_time import CATEGORIES, TYPES, EventType
+from fastprof.derive.steps.step_time import OWN_CATEGORIES, TYPES, EventType
 from fastprof.derive.steps.stragglers import HostTime, host_times, stragglers, verdict
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
 from fastprof.schema.array_types import Int64s
@@ -57,7 +57,7 @@ class Params:
 @dataclass(frozen=True, slots=True)
 class OnCores:
     """Steps on the cores that took part: places of steps and cores in a database, a row each. ``number``: of the step
-    in the session, -1: none; ``times_ps``: [n, 9] by category."""
+    in the session, -1: none; ``times_ps``: [n, 10] by category."""
 
     database: StepDatabase
     step: npt.NDArray[np.intp]
@@ -106,7 +106,7 @@ def _in_category(place: int) -> Formula:
 
 
 _CATEGORIES = (
-    "time that devices computed: ops and kernels",
+    "time that devices computed: ops and kernels, without copies",
     "time of copies between devices; on TPUs time of send, recv, async-done and megacore fusion, which wait for others",
     "time of nccl kernels; on TPUs time of all-reduce and all-to-all",
     "time that host threads ran events of no other category; only of hosts without devices",
@@ -115,10 +115,12 @@ _CATEGORIES = (
     "time of copies from devices; on TPUs time of outfeed and host send",
     "time to compile; always 0, because it is not distinguished at present",
     "rest of the step, in which no event ran; on TPUs idle time",
+    "time of copies between host and device, and within the device; only of TPUs: on GPUs copies are in input, output "
+    "or device_to_device, by their direction",
 )
 IN_CATEGORIES = tuple(
     Picoseconds(f"{category.name}_ps", what, _in_category(category.number - 1))
-    for category, what in zip(CATEGORIES, _CATEGORIES, strict=True)
+    for category, what in zip(OWN_CATEGORIES, _CATEGORIES, strict=True)
 )
 """Time of a step on a core by category."""
 _NUMBER = Count("step", "number of the step: of its group, on the first host if hosts differ; null: not all hosts "
@@ -237,7 +239,8 @@ _TABLES = (
         Share("excess_share", "excess_ps / median_ps; null: median_ps is 0",
               lambda rows: rows.excess_ps / np.maximum(rows.median_ps, 1), lambda rows: rows.median_ps <= 0),
         Text("category", "category in which the core exceeds the median of the cores most; null: it exceeds the "
-             "median in none", lambda rows: texts([*(category.name for category in CATEGORIES), None], rows.category)),
+             "median in none",
+             lambda rows: texts([*(category.name for category in OWN_CATEGORIES), None], rows.category)),
         Picoseconds("category_excess_ps", "time by which the core exceeds the median in category; 0 if category is "
                     "null"),
     ),
@@ -414,7 +417,7 @@ def _summary(kept: Sequence[HostSteps], database: StepDatabase) -> list[dict[str
         for core, core_id in enumerate(own.cores.id.tolist()):
             counts = own.present[:, core] & own.complete
             times.append((host.host, core_id, "step_time", own.duration_ps[counts, core]))
-            by_category = zip(CATEGORIES, in_categories[counts, core].T, strict=True)
+            by_category = zip(OWN_CATEGORIES, in_categories[counts, core].T, strict=True)
             times += [(host.host, core_id, one.name, values) for one, values in by_category if values.any()]
     return [
         {"host": host, "core_id": core_id, "quantity": quantity, **summary}

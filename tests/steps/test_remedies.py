@@ -17,7 +17,7 @@ OF_TENSORFLOW = re.compile(r"TF 2|tf\.function|TF_GPU|Keras|tensorflow\.org")
 
 def idle() -> Finding:
     of = {"step": 100.0, "input": 0.0, "output": 0.0, "idle": 50.0, "all_reduce_compute": 0.0, "all_reduce_sync": 0.0}
-    return of_tpu(**of, sparse_core=0.0).tc_idle
+    return of_tpu(**of, copies=0.0, sparse_core=0.0).tc_idle
 
 
 @pytest.mark.parametrize(

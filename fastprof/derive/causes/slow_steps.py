@@ -23,7 +23,7 @@ from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_figures import core_breakdown, fitted
-from fastprof.derive.steps.step_time import CATEGORIES
+from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
@@ -62,7 +62,7 @@ class Differences(ArrayRows):
     duration_ps: Int64s  # of the step
     median_ps: Int64s  # of the durations of the steps of that name
     kind: Int64s  # place in KINDS
-    name: Int64s  # number of the name: of metadata, of categories in CATEGORIES; -1: nothing took longer
+    name: Int64s  # number of the name: of metadata, of categories in OWN_CATEGORIES; -1: nothing took longer
     time_ps: Int64s  # in the step
     usual_ps: Int64s  # median of the steps in line
 
@@ -136,7 +136,7 @@ def slow_steps(events: HostEvents, database: StepDatabase) -> SlowSteps:
             parts.append(_of_names(times, late, usual, end - begin, median))
     every = _in_order(Differences.joined(parts))
     names = [
-        None if name < 0 else CATEGORIES[name].name if kind == _CATEGORY else events.names[name]
+        None if name < 0 else OWN_CATEGORIES[name].name if kind == _CATEGORY else events.names[name]
         for kind, name in zip(every.kind.tolist(), every.name.tolist(), strict=True)
     ]
     return SlowSteps(every, names)

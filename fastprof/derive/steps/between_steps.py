@@ -14,7 +14,7 @@ from fastprof.derive.steps.grouping import known_names
 from fastprof.derive.steps.of_host import steps_of_host
 from fastprof.derive.steps.step_figures import OTHER, core_breakdown, fitted
 from fastprof.derive.steps.step_source import StepSource
-from fastprof.derive.steps.step_time import CATEGORIES, Markers
+from fastprof.derive.steps.step_time import OWN_CATEGORIES, Markers
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
@@ -61,7 +61,7 @@ def between_steps(source: StepSource, database: StepDatabase, hardware: str, wor
     begin, duration = ends[:-1], begins[1:] - ends[:-1]
     begin, duration = begin[duration > 0], duration[duration > 0]
     span = int(ends[-1] - begins[0]) if len(begins) else 0
-    times = np.zeros((len(core_id), len(CATEGORIES)), np.int64)
+    times = np.zeros((len(core_id), len(OWN_CATEGORIES)), np.int64)
     if len(begin) and not database.is_tpu:
         gaps = steps_of_host(_of_gaps(source, begin, duration), hardware, workers).database
         spent = fitted(core_breakdown(gaps), gaps.duration_ps)

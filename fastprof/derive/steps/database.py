@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.steps.step_time import CATEGORIES, TYPES
+from fastprof.derive.steps.step_time import OWN_CATEGORIES, TYPES
 from fastprof.errors import MemoryLimitError
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int64s
@@ -139,7 +139,7 @@ def check_size(steps: int, cores: int, categories: int) -> None:
     """MemoryLimitError: a database of this many steps, cores and categories of ops takes more memory
     than it may. A capture of a few hundred kilobytes can ask for gigabytes."""
     of_type, others = len(TYPES) * 9, 33
-    size = steps * cores * (of_type + others + 8 * (categories + len(CATEGORIES)))
+    size = steps * cores * (of_type + others + 8 * (categories + len(OWN_CATEGORIES)))
     if size > MOST_BYTES:
         raise MemoryLimitError(
             f"{steps:,} steps on {cores:,} cores, with {categories:,} categories of ops, would take "

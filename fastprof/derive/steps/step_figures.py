@@ -14,11 +14,20 @@ import numpy.typing as npt
 
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.database import IDLE, Collectives, StepDatabase
-from fastprof.derive.steps.step_time import CATEGORIES, HOST_TRANSFERS, OFF_DUTY, EventType, category_times
+from fastprof.derive.steps.step_time import (
+    CATEGORIES,
+    HOST_TRANSFERS,
+    OFF_DUTY,
+    OWN_CATEGORIES,
+    EventType,
+    category_times,
+)
 from fastprof.schema.array_types import Float64s, Int64s
 
 COMPUTE, DEVICE_TO_DEVICE, COLLECTIVES, HOST_COMPUTE, LAUNCH, INPUT, OUTPUT, COMPILATION, OTHER = range(len(CATEGORIES))
 """The columns of GenericSteps.category_ps and of core_breakdown."""
+COPIES: Final = len(CATEGORIES)
+"""The last column of core_breakdown."""
 
 PS_PER_MS: Final = 1e9
 
@@ -99,6 +108,12 @@ SCV0_INFEED, SCV0_OUTFEED = "sparsecorev0 infeed", "sparsecorev0 outfeed"
 SCV0_WAIT, SCV0_TRANSFORM = "sparsecorev0 infeed wait", "sparsecorev0 infeed transform"
 COLLECTIVE_OPS: Final = ("all-reduce", "all-to-all", "all-reduce fusion")
 """Categories of ops in which cores work together."""
+COPY_OPS: Final = tuple(
+    f"{move}-{part}"
+    for move in ("copy", "slice", "dynamic-slice", "dynamic-update-slice")
+    for part in ("start", "update", "done")
+)
+"""Categories of ops that start or await a copy by DMA, between host and device or within the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +130,7 @@ class TpuStepValues:
     scv0_compute_ms: Float64s  # of the core that waits longest for the SparseCore
     scv0_infeed_ms: Float64s
     tc_collectives_ms: Float64s  # part of tc_compute_ms, of the same core
+    tc_copies_ms: Float64s  # another part of it
     all_reduce_compute_ms: Float64s  # of the core with most time in collectives: as long as the fastest core takes
     all_reduce_sync_ms: Float64s  # and the rest
     step_ms: Float64s  # idle time, compute, which collectives are part of, infeed and outfeed
@@ -170,7 +186,9 @@ def tpu_step_values(database: StepDatabase) -> TpuStepValues:
         cores.mean(outfeed / PS_PER_MS),
     )
     scv0_compute = cores.most(wait) / PS_PER_MS
-    together_ps = database.category(*COLLECTIVE_OPS)
+    parts = (_of_least(cores.there, compute, database.category(*ops)) for ops in (COLLECTIVE_OPS, COPY_OPS))
+    in_collectives, in_copies = (part / PS_PER_MS for part in parts)
+    tc_collectives = np.minimum(in_collectives, tc_compute)
     together, alone = _collectives(database)
     non_idle = tc_compute + scv0_compute + tc_infeed + tc_outfeed
     tc_idle = np.maximum(0.0, cores.least(step / PS_PER_MS) - non_idle)
@@ -188,7 +206,8 @@ def tpu_step_values(database: StepDatabase) -> TpuStepValues:
         host_transfer_ms=cores.most(transfers) / PS_PER_MS,
         scv0_compute_ms=scv0_compute,
         scv0_infeed_ms=np.zeros(len(database)),
-        tc_collectives_ms=np.minimum(_of_least(cores.there, compute, together_ps) / PS_PER_MS, tc_compute),
+        tc_collectives_ms=tc_collectives,
+        tc_copies_ms=np.minimum(in_copies, tc_compute - tc_collectives),
         all_reduce_compute_ms=together,
         all_reduce_sync_ms=alone,
         step_ms=non_idle + tc_idle,
@@ -274,8 +293,9 @@ def _least_of(every: Collectives, duration: Int64s) -> Int64s:
 
 
 TPU_CATEGORIES: Final = (
-    ("compute", "tc_compute_ms"),  # less the next
+    ("compute", "tc_compute_ms"),  # less the next two
     ("collectives", "tc_collectives_ms"),
+    ("copies", "tc_copies_ms"),
     ("input", "tc_infeed_ms"),
     ("output", "tc_outfeed_ms"),
     ("idle", "tc_idle_ms"),
@@ -286,10 +306,12 @@ TPU_CATEGORIES: Final = (
 
 
 def tpu_categories(steps: TpuStepValues) -> tuple[list[str], Float64s]:
-    """Names of the categories, and times [n, k] in ps; the first SparseCores only where there are any."""
+    """Names of the categories, and times [n, k] in ps; copies and the first SparseCores only where there are any."""
     times = {name: np.asarray(getattr(steps, column), np.float64) * PS_PER_MS for name, column in TPU_CATEGORIES}
-    times["compute"] = times["compute"] - times["collectives"]
-    found = {name: time for name, time in times.items() if time.any() or not name.startswith("sparse_core_v0")}
+    times["compute"] = times["compute"] - times["collectives"] - times["copies"]
+    found = {
+        name: time for name, time in times.items() if time.any() or not name.startswith(("copies", "sparse_core_v0"))
+    }
     return list(found), np.stack(list(found.values()), axis=1)
 
 
@@ -317,6 +339,7 @@ def tpu_verdict(steps: TpuStepValues, step_ms: Float64s | None = None) -> verdic
         input=float(steps.tc_infeed_ms.sum() + steps.scv0_infeed_ms.sum()),
         output=float(steps.tc_outfeed_ms.sum()),
         idle=float(steps.tc_idle_ms.sum()),
+        copies=float(steps.tc_copies_ms.sum()),
         all_reduce_compute=float(steps.all_reduce_compute_ms.sum()),
         all_reduce_sync=float(steps.all_reduce_sync_ms.sum()),
         sparse_core=float(steps.scv0_compute_ms.sum()),
@@ -347,6 +370,7 @@ _OP_CATEGORIES: Final = {
     COLLECTIVES: COLLECTIVE_OPS,
     DEVICE_TO_DEVICE: ("send", "send-done", "recv", "recv-done", "megacore fusion", "async-done"),
     OTHER: (IDLE,),
+    COPIES: COPY_OPS,
 }  # fmt: skip
 """Categories of TPU ops by category of step time; all other ops compute."""
 
@@ -354,11 +378,12 @@ _PLACE: Final = {op: place for place, ops in _OP_CATEGORIES.items() for op in op
 
 
 def core_breakdown(database: StepDatabase) -> Int64s:
-    """[n, c, 9]: time of each core by category, in the order of CATEGORIES, whatever the hardware. A SparseCore that
-    does not mark its steps computes while it is busy."""
+    """[n, c, 10]: time of each core by category, in the order of OWN_CATEGORIES, whatever the hardware. A SparseCore
+    that does not mark its steps computes while it is busy."""
+    times = np.zeros((*database.duration_ps.shape, len(OWN_CATEGORIES)), np.int64)
     if not database.is_tpu:
-        return category_times(database.type_ps)
-    times = np.zeros((*database.duration_ps.shape, len(CATEGORIES)), np.int64)
+        times[:, :, :COPIES] = category_times(database.type_ps)
+        return times
     for number, op in enumerate(database.categories):
         times[:, :, _PLACE.get(op, COMPUTE)] += database.category_ps[:, :, number]
     times[:, :, INPUT] += database.infeed_ps
@@ -367,3 +392,10 @@ def core_breakdown(database: StepDatabase) -> Int64s:
     times[:, :, COMPUTE] = np.where(busy, database.sparse_busy_ps, times[:, :, COMPUTE])
     times[:, :, OTHER] = np.where(busy, database.duration_ps - database.sparse_busy_ps, times[:, :, OTHER])
     return times
+
+
+def breakdown_of_xprof(database: StepDatabase) -> Int64s:
+    """[n, c, 9]: the same in the order of CATEGORIES: copies on TPUs are compute."""
+    times = core_breakdown(database)
+    times[:, :, COMPUTE] += times[:, :, COPIES]
+    return times[:, :, :COPIES]

@@ -68,7 +68,11 @@ CATEGORIES: Final = (
     Category(8, "compilation", "Compilation", (EventType.HOST_COMPILE,)),
     Category(9, "all_others", "All others", (EventType.UNKNOWN_TIME,)),
 )
-"""The categories, by their number in XProf less one. Host-to-host copies are in none of them."""
+"""The categories of XProf, by their number less one. Host-to-host copies are in none of them."""
+
+OWN_CATEGORIES: Final = (*CATEGORIES, Category(10, "copies", "Copies", ()))
+"""With those that XProf counts as compute on TPUs: copies between host and device, and within the device. On GPUs and
+CPUs copies are in other categories, by their direction."""
 
 
 HOST_TRANSFERS: Final = ("host send", "host send-done", "host recv", "host recv-done")

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.step_figures import COMPUTE, OTHER, core_breakdown, step_times
-from fastprof.derive.steps.step_time import CATEGORIES
+from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.schema.array_types import Bools, Int64s
 
 
@@ -23,7 +23,7 @@ class Stragglers:
     core_count: Int64s
     duration_ps: Int64s
     median_ps: Int64s
-    category: Int64s  # index into CATEGORIES; -1: the core exceeds the median in none
+    category: Int64s  # index into OWN_CATEGORIES; -1: the core exceeds the median in none
     category_excess_ps: Int64s
 
     @property
@@ -62,8 +62,9 @@ def stragglers(database: StepDatabase) -> Stragglers:
 
 
 def _explained(excess: Int64s) -> Int64s:
-    """[…, 9]: times by category beyond the median; all other time counts if no category is beyond it."""
-    excess[..., OTHER] = np.where((excess[..., :OTHER] > 0).any(axis=-1), 0, excess[..., OTHER])
+    """[…, 10]: times by category beyond the median; all other time counts if no category is beyond it."""
+    others = np.delete(excess, OTHER, axis=-1)
+    excess[..., OTHER] = np.where((others > 0).any(axis=-1), 0, excess[..., OTHER])
     return excess
 
 
@@ -126,7 +127,7 @@ def host_times(database: StepDatabase) -> list[HostTime]:
             int((late & (most == column)).sum()),
             excess / compared if compared else None,
             excess / base if compared and base else None,
-            CATEGORIES[category].name if positive else None,
+            OWN_CATEGORIES[category].name if positive else None,
             int(by[category]) / compared if positive else None,
         ))  # fmt: skip
     return found

@@ -152,8 +152,8 @@ def of_generic(
 
 
 def of_tpu(
-    *, step: float, input: float, output: float, idle: float, all_reduce_compute: float, all_reduce_sync: float,
-    sparse_core: float,
+    *, step: float, input: float, output: float, idle: float, copies: float, all_reduce_compute: float,
+    all_reduce_sync: float, sparse_core: float,
 ) -> Bottleneck:  # fmt: skip
     """The verdicts from times summed over steps, all in one unit, with one value a step across its cores."""
     if not step:
@@ -167,7 +167,7 @@ def of_tpu(
         sparse_core=_sparse_core(share(sparse_core, step)),
         input_percent=input,
         output_percent=output,
-        compute_percent=max(0.0, 100.0 - input - output - idle),
+        compute_percent=max(0.0, 100.0 - input - output - idle - share(copies, step)),
         idle_percent=idle,
     )
 

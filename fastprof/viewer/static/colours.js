@@ -12,7 +12,7 @@ export const FAINT = "#98a0ab";
 const CATEGORIES = {
   "#3fa66b": "device_compute, device_compute_16bit, compute",
   "#82cc9e": "device_compute_32bit",
-  "#b0803a": "device_to_device",
+  "#b0803a": "device_to_device, copies",
   "#8d6fc4": "device_collectives, collectives, all_reduce",
   "#4aa8b8": "sparse_core",
   "#4c78c8": "host_compute",

@@ -14,7 +14,14 @@ import numpy as np
 from fastprof.analyses.contract import Report
 from fastprof.derive.devices.run_environment import RunEnvironment
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.step_figures import COMPUTE, INPUT, SCV0_INFEED, SCV0_TRANSFORM, SCV0_WAIT, core_breakdown
+from fastprof.derive.steps.step_figures import (
+    COMPUTE,
+    INPUT,
+    SCV0_INFEED,
+    SCV0_TRANSFORM,
+    SCV0_WAIT,
+    breakdown_of_xprof,
+)
 from fastprof.derive.steps.step_time import CATEGORIES
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.steps import KEEPS as KEEPS
@@ -40,7 +47,7 @@ def answer(report: Report) -> object:
 
 
 def _times(database: StepDatabase) -> Int64s:
-    times = core_breakdown(database)
+    times = breakdown_of_xprof(database)
     waits = database.category(SCV0_WAIT, SCV0_TRANSFORM)
     waits[database.category(SCV0_INFEED) == 0] = 0
     times[:, :, INPUT] -= waits

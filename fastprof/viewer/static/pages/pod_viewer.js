@@ -13,7 +13,8 @@ import { columnPairs, detailsPanel, linkRow, pairList, timelineButton } from "./
 
 const PARTS = list(`device_compute_ps=Device compute, device_to_device_ps=Device to device,
   device_collectives_ps=Device collectives, host_compute_ps=Host compute, kernel_launch_ps=Kernel launch,
-  input_ps=Input, output_ps=Output, compilation_ps=Compilation, all_others_ps=All others`);
+  input_ps=Input, output_ps=Output, compilation_ps=Compilation, all_others_ps=All others,
+  copies_ps=Copies`);
 const OF_STEP = list(`hostname=Host, duration_ps=Step time, start_ps=Begin, bottleneck, bottleneck_share=Share of it,
   pod_core_id=XProf's id`);
 const MOST_BARS = 256;
