@@ -27,7 +27,8 @@ def cores(*ids: int, sparse: Sequence[int] = (), hosts: Sequence[str] = ("host0"
     names = [f"{hosts[at]}:{core % 1000}" for at, core in zip(number, ids, strict=True)]
     flags = np.array([core in sparse for core in ids], bool)
     local = np.array([core if core >= 1_000_000 else core % 1000 for core in ids])
-    return Cores(np.array(ids), local, number, [hosts[at] for at in number], names, flags, np.ones(len(ids), bool))
+    on = [hosts[at] for at in number]
+    return Cores(np.array(ids), local, number, on, names, flags, np.ones(len(ids), bool), [None] * len(ids))
 
 
 def generic_db(

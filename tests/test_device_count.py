@@ -1,4 +1,4 @@
-"""One count of devices: every analysis that has the figure has the same."""
+"""One vocabulary of devices: every analysis has the same count of them and the same names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from flight_spaces import FUSION, core
 from reports import session_of
-from step_captures import HOST, US, ran, spaces, step
+from step_captures import HOST, US, ran, spaces, step, tpu
 from trace_builder import Plane, event, line, plane, xspace
 
 import fastprof
@@ -78,3 +78,61 @@ def test_all_analyses_count_the_same_devices_of_a_capture(capture: Path) -> None
 def test_hosts_without_devices_count_only_among_themselves() -> None:
     cpu, pod = HostDevices("CPU", 1), HostDevices("TPU", 4)
     assert (counts([cpu, cpu]), counts([cpu, pod, pod]), counts([])) == ([1, 1], [0, 4, 4], [])
+
+
+# ---- names
+
+
+def devices_of(profile: fastprof.Profile) -> dict[str, set[str]]:
+    """By analysis and table, the names in the column device."""
+    found: dict[str, set[str]] = {}
+    for analysis in ANALYSES:
+        for name, table in profile.report(analysis).tables.items():
+            if "device" in table.column_names:
+                found[f"{analysis}.{name}"] = set(table["device"].to_pylist()) - {None}
+    return found
+
+
+NAMED = {
+    "ops of XLA on a CPU": {"gaps.devices": {"CPU"}, "op_profile.devices": {"CPU"}},
+    "one GPU": {
+        "gaps.devices": {"/device:GPU:0"}, "op_profile.devices": {"/device:GPU:0"}, "steps.steps": {"/device:GPU:0"},
+        "communication.devices": {"/device:GPU:0"},
+    },
+    "several GPUs": {"gaps.devices": {"/device:GPU:0", "/device:GPU:1"}, "steps.steps": set()},
+    "steps of threads": {"steps.steps": {"CPU"}, "pod_viewer.cores": {"CPU"}},
+    "steps of TPUs": {
+        "gaps.devices": {"/device:TPU:0"}, "op_profile.devices": {"/device:TPU:0"}, "steps.steps": {"/device:TPU:0"},
+        "pod_viewer.cores": {"/device:TPU:0"}, "communication.steps": {"/device:TPU:0"},
+    },
+}  # fmt: skip
+
+
+def launched(*ordinals: int) -> bytes:
+    """A step that launches a kernel on each GPU."""
+    calls = [ran("cudaLaunchKernel", 10 * n + 1, 5, correlation_id=n + 1) for n in ordinals]
+    kernels = {n: [ran("k", 10 * n + 20, 5, correlation_id=n + 1)] for n in ordinals}
+    planes = [plane(f"/device:GPU:{n}", [line("stream 1", one)], id=n + 10) for n, one in kernels.items()]
+    return spaces(plane(HOST, [line("python", [step(0, 0, 100), *calls])]), *planes)
+
+
+CAPTURES = {
+    "ops of XLA on a CPU": spaces(CPU_OP),
+    "one GPU": launched(0),
+    "several GPUs": launched(0, 1),
+    "steps of threads": spaces(plane(HOST, [line("python", [step(0, 0, 100), ran("op", 10, 5)])])),
+    "steps of TPUs": spaces(tpu(0, [ran("0", 0, 100)], [("f", "fusion", 10, 20)])),
+}
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_tables_name_a_device_alike(name: str) -> None:
+    found = devices_of(session_of(CAPTURES[name]))
+    assert {table: found[table] for table in NAMED[name]} == NAMED[name]
+
+
+def test_devices_of_a_capture_are_planes_or_the_cpu(capture: Path) -> None:
+    profile = fastprof.load(capture)
+    planes = set(profile.planes["name"].to_pylist()) | {"CPU"}
+    for table, names in devices_of(profile).items():
+        assert names <= planes, table

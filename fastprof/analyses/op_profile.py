@@ -26,10 +26,11 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.devices.chosen_peaks import with_chosen
+from fastprof.derive.devices.device_count import CPU
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
-from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
+from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
 from fastprof.derive.ops.op_remarks import remarks
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tree import op_paths, tree_tables
@@ -169,7 +170,12 @@ def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -
     tree = _tree(session, fused, figures, params.group_by)
     scopes, layers = scope_trees(session.ops.table, figures)
     devices = [
-        DeviceRow(host.name, name, ops, _all_ops(ops, with_chosen(host.best_peaks, chosen)))
+        DeviceRow(
+            host.name,
+            CPU if host.hardware == CPU_ONLY else name,
+            ops,
+            _all_ops(ops, with_chosen(host.best_peaks, chosen)),
+        )
         for host, _ in kept
         for name, ops in host.by_device
     ]

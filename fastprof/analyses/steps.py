@@ -87,6 +87,8 @@ CORE = (
     Text("core_name", "core as host:ordinal; only the host if the capture does not describe its cores",
          lambda rows: texts(rows.database.cores.name, rows.core)),
     CORE_ID,
+    Text("device", "device, as in the other tables: plane of the core, or CPU for the threads of a host; null: all "
+         "GPUs of the host together", lambda rows: texts(rows.database.cores.device, rows.core)),
 )  # fmt: skip
 STEP = Count("step", "number of the step, as in the analysis steps", lambda rows: rows.database.step[rows.step])
 SPAN = (

@@ -16,6 +16,8 @@ from fastprof.decode.plane_kinds import device_of
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
 
+CPU: Final = "CPU"
+"""The name of the device that the threads of a host without devices are, and its kind."""
 IN_WORDS: Final = (
     "devices of the capture, whether they ran anything or not: TensorCores of TPUs, or GPUs; if no host has either, "
     "the threads of a host are one device, CPU"
@@ -37,14 +39,14 @@ class HostDevices:
         for kind in ("TPU", "GPU"):
             if kind in kinds:
                 return cls(kind, kinds.count(kind))
-        return cls("CPU", int("CPU" in kinds))
+        return cls(CPU, int(CPU in kinds))
 
     @property
     def is_cpu(self) -> bool:
-        return self.kind == "CPU"
+        return self.kind == CPU
 
 
-NO_DEVICES: Final = HostDevices("CPU", 0)
+NO_DEVICES: Final = HostDevices(CPU, 0)
 
 
 def counts(hosts: Sequence[HostDevices]) -> list[int]:

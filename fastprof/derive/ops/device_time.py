@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.cause_kernels import foremost
+from fastprof.derive.devices.device_count import CPU as CPU
 from fastprof.derive.ops.tables import span_ps
 from fastprof.schema.array_types import Int32s, Int64s, UInt8s
 from fastprof.tables.host_events import Plane
@@ -25,9 +26,6 @@ COMPUTE, COMMUNICATION, COPY, WAIT, IDLE = range(len(KINDS))
 
 PIECE: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("span", "i8")])
 """The struct of csrc/kernels/foremost.h; a test compares its size with C's."""
-
-CPU: Final = "CPU"
-"""The name of the device that the threads of a host without devices are."""
 
 INFEED, OUTFEED, HOST, CORE = "infeed", "outfeed", "host", "core"
 

@@ -231,6 +231,7 @@ def _cores(databases: Sequence[StepDatabase], numbers: list[int], workers: list[
         [name for database in databases for name in database.cores.name],
         np.concatenate([database.cores.sparse for database in databases]),
         np.concatenate([database.cores.has_details for database in databases]),
+        [device for database in databases for device in database.cores.device],
     )
 
 

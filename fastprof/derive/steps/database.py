@@ -48,6 +48,7 @@ class Cores:
     name: list[str]  # "host:ordinal" of a core with details, else "host"
     sparse: Bools  # a SparseCore
     has_details: Bools  # the capture describes the core
+    device: list[str | None]  # as other tables name it: plane of the core, or CPU; None: all GPUs of a host
 
     def __len__(self) -> int:
         return len(self.id)
@@ -151,7 +152,7 @@ def check_size(steps: int, cores: int, categories: int) -> None:
 def empty_database(hardware: str, hosts: list[str], cores: Cores | None = None) -> StepDatabase:
     """A database without steps."""
     none, flags = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-    cores = cores or Cores(none, none, none.astype(np.int32), [], [], flags, flags)
+    cores = cores or Cores(none, none, none.astype(np.int32), [], [], flags, flags, [])
     blank = blank_database(hardware, "", cores, none, [], [])
     return replace(blank, hosts=hosts, group=np.zeros((0, len(hosts)), np.int64))
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.decode.workers import Workers
+from fastprof.derive.devices.device_count import CPU
 from fastprof.derive.steps import executions, gpu_step_events, host_step_events, tpu_steps
 from fastprof.derive.steps.database import (
     GENERIC_CORE,
@@ -24,6 +25,7 @@ from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource
 from fastprof.derive.steps.step_time import TYPES, EventType, longest, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.tables.host_events import HostEvents
 
 STATS: Final = (*host_step_events.STATS, *gpu_step_events.STATS, *tpu_steps.STATS, *executions.STATS)
 METADATA_STATS: Final = tpu_steps.METADATA_STATS
@@ -89,6 +91,8 @@ def steps_of_host(source: StepSource, hardware: str, workers: Workers | None = N
         database = empty_database(hardware, [events.host], one_core(hostname))
     else:
         database, unfit = of_threads(events.host, hostname, threads, groups)
+    if not tpus:
+        database = replace(database, cores=replace(database.cores, device=[_device(events)]))
     return HostSteps(
         host=events.host,
         hostname=hostname,
@@ -106,11 +110,17 @@ def steps_of_host(source: StepSource, hardware: str, workers: Workers | None = N
     )
 
 
+def _device(events: HostEvents) -> str | None:
+    """That of the one core of a host without TPUs."""
+    gpus = events.planes_of("GPU")
+    return (gpus[0].name if len(gpus) == 1 else None) if gpus else CPU
+
+
 def one_core(hostname: str) -> Cores:
     """The core of a host whose cores are not distinguished."""
     one = np.array([GENERIC_CORE], np.int64)
     none = np.zeros(1, np.int32)
-    return Cores(one, one, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_))
+    return Cores(one, one, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_), [None])
 
 
 def of_threads(host: str, hostname: str, threads: HostStepEvents, groups: Groups) -> tuple[StepDatabase, int]:

@@ -107,6 +107,7 @@ def _cores(hostname: str, cores: list[CoreStepEvents], ids: Int64s) -> Cores:
         [hostname if one is None else f"{hostname}:{one.device_ordinal}" for one in details],
         np.array([core.sparse for core in cores], np.bool_),
         np.array([one is not None for one in details], np.bool_),
+        [core.plane.name for core in cores],
     )
 
 

@@ -348,7 +348,7 @@ def _work_of_each(column: Column) -> Column:
 
 _DEVICES = TableSchema("devices", "a device", (
     Text("host", "host to which the device belongs", _each(lambda one: one.host)),
-    Text("device", "name of the device: of its plane in the capture", _each(lambda one: one.name)),
+    Text("device", "plane of the device, or CPU for the threads of a host", _each(lambda one: one.name)),
     Count("ops", "number of different ops that it ran", _each(lambda one: len(one.ops.table))),
     Picoseconds("total_ps", "time observed on the device", _each(lambda one: one.ops.total_ps)),
     Picoseconds("op_ps", "sum of the self times of its ops", _each(lambda one: one.ops.op_ps)),
