@@ -117,8 +117,7 @@ _CATEGORIES = (
     "time of copies from devices; on TPUs time of outfeed and host send",
     "time to compile; always 0, because it is not distinguished at present",
     "rest of the step, in which no event ran; on TPUs idle time",
-    "time of copies between host and device, and within the device; only of TPUs: on GPUs copies are in input, output "
-    "or device_to_device, by their direction",
+    "time of copies between host and device, or within the device; 0 on GPUs, where other categories include them",
 )
 IN_CATEGORIES = tuple(
     Picoseconds(f"{category.name}_ps", what, _in_category(category.number - 1))
@@ -241,10 +240,8 @@ _TABLES = (
         Share("excess_share", "excess_ps / median_ps; null: median_ps is 0",
               lambda rows: rows.excess_ps / np.maximum(rows.median_ps, 1), lambda rows: rows.median_ps <= 0),
         Text("category", "category in which the core exceeds the median of the cores most; null: it exceeds the "
-             "median in none",
-             lambda rows: texts([*(category.name for category in OWN_CATEGORIES), None], rows.category)),
-        Picoseconds("category_excess_ps", "time by which the core exceeds the median in category; 0 if category is "
-                    "null"),
+             "median in none", lambda rows: texts([*(one.name for one in OWN_CATEGORIES), None], rows.category)),
+        Picoseconds("category_excess_ps", "time beyond the median of the cores in category; 0 if category is null"),
     ),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
@@ -264,8 +261,7 @@ SCALARS = {
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
     "slow_step_count": ScalarSpec(
         None,
-        "number of complete steps out of line: longer than the median by more than 5 "
-        "median deviations, and by more than a tenth",
+        "complete steps out of line: longer than the median by more than 5 median deviations and a tenth",
     ),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median"),
     "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts"),
