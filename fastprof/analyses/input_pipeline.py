@@ -7,7 +7,7 @@ Formulas: docs/analyses/input-pipeline.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ from fastprof.derive.pipelines.input_ops import InputOps, InputTime
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.remedies import KINDS_OF_INPUT, in_framework, on_unknown_input
+from fastprof.derive.steps.remedies import KINDS_OF_INPUT, on_unknown_input
 from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
     GenericSteps,
@@ -51,7 +51,7 @@ from fastprof.derive.steps.step_figures import (
     tpu_verdict,
 )
 from fastprof.derive.steps.step_time import CATEGORIES
-from fastprof.derive.steps.verdicts import Bottleneck, Finding
+from fastprof.derive.steps.verdicts import Bottleneck
 from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Share, String, Text
@@ -359,25 +359,13 @@ def _notices(pipeline: InputPipeline, why: str, framework: str) -> tuple[Notice,
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == verdicts.UNKNOWN:
         return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_on_stages(ops))
-    notices = [input_notice(verdict.input)]
+    notices = []
     if verdict.input.classification in (verdicts.HOST, verdicts.BOTH):
-        notices.append(Notice("recommendation", _next_step(pipeline, framework)))
-    notices += notices_of(further(verdict, framework))
+        words = (verdict.input.plain_statement, _next_step(pipeline, framework))
+        notices += [Notice("recommendation", text) for text in words]
     if len(ops) and pipeline.time.total_ps() == 0:
         notices.append(Notice("info", "The input ops that were seen took no time."))
     return (*notices, *_on_stages(ops))
-
-
-def notices_of(findings: Iterable[Finding]) -> list[Notice]:
-    """What verdicts state; those that say what to do are recommendations."""
-    stated = [finding for finding in findings if finding.statement]
-    return [Notice("recommendation" if one.asks else "info", one.plain_statement) for one in stated]
-
-
-def input_notice(found: Finding) -> Notice:
-    """The verdict on input; that a program is not bound by it asks for nothing."""
-    asks = found.classification in (verdicts.HOST, verdicts.BOTH)
-    return Notice("recommendation" if asks else "info", found.plain_statement)
 
 
 def _on_stages(ops: InputOps) -> tuple[Notice, ...]:
@@ -387,12 +375,6 @@ def _on_stages(ops: InputOps) -> tuple[Notice, ...]:
 
 def _has_iterators(ops: InputOps) -> bool:
     return any(name.startswith("Iterator::") for name in ops.name)
-
-
-def further(verdict: Bottleneck, framework: str) -> list[Finding]:
-    """The verdicts on all but input, the ones with a statement."""
-    findings = in_framework(verdict.on_step_time(), framework)
-    return [finding for name, finding in findings.items() if name != "input" and finding.statement]
 
 
 def _next_step(pipeline: InputPipeline, framework: str) -> str:

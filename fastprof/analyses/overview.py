@@ -211,8 +211,8 @@ OPENING = Opening(
         "{headline}",
     ),
     (
-        "step_time_mean_ps", "step_count", "compute_percent", "input_percent", "idle_percent", "duty_cycle_percent",
-        "flops_utilization_percent", "mxu_utilization_percent", "device_idle_percent", "host_idle_percent",
+        "window_ps", "compute_share", "step_time_mean_ps", "step_count", "duty_cycle_percent",
+        "flops_utilization_percent", "mxu_utilization_percent", "host_idle_percent",
     ),
 )  # fmt: skip
 
@@ -221,7 +221,6 @@ SECTIONS = (
     Section("Step time", scalars=tuple(input_pipeline.STEP_FIGURES), shown=is_known("step_count")),
     Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,
             scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown")),
-    Section("What bounds the program", "verdicts", ("aspect", "verdict", "look_at", "percent")),
     Section("Stragglers", "stragglers", ("step", "core_name", "duration_ps", "median_ps", "category", "excess_share"),
             "excess_share", 5, shown=has_rows("stragglers")),
     Section("Most expensive ops (summed over devices)", "top_ops", _TOP_OPS, "self_share", shown=_top_ops_of("Device")),
@@ -235,6 +234,7 @@ SECTIONS = (
     Section("Use of hosts", scalars=("host_idle_percent", "host_op_percent", "host_eager_percent"),
             shown=is_known("host_op_percent")),
     Section("Latency of requests", "latency", shown=has_rows("latency")),
+    Section("Verdicts by XProf's rules", "verdicts", ("aspect", "verdict", "look_at", "percent")),
     Section("Ran on", scalars=("host_count", "task_count", "device_type", "device_count", "framework", "is_training")),
     Section("Hosts", "hosts", ("host", "hardware", "device_type", "device_count", "duty_cycle_percent")),
 )  # fmt: skip
@@ -301,7 +301,7 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         "latency": after["inference"].tables["latency"],
         "hosts": TABLES["hosts"].of(kept),
     }
-    notices = (*_notices(overview, pipeline, findings, after["steps"]), *_on_hosts(after["steps"]))
+    notices = (*_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
     return Report(NAME, tables, figures, notices, dict(after), overview)
 
 
@@ -447,22 +447,13 @@ def _findings(overview: Overview) -> dict[str, Finding]:
     }
 
 
-def _notices(
-    overview: Overview, pipeline: InputPipeline, findings: Mapping[str, Finding], of_steps: Report
-) -> tuple[Notice, ...]:
-    verdict = pipeline.verdict
-    found = []
-    if verdict.input.classification != verdicts.UNKNOWN:
-        found.append(input_pipeline.input_notice(verdict.input))
-    named = in_framework(findings, overview.environment.framework)
-    found += input_pipeline.notices_of(
-        [*input_pipeline.further(verdict, overview.environment.framework), *named.values()]
-    )
-    if verdict.input.classification == verdicts.UNKNOWN:
+def _notices(overview: Overview, pipeline: InputPipeline, of_steps: Report) -> tuple[Notice, ...]:
+    """Faults and what is unknown. What to do is said by the findings; the sentences of verdicts are in their table."""
+    if pipeline.verdict.input.classification == verdicts.UNKNOWN:
         why = input_pipeline.why_no_steps(of_steps)
-        found.append(Notice("warning", f"How long steps take is not known: {why}"))
+        found = [Notice("warning", f"How long steps take is not known: {why}")]
     else:
-        found += [notice for notice in of_steps.notices if notice.severity == "warning"]
+        found = [notice for notice in of_steps.notices if notice.severity == "warning"]
     environment = overview.environment
     found += [Notice("warning", text) for text in dict.fromkeys(environment.warnings)]
     return (*found, *(Notice("error", text) for text in dict.fromkeys(errors_of(environment))))

@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from fastprof.analyses import runner
-from fastprof.render import as_text, report_svg, report_text
+from fastprof.render import as_text, report_svg, report_text, rows_in_words
 from fastprof.render.look import Look
 from fastprof.wording.screen import cut, printable
 
@@ -33,7 +33,8 @@ _TITLES = {"recommendation": "Recommendations", "info": "Remarks", "warning": "W
 def html(report: Report) -> str:
     """The report as one element."""
     analysis = runner.module(report.analysis)
-    parts = [heading(runner.title(analysis), 3), *_notices(report, ["recommendation"])]
+    parts = [heading(runner.title(analysis), 3), *_strong(report_text.headline(report))]
+    parts += _notices(report, ["recommendation"])
     for section in report_text.sections(report, analysis):
         parts += [heading(section.title), *_section(section, report, analysis)]
     parts += _notices(report, ["info", "warning", "error"])
@@ -96,11 +97,26 @@ def _section(section: Section, report: Report, analysis: Analysis) -> Iterator[s
         yield table_of(["", "", ""], [False, True, False], rows)
     if section.table is not None:
         rows_shown, notes = report_text.table_of(section, report, _LOOK, None)
-        if rows_shown.num_rows or notes:
+        if section.in_words and rows_shown.num_rows:
+            yield _in_words(rows_shown)
+        elif rows_shown.num_rows or notes:
             yield table(rows_shown, null=report_text.UNKNOWN, bar=section.bar)
         else:
             yield paragraph("none")
         yield from map(paragraph, notes)
+
+
+def _in_words(rows: pa.Table) -> str:
+    """Rows as a numbered list: what each says, then its texts."""
+    items = (
+        f"<li><b>{escape(printable(head))}</b>{''.join(paragraph(f'{name}: {words}') for name, words in texts)}</li>"
+        for head, texts in rows_in_words.paragraphs(rows, _LOOK)
+    )
+    return f'<ol style="max-width: 70em; margin: 0">{"".join(items)}</ol>'
+
+
+def _strong(text: str) -> list[str]:
+    return [f'<p style="margin: 0.2em 0"><b>{escape(printable(text))}</b></p>'] if text else []
 
 
 def _figure(name: str, scalar: Scalar) -> list[str]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from fastprof.render.look import Look
 
 UNKNOWN = "-"
+HEADLINE = "headline"
+"""The figure that a report begins with."""
 ALL = -1
 """As ``limit``: every row."""
 
@@ -40,12 +42,20 @@ def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]
     """The lines of a report. ``limit``: rows per table; None: as the analysis lays it out."""
     analysis = runner.module(report.analysis)
     yield look.strong(runner.title(analysis))
+    if headline(report):
+        yield from ("", *as_text.paragraph(headline(report), look))
     yield from _notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
     footnotes: dict[str, int] = {}  # numbers of reasons, in order of first use
     for section in sections(report, analysis):
         yield from _section(section, report, analysis, look, limit, footnotes)
     for severity, heading in _TITLES.items():
         yield from _notices(heading, [n for n in report.notices if n.severity == severity], look)
+
+
+def headline(report: Report) -> str:
+    """What the report says first, if it computes that; else nothing."""
+    value = report.scalars[HEADLINE].value if HEADLINE in report.scalars else None
+    return value if isinstance(value, str) else ""
 
 
 def label(name: str) -> str:

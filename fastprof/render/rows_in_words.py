@@ -22,14 +22,19 @@ if TYPE_CHECKING:
 
 def lines(table: pa.Table, look: Look) -> Iterator[str]:
     """The first column and the amounts of each row, then a line for each other text. Unknown cells are left out."""
-    fields = list(table.schema)
-    for number, row in enumerate(table.to_pylist(), 1):
+    for number, (head, texts) in enumerate(paragraphs(table, look), 1):
         lead = f"  {number}. "
-        inner = " " * width(lead)
-        texts = [(field.name, row[field.name]) for field in fields[1:] if isinstance(row[field.name], str)]
-        yield from as_text.paragraph(look.fit(_head(fields, row)), look, lead)
+        yield from as_text.paragraph(head, look, lead)
         for name, text in texts:
-            yield from as_text.paragraph(f"{name.replace('_', ' ')}: {text}", look, inner)
+            yield from as_text.paragraph(f"{name}: {text}", look, " " * width(lead))
+
+
+def paragraphs(table: pa.Table, look: Look) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Of each row what it says with its amounts, and its other texts with the names of their columns."""
+    fields = list(table.schema)
+    for row in table.to_pylist():
+        texts = [(field.name, row[field.name]) for field in fields[1:] if isinstance(row[field.name], str)]
+        yield look.fit(_head(fields, row)), [(name.replace("_", " "), text) for name, text in texts]
 
 
 def _head(fields: list[pa.Field], row: dict[str, Any]) -> str:

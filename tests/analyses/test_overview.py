@@ -173,25 +173,27 @@ def test_work_is_measured_against_the_peaks_of_the_devices_without_counting_cont
     assert values["memory_utilization_percent"] == pytest.approx(20)
 
 
-def test_recommendations_come_from_steps_ops_and_functions() -> None:
+def test_verdicts_come_from_steps_ops_and_functions_and_are_no_notices() -> None:
     eager = [TfFunction("slow", {EAGER: 1}, {EAGER: 100})]
     db = generic_db([{"device_compute_32": 60, "host_wait_input": 25, "unknown_time": 15}], precision=(0, 60))
     report = report_of(db, device_ops=ops(*DEVICE_OPS), functions=eager)
-    severities = ["recommendation", "info", "recommendation", "recommendation", "info"]  # what asks for something
-    assert [notice.severity for notice in report.notices] == severities
-    starts = ("Your program is HIGHLY", "15.0 % of the total", "Only 0.0 % of device",
-              "30.0 % of Op time on the device", "Expensive tf-functions")  # fmt: skip
-    for notice, start in zip(report.notices, starts, strict=True):
-        assert notice.text.startswith(start)
-    verdicts = {row["aspect"]: (row["verdict"], row["look_at"]) for row in records(report, "verdicts")}
+    assert report.notices == ()
+    rows = {row["aspect"]: row for row in records(report, "verdicts")}
+    starts = {"waiting for input": "Your program is HIGHLY", "all other time": "15.0 % of the total",
+              "16-bit arithmetic": "Only 0.0 % of device", "eager execution": "30.0 % of Op time on the device",
+              "tf.functions": "Expensive tf-functions"}  # fmt: skip
+    for aspect, start in starts.items():
+        assert rows[aspect]["statement"].startswith(start)
+    verdicts = {aspect: (row["verdict"], row["look_at"]) for aspect, row in rows.items()}
     assert verdicts["waiting for input"] == ("high", "host")
     assert verdicts["tf.functions"] == ("moderate", "host") and verdicts["16-bit arithmetic"] == ("moderate", "device")
     assert verdicts["kernel launches"] == ("none", None)
 
 
-def test_tpus_get_a_recommendation_too() -> None:
+def test_tpus_get_a_verdict_too() -> None:
     report = report_of(tpu_db([[{"step": 10, "infeed": 3, "fusion": 7}]]), host(kind="TPU", device="TPU v4"))
-    assert report.notices[0].text.startswith("Your program is HIGHLY input-bound because 30.0 %")
+    statement = records(report, "verdicts")[0]["statement"]
+    assert statement.startswith("Your program is HIGHLY input-bound because 30.0 %")
 
 
 def test_what_the_profiler_said_is_passed_on_once() -> None:

@@ -18,9 +18,9 @@ _WEIGHT: Final = {CERTAIN: 4, LIKELY: 3, POSSIBLE: 2}  # quarters
 @dataclass(frozen=True, slots=True)
 class Finding:
     """``cost_ps``: time of the run that the cause takes, per device; None: unknown. ``is_bound``: whether removing the
-    cause saves at most that, not just that. ``evidence``: the rows that show it, ``ANALYSIS.TABLE?COLUMN=VALUE&…``;
-    ``detail``: what other reports know of it. The rest, where it is known, is None or what the cause has in common in
-    all places."""
+    cause saves at most that, not just that. ``evidence``: the rows that show it, ``ANALYSIS.TABLE?COLUMN=VALUE&…``,
+    with values quoted as in an address; ``detail``: what other reports know of it. The rest, where it is known, is None
+    or what the cause has in common in all places."""
 
     cause: str
     title: str

@@ -60,7 +60,7 @@ def found(facts: Facts) -> Iterator[Finding]:
             f"Devices wait in collectives for {device or host or 'the last of them'}",
             spent.waited_ps,
             CERTAIN if host else LIKELY,
-            "communication.stragglers",
+            _shown(facts, "stragglers"),
             advice("straggler", facts.framework),
             host=host,
             device=device,
@@ -72,11 +72,16 @@ def found(facts: Facts) -> Iterator[Finding]:
         f"{facts.devices()} for {first['kind']} that nothing hides",
         spent.common_ps,
         CERTAIN,
-        "communication.operations",
+        _shown(facts, "operations"),
         advice(COMMUNICATION, facts.framework),
         is_bound=True,
         op=first["name"],
     )
+
+
+def _shown(facts: Facts, table: str) -> str:
+    """That table as evidence, or what each device spends if the table has no rows."""
+    return f"{COMMUNICATION}.{table if facts.table(COMMUNICATION, table).num_rows else 'devices'}"
 
 
 def _spent(facts: Facts) -> _Spent | None:

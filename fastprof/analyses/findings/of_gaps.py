@@ -52,6 +52,7 @@ _EAGER: Final = re.compile(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE
 
 
 def found(facts: Facts) -> Iterator[Finding]:
+    listed = set(facts.table("gaps", "gaps")["cause"].to_pylist())
     every, by_step = (_by_cause(facts, name) for name in ("by_cause", "by_step"))
     between = _between_launches(facts, every)
     for recorded, rows in every.items():
@@ -67,7 +68,7 @@ def found(facts: Facts) -> Iterator[Finding]:
             TITLES[cause].format(facts.devices()) + (f": {cut(event, _LETTERS)}" if event else ""),
             cost,
             LIKELY if cause in _UNSURE else CERTAIN,
-            f"gaps.gaps?cause={recorded}",
+            f"gaps.{'gaps' if recorded in listed else 'by_cause'}?cause={recorded}",
             advice(cause, facts.framework),
             host=_mostly(rows, "host"),
             device=_mostly(rows, "device"),

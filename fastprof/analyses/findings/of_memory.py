@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
+from urllib.parse import quote
 
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
@@ -22,7 +23,7 @@ def found(facts: Facts) -> Iterator[Finding]:
             f"At the peak, {100 * share:.1f} % of the memory of {allocator} are in use",
             None,
             CERTAIN,
-            "memory_profile.active",
+            f"memory_profile.active?allocator={quote(str(allocator))}",
             advice("memory_pressure", facts.framework),
             device=str(allocator),
         )

@@ -9,14 +9,15 @@ const MOST_LETTERS = 60;
 
 /**
  * Appends a headline and cards. `headline(report)`: the sentence, if the analysis does not declare it; `labels(report)`:
- * other words for figures, by name; `cards`: whether the page has no cards of its own. Returns the notice that became the
- * headline, null if none did.
+ * other words for figures, by name; `cards`: whether the page has no cards of its own; `lead`: a node for between the
+ * headline and the cards. Returns the notice that became the headline, null if none did.
  */
-export function opening(element, report, { headlines, figures }, { headline, labels, cards = true } = {}) {
+export function opening(element, report, { headlines, figures }, { headline, labels, cards = true, lead = null } = {}) {
   const isEmpty = Object.values(report.tables).every((table) => !table.length);
   const words = isEmpty ? "" : headline?.(report) || filled(headlines, report);
   const notice = words ? null : (report.notices[0] ?? null);
   if (words || notice) element.append(h("p.headline", words || notice.text));
+  if (lead) element.append(lead);
   const other = labels?.(report) ?? {};
   const all = new Map(
     Object.entries(report.scalars).map(([name, one]) => [name, other[name] ? { ...one, label: other[name] } : one]),

@@ -9,6 +9,9 @@ import { table } from "./table.js";
 import { read, written } from "./table_address.js";
 import { label } from "./units.js";
 
+/** The parameter of the address that names a table to bring into sight. */
+export const TABLE = "table";
+
 const STEPS = {
   name: "steps",
   type: "steps",
@@ -20,9 +23,9 @@ const STEPS = {
 /**
  * The `show` of a page of an analysis. `draw(body, report, context)` fills the body. `params`: names of the parameters that
  * get controls, null for all; `tables`: the requested tables, and `columns` by table, if not all. Others: as `opening` has
- * them.
+ * them, but that `lead(report, context)` makes the node. The table that the address names is brought into sight.
  */
-export function reportPage(draw, { params = null, tables = null, columns = {}, ...options } = {}) {
+export function reportPage(draw, { params = null, tables = null, columns = {}, lead = () => null, ...options } = {}) {
   return async (root, context) => {
     const bar = parameters(context, params);
     if (bar) root.append(bar);
@@ -32,12 +35,20 @@ export function reportPage(draw, { params = null, tables = null, columns = {}, .
       waiting.remove()
     );
     if (!report || context.signal.aborted) return;
-    const said = opening(root, report, context.analysis.opening, options);
+    const said = opening(root, report, context.analysis.opening, { ...options, lead: lead(report, context) });
     notices(root, report, context, said);
     const body = h("div.page-body");
     root.append(body);
     await draw(body, report, context);
+    if (context.params.has(TABLE)) reveal(body, context.params.get(TABLE));
   };
+}
+
+/** Scrolls to the first table of that name, with the heading above it. */
+function reveal(body, name) {
+  const found = [...body.querySelectorAll("[data-table]")].find((one) => one.dataset.table === name);
+  found?.scrollIntoView({ block: "center" });
+  found?.querySelector("[role=grid]").focus({ preventScroll: true });
 }
 
 /**
@@ -54,6 +65,7 @@ export function reportTable(context, element, name, data, { columns, filters = [
   const given = read(context.params, name);
   const usual = options.sort ?? null;
   return table(element, data, {
+    name,
     rows: 10,
     bar: inText[0]?.bar,
     changed: (state) => context.replace(written(context.params, name, state, usual)),

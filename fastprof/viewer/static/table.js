@@ -21,7 +21,7 @@ let tables = 0;
  * a box of their own; `filter`: what the box for all columns holds at first; `caption`; `csv`: address of the table
  * as a file; `rows`: how many are in sight, at most; `onrow(row)`; `selected`: a row; `bar`: a column of shares that is
  * drawn as bars; `where(row)`: which rows there are at all; `empty`: what is said where there is none; `values`: texts of
- * boxes of columns; `changed({sort, filter, values})`: the user sorted or filtered.
+ * boxes of columns; `name`: by which it can be found; `changed({sort, filter, values})`: the user sorted or filtered.
  */
 export function table(element, data, options = {}) {
   return new TableView(element, data, options);
@@ -40,7 +40,9 @@ class TableView {
     this.head = h("div.table-head", { role: "row" });
     this.scroll = h("div.table-scroll", { role: "grid", tabindex: "0", "aria-label": options.caption ?? "Table" });
     this.rows = new Rows(this.scroll, this.head, this.id, (row) => this.chosen(row));
-    element.append(h("div.table", this.toolbar(), this.scroll));
+    element.append(
+      h("div.table", { dataset: options.name ? { table: options.name } : {} }, this.toolbar(), this.scroll),
+    );
     this.drawMenu();
     this.arrange();
     if (options.selected !== undefined) this.select(options.selected);

@@ -135,17 +135,37 @@ export function lossColour(share) {
   return heat(1 - Math.min(1, Math.max(0, share) * 2));
 }
 
-/** A button that goes to the timeline. `where()`: {host, start, end} in picoseconds from the start of the host's capture. */
+/**
+ * A button that goes to the timeline. `where()`: {host, start, end} in picoseconds from the start of the host's capture, or
+ * a promise of that; with `device`, the time is marked on the tracks of that device.
+ */
 export function timelineButton(context, where, title = "Timeline") {
-  return button(title, async () => context.navigate("timeline", await windowOf(context, where())), {
+  return button(title, async () => context.navigate("timeline", await windowOf(context, await where())), {
     title: "Show this time in the timeline",
   });
 }
 
 /** Parameters of the timeline for a time of a host, with some room around it: on the common clock of all hosts. */
-async function windowOf(context, { host, start, end }) {
-  const { hosts } = await context.source.timeline({});
+async function windowOf(context, { host, start, end, device = null }) {
+  const { hosts, processes } = await context.source.timeline({});
   const shift = Number(hosts.find((one) => one.host === host)?.offset_ps ?? 0);
   const room = Math.max(1_000, (end - start) * 0.1);
-  return { t: `${Math.round(start + shift - room)}~${Math.round(end + shift + room)}` };
+  const span = (more) => `${Math.round(start + shift - more)}~${Math.round(end + shift + more)}`;
+  if (device === null) return { t: span(room) };
+  const tracks = processes.filter((one) => one.host === host && one.name === device).flatMap((one) => one.tracks.id);
+  return { t: span(room), range: span(0), tracks: tracks.length ? tracks.join(",") : null };
+}
+
+const SPANS = [["start_ps", "duration_ps"], ["longest_start_ps", "longest_ps"]];
+
+/** The names of the columns that say when the time of a row begins and how long it is; undefined: it has no such. */
+export function spanColumns(data) {
+  return data.has("host") ? SPANS.find((names) => names.every((name) => data.has(name))) : undefined;
+}
+
+/** Where the time of a row is, as `timelineButton` takes it. */
+export function spanOf(data, row) {
+  const [start, duration] = spanColumns(data).map((name) => data.value(row, name));
+  return { host: data.value(row, "host"), device: data.has("device") ? data.value(row, "device") : null, start,
+    end: start + duration };
 }

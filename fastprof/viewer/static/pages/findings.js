@@ -1,33 +1,49 @@
 // What costs the time: a list of findings, the worst first, each with what it costs, where, what to do and its evidence.
 
+import { section } from "../cards.js";
 import { h } from "../dom.js";
+import { asked, TABLE } from "../report_page.js";
 import { label, text } from "../units.js";
+import { spanOf, timelineButton } from "./details.js";
 
 const PLACES = ["host", "device", "step", "op", "annotation", "source"];
 const EVIDENCE = /^(\w+)\.(\w+)\??(.*)$/;
+const NUMBER = /^-?\d+$/;
+/** By table of gaps, in which report the times of its findings are: its table, and how long each row lasts. */
+const TIMES = { by_cause: ["gaps", "by_cause", "longest_ps"], gaps: ["gaps", "by_cause", "longest_ps"],
+  by_step: ["steps", "steps", "duration_ps"] };
 
-/** The headline of a diagnosis, as a node; null if it is not known. */
+/** The headline of a diagnosis; why there is none, if it is not known. */
 export function headline(report) {
-  return report.value("headline") ?? "";
+  const { value, reason } = report.scalars.headline;
+  return value ?? (reason ? `${reason[0].toUpperCase()}${reason.slice(1)}.` : "");
 }
 
-/** The findings of a report as a list; nothing if there are none. */
-export function findings(report, context) {
+/** The findings of a report in a section; null if there are none. `actions`: nodes at its right. */
+export function findings(report, context, actions = []) {
   const data = report.tables.findings;
   if (!data.length) return null;
-  return h("ol.findings", ...data.rows().map((row) => finding(row, context)));
+  const root = h("div.findings-part");
+  section(root, "What costs the time", { actions }).append(
+    h("ol.findings", ...data.rows().map((row) => finding(row, context))),
+  );
+  return root;
 }
 
 function finding(row, context) {
   const { title, detail, advice, certainty, cost_ps: cost, share, is_bound: isBound } = row;
   const amount = cost === null ? "time unknown" : `${isBound ? "up to " : ""}${text(cost, "ps")}`;
-  const places = PLACES.filter((name) => row[name] !== null);
+  const places = [...PLACES.filter((name) => row[name] !== null).map((name) => [label(name), String(row[name])]), [
+    "Certainty",
+    certainty,
+  ]];
   return h("li.finding.panel", { dataset: { cause: row.cause } },
-    h("div.finding-head", h("span.finding-title", title), h("span.spring"), h("span.finding-cost", amount),
+    h("div.finding-head", h("span.finding-title", title), h("span.spring"),
+      h("span.finding-cost", { title: isBound ? "At most this can be saved" : null }, amount),
       share === null ? null : h("span.finding-share", text(share, "share"))), share === null ? null : bar(share),
     detail === null ? null : h("p.finding-detail", detail), h("p.finding-advice", advice),
-    h("div.finding-where", ...places.map((name) => h("span", h("b", label(name)), ` ${row[name]}`)),
-      h("span", h("b", "certainty"), ` ${certainty}`), evidence(row.evidence, context)));
+    h("div.finding-where", ...places.map(([name, value]) => h("span.finding-place", h("b", name), ` ${value}`)),
+      ...links(row.evidence, context)));
 }
 
 function bar(share) {
@@ -36,10 +52,36 @@ function bar(share) {
   return h("div.finding-bar", { "aria-hidden": "true" }, part);
 }
 
-/** A link to the rows that show it: "gaps.gaps?cause=input" is the table gaps of the page gaps, with that cause only. */
-function evidence(written, context) {
+/** Links to the rows that show it, and to its time: "gaps.gaps?cause=input" is the table gaps of the page gaps, with that
+ * cause only. */
+function links(written, context) {
   const [, page, table, query] = EVIDENCE.exec(written) ?? [];
-  if (!page || !context.analyses.some(({ name }) => name === page)) return null;
-  const only = [...new URLSearchParams(query)].map(([column, value]) => [`only-${table}-${column}`, value]);
-  return h("a.finding-evidence", { href: context.href(page, Object.fromEntries(only)) }, `Evidence: ${label(page)}`);
+  const analysis = context.analyses.find(({ name }) => name === page);
+  if (!analysis) return [];
+  const equal = [...new URLSearchParams(query)];
+  const only = equal.map(([column, value]) => [`only-${table}-${column}`, NUMBER.test(value) ? `= ${value}` : value]);
+  const href = context.href(page, { [TABLE]: table, ...Object.fromEntries(only) });
+  const row = analysis.tables[table];
+  return [
+    h("a.finding-evidence", { href, title: row ? `Rows of ${label(table)}, each ${row}` : null },
+      `Evidence: ${analysis.title}`),
+    page === "gaps" && equal.length ? inTime(table, equal[0], context) : null,
+  ];
+}
+
+/** A button that shows the longest time with a value in a column in the timeline. */
+function inTime(table, [column, value], context) {
+  const [page, times, duration] = TIMES[table];
+  const analysis = context.analyses.find(({ name }) => name === page);
+  if (!analysis) return null;
+  const longest = async () => {
+    const { tables } = await context.source.report(page, asked(analysis, context), context.signal);
+    const data = tables[times];
+    const rows = data.select((row) => String(data.value(row, column)) === value);
+    const most = rows.reduce((one, other) => data.value(other, duration) > data.value(one, duration) ? other : one);
+    return spanOf(data, most);
+  };
+  const node = timelineButton(context, longest);
+  node.classList.add("small");
+  return node;
 }

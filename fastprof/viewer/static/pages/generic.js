@@ -3,8 +3,9 @@
 import { figures, section } from "../cards.js";
 import { picker } from "../controls.js";
 import { h } from "../dom.js";
-import { reportPage, reportTable } from "../report_page.js";
+import { reportPage, reportTable, TABLE } from "../report_page.js";
 import { label, number } from "../units.js";
+import { spanColumns, spanOf, timelineButton } from "./details.js";
 
 export const show = reportPage(draw);
 
@@ -13,16 +14,21 @@ function draw(body, report, context) {
   allTables(body, report, context);
 }
 
-/** A section of the analysis, if it has something to show. */
+/** A section of the analysis with a table, if it has rows; the page begins with all figures. */
 function drawSection(body, { title, table, columns, scalars, bar, rows }, report, context) {
   const data = report.tables[table];
-  const isEmpty = data ? data.length === 0 : scalars.every((name) => report.value(name) === null);
-  if (isEmpty) return;
-  const part = section(body, title);
+  if (!data?.length) return;
+  let [shown, chosen] = [null, null];
+  const place = () => spanOf(data, chosen ?? shown.rows.order[0] ?? 0);
+  const part = section(body, title, {
+    actions: spanColumns(data) ? [timelineButton(context, place, "Show the row in the timeline")] : [],
+  });
   if (scalars.length) figures(part, report, scalars);
-  if (data)
-    reportTable(context, part, table, data, { columns: columns.length ? columns : null, bar,
-      rows: Math.max(rows, 10) });
+  const onrow = (row) => {
+    chosen = row;
+  };
+  shown = reportTable(context, part, table, data, { columns: columns.length ? columns : null, bar, onrow,
+    rows: Math.max(rows, 10) });
 }
 
 /** Any table of the report, chosen from a list, with all of its columns. */
@@ -37,6 +43,12 @@ function allTables(body, report, context) {
     reportTable(context, part, name, report.tables[name], { columns: report.tables[name].columns, bar: null,
       rows: 12 });
   };
-  const part = section(body, "All tables", { actions: [picker({ label: "Table", options, onchange: choose })] });
-  choose(options[0][0]);
+  const named = context.params.get(TABLE) ?? "";
+  const isExtra = Object.hasOwn(report.tables, named)
+    && !context.analysis.sections.some(({ table }) => table === named);
+  const value = isExtra ? named : options[0][0];
+  const part = section(body, "All tables", {
+    actions: [picker({ label: "Table", options, value, onchange: choose })],
+  });
+  choose(value);
 }

@@ -27,7 +27,8 @@ async function draw(body, report, context) {
   if (!allocators.length) return sentence(body, "There is no memory to show.");
   const names = allocators.rows().map((row) => ({ host: row.host, allocator: row.allocator, row }));
   const place = names.findIndex((one) =>
-    one.allocator === context.params.get("allocator") && [null, one.host].includes(context.params.get("of"))
+    one.allocator === (context.params.get("allocator") ?? context.params.get("only-active-allocator"))
+    && [null, one.host].includes(context.params.get("of"))
   );
   const chosen = names[Math.max(0, place)];
   if (names.length > 1) body.append(pickers(names, chosen, context));

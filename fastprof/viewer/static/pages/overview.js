@@ -1,4 +1,4 @@
-// The first page to open: how long steps take and what they spend it on, what bounds the program, what to do.
+// The first page to open: what costs the time and what to do, how long steps take and what they spend it on.
 
 import { columns, figures, panel, section, sentence } from "../cards.js";
 import { stacked } from "../charts/series.js";
@@ -9,23 +9,21 @@ import { table } from "../table.js";
 import { text } from "../units.js";
 import { findings, headline } from "./findings.js";
 
-export const show = reportPage(draw, { params: ["steps", "steps_from"], headline, labels: busy });
+export const show = reportPage(draw, { params: ["steps", "steps_from"], headline, labels: busy,
+  lead: (report, context) =>
+    findings(report, context, [h("a.button", { href: context.href("diagnosis") }, "All causes")]) });
 
 const RUN_FIGURES = ["device_type", "device_count", "host_count", "task_count", "framework", "is_training"];
 const SIDES = [
   ["Device", "Most expensive ops on devices", "Self time, summed over devices."],
   ["Host", "Most expensive ops on hosts", "Self time, summed over threads."],
 ];
+const OF_RULES = "They judge the time of steps by fixed thresholds. Where they differ from the findings, the findings "
+  + "rest on more of the capture.";
 const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
 
 async function draw(body, report, context) {
-  const list = findings(report, context);
-  if (list)
-    section(body, "What costs the time", {
-      actions: [h("a.button", { href: context.href("diagnosis") }, "All causes")],
-    }).append(list);
   await stepPanels(body, report, context);
-  verdicts(body, report);
   topOps(body, report, context);
   latency(body, report);
   tableSection(context, body, "stragglers", report.tables.stragglers, {
@@ -33,6 +31,7 @@ async function draw(body, report, context) {
     sort: { by: "excess_ps", down: true },
   });
   environment(body, report);
+  verdicts(body, report);
 }
 
 /** What input, output and idle time leave is compute only if no collectives are measured apart from it. */
@@ -57,13 +56,17 @@ async function stepPanels(body, report, context) {
   if (!context.signal.aborted) stepTime(time.body, steps.tables.step_breakdown);
 }
 
-/** What was looked at, and how much it matters, worst first. */
+/** What XProf's rules say, worst first, folded: they see the time of steps only, and the findings may know better. */
 function verdicts(body, report) {
   const order = ["high", "moderate", "unknown", "none"];
   const rows = report.tables.verdicts.rows().sort((one, other) =>
     order.indexOf(one.verdict) - order.indexOf(other.verdict)
   );
-  if (rows.length) section(body, "What bounds the program").append(h("ul.verdicts.panel", ...rows.map(verdict)));
+  if (!rows.length) return;
+  body.append(
+    h("details.section.all-figures", h("summary", "Verdicts by XProf's rules"), h("p.section-note", OF_RULES),
+      h("ul.verdicts.panel", ...rows.map(verdict))),
+  );
 }
 
 function verdict({ aspect, verdict: level, percent, statement, look_at: side }) {

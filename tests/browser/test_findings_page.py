@@ -1,0 +1,203 @@
+"""The page says first what costs the time, and each finding leads to the rows that show it and to its time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastprof.cli.main import main as command
+from tests.browser.hostile_space import MARKUP
+from tests.browser.test_analysis_pages import settle
+from tests.trace_builder import event, line, plane, xspace
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "planted"))
+from planted_cases import PLANTED
+
+DEMO = Path(__file__).resolve().parent.parent.parent / "demo"
+CASES = {one.name: one for one in PLANTED}
+MS = 10**9
+
+EVIDENCE = {
+    "jax_sleeping_batches": ("gaps", "gaps", "input"),
+    "jax_slow_step": ("gaps", "by_step", None),
+    "gpu_single_precision": ("kernel_stats", "kernels", None),
+    "gpu_at_the_memory": ("roofline", "ops", "HBM"),
+    "tpu_idle_units": ("roofline", "lost_time", None),
+    "tpu_ragged_channels": ("hlo_stats", "padding", None),
+    "tpu_slow_chip": ("communication", "stragglers", None),
+    "tpu_all_reduce": ("communication", "operations", None),
+}
+"""By run, the page and the table that its first finding leads to, and a text that all rows have."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[[str], Path]:
+    """``run(name)`` is a folder with the captures of a planted run."""
+
+    def written(name: str) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        for host, data in CASES[name].run().captures.items():
+            (folder / f"{host}.xplane.pb").write_bytes(_unpacked(data))
+        return folder
+
+    return written
+
+
+def _unpacked(data: bytes) -> bytes:
+    import gzip
+
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
+def tops(page: Any, *selectors: str) -> list[float]:
+    """Where the first element of each selector begins."""
+    found: list[float] = [page.locator(one).first.bounding_box()["y"] for one in selectors]
+    return found
+
+
+def in_sight(page: Any, selector: str) -> bool:
+    box = page.locator(selector).first.bounding_box()
+    return bool(box and box["y"] < page.viewport_size["height"] and box["y"] + box["height"] > 0)
+
+
+def follow(page: Any) -> None:
+    """Clicks the evidence of the first finding."""
+    page.locator(".finding-evidence").first.click()
+    page.wait_for_function("() => !location.hash.startsWith('#/overview')")
+    settle(page)
+
+
+def test_the_overview_begins_with_the_headline_then_findings_then_figures(
+    page: Any, server: Callable[..., str], run: Callable[[str], Path]
+) -> None:
+    page.goto(f"{server(run('jax_sleeping_batches'))}#/overview")
+    settle(page)
+    assert page.inner_text(".headline").startswith("Compute waits for input: $builtins next: ")
+    assert page.inner_text(".finding-title >> nth=0") == "Compute waits for input: $builtins next"
+    order = tops(page, ".headline", ".finding", ".first-cards", ".columns-steps")
+    assert order == sorted(order) and order[1] < page.viewport_size["height"]
+    text = page.inner_text("#page")
+    assert "input-bound" not in text and "All Others" not in text
+    page.get_by_text("Verdicts by XProf's rules").click()
+    assert "NOT input-bound" in page.inner_text("#page")
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_the_evidence_of_a_finding_is_a_table_in_sight_with_its_rows(
+    page: Any, server: Callable[..., str], run: Callable[[str], Path], name: str
+) -> None:
+    analysis, table, held = EVIDENCE[name]
+    page.goto(f"{server(run(name))}#/overview")
+    settle(page)
+    assert page.get_attribute(".finding >> nth=0", "data-cause") == CASES[name].cause
+    follow(page)
+    assert page.url.split("#/")[1].startswith(f"{analysis}?")
+    shown = f"[data-table={table}]"
+    page.wait_for_selector(f"{shown} .row")
+    assert in_sight(page, shown)
+    rows = page.locator(f"{shown} .row").all_inner_texts()
+    assert rows and all(held is None or held in row for row in rows)
+
+
+def test_the_evidence_of_a_slow_step_is_that_step_only(
+    page: Any, server: Callable[..., str], run: Callable[[str], Path]
+) -> None:
+    page.goto(f"{server(run('jax_slow_step'))}#/diagnosis")
+    settle(page)
+    step = page.inner_text(".finding-title >> nth=0").split()[1]
+    page.locator(".finding-evidence").first.click()
+    page.wait_for_selector("[data-table=by_step] .row")
+    rows = page.locator("[data-table=by_step] .row").all_inner_texts()
+    assert {row.split("\n")[1] for row in rows} == {step}
+
+
+def test_a_finding_and_a_row_of_gaps_lead_into_the_timeline(
+    page: Any, server: Callable[..., str], run: Callable[[str], Path]
+) -> None:
+    url = server(run("jax_sleeping_batches"))
+    page.goto(f"{url}#/overview")
+    settle(page)
+    page.locator(".finding").first.get_by_role("button", name="Timeline").click()
+    page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
+    view = page.evaluate("() => window.fastprofTimeline.view()")
+    longest = view["end_ps"] - view["start_ps"]
+    assert 12 * MS < longest < 30 * MS, "a batch sleeps for 12 ms and more"
+    page.goto(f"{url}#/gaps?table=gaps")
+    settle(page)
+    page.locator("[data-table=gaps] .row").nth(1).click()
+    page.locator("section", has=page.locator("[data-table=gaps]")).get_by_text(
+        "Show the row in the timeline"
+    ).first.click()
+    page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
+    view = page.evaluate("() => window.fastprofTimeline.view()")
+    assert 12 * MS < view["end_ps"] - view["start_ps"] < longest
+
+
+def test_the_diagnosis_lists_every_cause_and_what_is_not_recorded(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'xla')}#/diagnosis")
+    settle(page)
+    assert page.locator(".finding").count() >= 2
+    assert "24 rows" in page.inner_text("[data-table=examined] .table-count")
+    assert "Host threads. Set ProfileOptions.host_tracer_level = 2." in page.inner_text(
+        "section[aria-label='Not recorded']"
+    )
+
+
+def test_a_run_without_lost_time_says_so(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
+    ops = [event("dot", number * MS, MS) for number in range(4)]
+    busy = plane("/device:GPU:0", [line("Stream #1(Compute)", ops, id=1)])
+    (tmp_path / "busy.xplane.pb").write_bytes(xspace(busy))
+    url = server(tmp_path / "busy.xplane.pb")
+    for analysis in ("overview", "diagnosis"):
+        page.goto(f"{url}#/{analysis}")
+        settle(page)
+        assert (
+            page.inner_text(".headline") == "No cause takes 1 % of the run or more; devices compute for 100.0 % of it."
+        )
+        assert page.locator(".finding").count() == 0
+
+
+def test_a_run_without_work_says_why_nothing_is_found(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "host.xplane.pb").write_bytes(xspace(plane("/host:CPU", [line("main", [event("work", 0, MS)])])))
+    page.goto(f"{server(tmp_path / 'host.xplane.pb')}#/diagnosis")
+    settle(page)
+    assert page.inner_text(".headline") == "No device of the capture ran anything."
+
+
+def test_names_in_findings_stay_text(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
+    kernels = [event("dot", 0, MS), event("dot", 9 * MS, MS)]
+    name = f"load_batch {MARKUP}"
+    main = line("python", [event("train", 0, 10 * MS, {"step_num": 0}), event(name, MS, 8 * MS)])
+    threads = plane("/host:CPU", [main], id=1)
+    (tmp_path / "bad.xplane.pb").write_bytes(
+        xspace(threads, plane("/device:GPU:0", [line("Stream #1(Compute)", kernels, id=1)], id=2))
+    )
+    page.goto(f"{server(tmp_path / 'bad.xplane.pb')}#/overview")
+    settle(page)
+    assert "load_batch <img src=x" in page.inner_text(".finding-title >> nth=0")
+    assert page.locator("#page img").count() == 0
+    assert page.evaluate("() => window.stolen") is None
+
+
+def test_the_saved_report_leads_from_findings_to_their_rows(
+    page: Any, tmp_path: Path, run: Callable[[str], Path]
+) -> None:
+    path = tmp_path / "report.html"
+    assert command(["report", str(run("jax_sleeping_batches")), "--html", str(path), "--quiet"]) == 0
+    page.goto(f"file://{path}#/overview")
+    settle(page)
+    assert page.inner_text(".headline").startswith("Compute waits for input: ")
+    follow(page)
+    assert in_sight(page, "[data-table=gaps]")
+    assert all("input" in row for row in page.locator("[data-table=gaps] .row").all_inner_texts())
+    page.goto(f"file://{path}#/diagnosis")
+    settle(page)
+    page.locator(".finding").first.get_by_role("button", name="Timeline").click()
+    page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
+    view = page.evaluate("() => window.fastprofTimeline.view()")
+    assert view["end_ps"] - view["start_ps"] < 30 * MS

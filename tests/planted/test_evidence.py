@@ -1,0 +1,31 @@
+"""The evidence of each finding of the planted runs is a table of a report, with the rows that it names."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl
+
+import pytest
+from planted_cases import HEALTHY, PLANTED, Case
+from reports import records, session_of
+
+from fastprof.analyses import ANALYSES
+from fastprof.viewer.analysis_list import listed
+
+EVIDENCE = re.compile(r"(\w+)\.(\w+)(?:\?(.+))?")
+
+
+@pytest.mark.parametrize("case", [*PLANTED, *HEALTHY], ids=lambda case: case.name)
+def test_each_finding_names_rows_that_are_there(case: Case) -> None:
+    profile = session_of(*case.run().captures.values())
+    for finding in records(profile.report("diagnosis"), "findings"):
+        matched = EVIDENCE.fullmatch(finding["evidence"])
+        assert matched, finding
+        analysis, name, query = matched.groups()
+        assert analysis in ANALYSES
+        table = profile.report(analysis).tables[name]
+        equal = dict(parse_qsl(query or "", strict_parsing=bool(query)))
+        columns = {column: [str(value) for value in table[column].to_pylist()] for column in equal}
+        rows = [row for row in range(table.num_rows) if all(columns[name][row] == equal[name] for name in equal)]
+        assert rows, finding["evidence"]
+        assert name in listed([analysis])[0]["tables"]
