@@ -1,4 +1,4 @@
-"""The text and the HTML of a diagnosis and of an overview begin with what costs most; no verdict of XProf stands above."""
+"""The text and the HTML of a diagnosis and of an overview begin with what costs most, not with verdicts of XProf."""
 
 from __future__ import annotations
 
