@@ -23,7 +23,7 @@ MS = 10**9
 
 EVIDENCE = {
     "jax_sleeping_batches": ("gaps", "gaps", "input"),
-    "jax_slow_step": ("gaps", "by_step", None),
+    "jax_slow_step": ("steps", "slow_steps", None),
     "gpu_single_precision": ("kernel_stats", "kernels", None),
     "gpu_at_the_memory": ("roofline", "ops", "HBM"),
     "tpu_idle_units": ("roofline", "lost_time", None),
@@ -83,6 +83,9 @@ def test_the_overview_begins_with_the_headline_then_findings_then_figures(
     assert order == sorted(order) and order[1] < page.viewport_size["height"]
     text = page.inner_text("#page")
     assert "input-bound" not in text and "All Others" not in text
+    charts = page.inner_text(".columns-steps")
+    assert "Step time by cause" in charts and "Input 70.2 %" in " ".join(charts.split())
+    assert "All others" not in charts, "XProf's name for all that it does not know"
     page.get_by_text("Verdicts by XProf's rules").click()
     assert "NOT input-bound" in page.inner_text("#page")
 
@@ -111,9 +114,9 @@ def test_the_evidence_of_a_slow_step_is_that_step_only(
     settle(page)
     step = page.inner_text(".finding-title >> nth=0").split()[1]
     page.locator(".finding-evidence").first.click()
-    page.wait_for_selector("[data-table=by_step] .row")
-    rows = page.locator("[data-table=by_step] .row").all_inner_texts()
-    assert {row.split("\n")[1] for row in rows} == {step}
+    page.wait_for_selector("[data-table=slow_steps] .row")
+    rows = page.locator("[data-table=slow_steps] .row").all_inner_texts()
+    assert {row.split("\n")[0] for row in rows} == {step}
 
 
 def test_a_finding_and_a_row_of_gaps_lead_into_the_timeline(
@@ -136,6 +139,18 @@ def test_a_finding_and_a_row_of_gaps_lead_into_the_timeline(
     page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
     view = page.evaluate("() => window.fastprofTimeline.view()")
     assert 12 * MS < view["end_ps"] - view["start_ps"] < longest
+
+
+def test_a_run_without_steps_has_its_time_by_cause(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
+    kernels = plane(
+        "/device:GPU:0", [line("Stream #1(Compute)", [event("dot", 0, MS), event("dot", 3 * MS, MS)], id=1)]
+    )
+    (tmp_path / "gpu.xplane.pb").write_bytes(xspace(kernels))
+    page.goto(f"{server(tmp_path / 'gpu.xplane.pb')}#/overview")
+    settle(page)
+    page.wait_for_selector(".ring-legend")
+    assert page.locator(".columns-steps h3").all_inner_texts() == ["Where the run goes"]
+    assert " ".join(page.inner_text(".ring-legend").split()) == "Idle 50 % Compute 50 %"
 
 
 def test_the_diagnosis_lists_every_cause_and_what_is_not_recorded(page: Any, server: Callable[..., str]) -> None:

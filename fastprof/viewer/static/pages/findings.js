@@ -9,9 +9,9 @@ import { spanOf, timelineButton } from "./details.js";
 const PLACES = ["host", "device", "step", "op", "annotation", "source"];
 const EVIDENCE = /^(\w+)\.(\w+)\??(.*)$/;
 const NUMBER = /^-?\d+$/;
-/** By table of gaps, in which report the times of its findings are: its table, and how long each row lasts. */
-const TIMES = { by_cause: ["gaps", "by_cause", "longest_ps"], gaps: ["gaps", "by_cause", "longest_ps"],
-  by_step: ["steps", "steps", "duration_ps"] };
+/** By evidence, the table with the times of its rows, and the column that says how long each is. */
+const TIMES = { "gaps.by_cause": ["by_cause", "longest_ps"], "gaps.gaps": ["by_cause", "longest_ps"],
+  "steps.slow_steps": ["steps", "duration_ps"] };
 
 /** The headline of a diagnosis; why there is none, if it is not known. */
 export function headline(report) {
@@ -65,18 +65,15 @@ function links(written, context) {
   return [
     h("a.finding-evidence", { href, title: row ? `Rows of ${label(table)}, each ${row}` : null },
       `Evidence: ${analysis.title}`),
-    page === "gaps" && equal.length ? inTime(table, equal[0], context) : null,
+    TIMES[`${page}.${table}`] && equal.length ? inTime(analysis, TIMES[`${page}.${table}`], equal[0], context) : null,
   ];
 }
 
 /** A button that shows the longest time with a value in a column in the timeline. */
-function inTime(table, [column, value], context) {
-  const [page, times, duration] = TIMES[table];
-  const analysis = context.analyses.find(({ name }) => name === page);
-  if (!analysis) return null;
+function inTime(analysis, [table, duration], [column, value], context) {
   const longest = async () => {
-    const { tables } = await context.source.report(page, asked(analysis, context), context.signal);
-    const data = tables[times];
+    const { tables } = await context.source.report(analysis.name, asked(analysis, context), context.signal);
+    const data = tables[table];
     const rows = data.select((row) => String(data.value(row, column)) === value);
     const most = rows.reduce((one, other) => data.value(other, duration) > data.value(one, duration) ? other : one);
     return spanOf(data, most);

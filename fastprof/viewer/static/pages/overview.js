@@ -1,12 +1,12 @@
 // The first page to open: what costs the time and what to do, how long steps take and what they spend it on.
 
-import { columns, figures, panel, section, sentence } from "../cards.js";
+import { figures, panel, section, sentence } from "../cards.js";
 import { stacked } from "../charts/series.js";
-import { stepShares, stepTime } from "../charts/step_charts.js";
 import { h } from "../dom.js";
-import { asked, reportPage, tableSection } from "../report_page.js";
+import { reportPage, tableSection } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
+import { causeCharts } from "./cause_charts.js";
 import { findings, headline } from "./findings.js";
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"], headline, labels: busy,
@@ -23,7 +23,7 @@ const OF_RULES = "They judge the time of steps by fixed thresholds. Where they d
 const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
 
 async function draw(body, report, context) {
-  await stepPanels(body, report, context);
+  await causeCharts(body, context);
   topOps(body, report, context);
   latency(body, report);
   tableSection(context, body, "stragglers", report.tables.stragglers, {
@@ -40,20 +40,6 @@ function busy(report) {
     /collectives|all_reduce|device_to_device/.test(category) && time > 0
   );
   return apart ? { compute_percent: "compute and collectives" } : {};
-}
-
-async function stepPanels(body, report, context) {
-  const breakdown = report.tables.breakdown;
-  if (!breakdown.length) return;
-  const time = panel("Step time by category");
-  const shares = panel("Where a mean step goes", "Of all steps and cores.");
-  columns(body, time, shares).classList.add("columns-steps");
-  const pipeline = context.analyses.find((one) => one.name === "input_pipeline");
-  stepShares(shares.body, breakdown);
-  time.body.classList.add("shade", "shade-steps");
-  const steps = await context.source.report("input_pipeline", asked(pipeline, context), context.signal);
-  time.body.classList.remove("shade", "shade-steps");
-  if (!context.signal.aborted) stepTime(time.body, steps.tables.step_breakdown);
 }
 
 /** What XProf's rules say, worst first, folded: they see the time of steps only, and the findings may know better. */

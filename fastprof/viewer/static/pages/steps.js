@@ -4,12 +4,14 @@ import { columns, panel, section, sentence } from "../cards.js";
 import { lines } from "../charts/series.js";
 import { stepTime } from "../charts/step_charts.js";
 import { picker } from "../controls.js";
+import { list } from "../list.js";
 import { reportPage, reportTable, tableSection } from "../report_page.js";
 import { timelineButton } from "./details.js";
 
 export const show = reportPage(draw);
 
 const MOST_CORES = 24;
+const OUT_OF_LINE = list("step, host, duration_ps, median_ps, kind, what, usual_ps, difference_ps");
 
 function draw(body, report, context) {
   const { steps, breakdown } = report.tables;
@@ -20,7 +22,9 @@ function draw(body, report, context) {
   const cores = coresOf(steps);
   durations(body, steps, cores);
   if (breakdown.length) kinds(body, steps, breakdown, cores);
-  for (const name of ["stragglers", "hosts", "step_summary"]) tableSection(context, body, name, report.tables[name]);
+  tableSection(context, body, "slow_steps", report.tables.slow_steps, { columns: OUT_OF_LINE });
+  for (const name of ["stragglers", "hosts", "step_summary"])
+    tableSection(context, body, name, report.tables[name]);
   let chosen = 0;
   const place = () => {
     const { host, start_ps: start, duration_ps: duration } = steps.row(chosen);
