@@ -96,7 +96,7 @@ def test_a_page_begins_with_a_headline_and_at_most_six_figures(
 def test_the_other_figures_of_a_page_are_folded(page: Any, server: Callable[..., str]) -> None:
     page.goto(f"{server(DEMO / 'pod')}#/overview")
     settle(page)
-    assert page.inner_text("#page .headline").startswith("Step 4 takes up to ")
+    assert page.inner_text("#page .headline").endswith(" % of the run.")
     assert page.locator(".all-figures .card:visible").count() == 0
     page.get_by_text("More figures").click()
     assert page.locator(".all-figures .card:visible").count() > 6
