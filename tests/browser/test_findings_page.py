@@ -153,7 +153,7 @@ def test_a_run_without_steps_has_its_time_by_cause(page: Any, server: Callable[.
     assert " ".join(page.inner_text(".ring-legend").split()) == "Idle 50 % Compute 50 %"
 
 
-def test_the_diagnosis_lists_every_cause_and_what_is_not_recorded(page: Any, server: Callable[..., str]) -> None:
+def test_the_diagnosis_lists_every_cause_and_what_the_capture_lacks(page: Any, server: Callable[..., str]) -> None:
     page.goto(f"{server(DEMO / 'xla')}#/diagnosis")
     settle(page)
     assert page.locator(".finding").count() >= 2
