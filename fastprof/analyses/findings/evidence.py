@@ -18,6 +18,7 @@ from fastprof.analyses.findings.of_ops import single_precision_kernels
 from fastprof.analyses.findings.specifics import slow_pipeline, time_by_step
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.host import CPU_ONLY, GPU
+from fastprof.derive.steps.step_source import LAUNCHED, MARKERS
 
 Row = Mapping[str, Any]
 
@@ -138,10 +139,10 @@ def memory_to_spare(facts: Facts, _finding: Finding) -> bool:
 
 
 def between_steps(facts: Facts, finding: Finding) -> bool:
-    """Half of the finding's time or more is in no step."""
-    cost = finding.cost_ps
+    """Half of the finding's time or more is in no step that the program marks."""
+    cost, marked = finding.cost_ps, facts.figure("steps", "steps_source") in (MARKERS, LAUNCHED)
     inside = facts.per_device(sum(time_by_step(facts, finding.cause).values()))
-    return cost is not None and bool(facts.figure("steps", "step_count")) and 2 * inside <= cost
+    return cost is not None and marked and bool(facts.figure("steps", "step_count")) and 2 * inside <= cost
 
 
 # ---- kernels

@@ -106,7 +106,7 @@ RULES: Final = (
     Rule("larger_batch", ("launch", "small_ops", "low_utilization", "low_occupancy"), shows.memory_to_spare, {
         UNKNOWN: "More than half of the device's memory stays free: larger batches give it more work for each launch."},
         _GPU),
-    Rule("between_steps", ("python", "launch", "callback", "transfer"), shows.between_steps, {
+    Rule("between_steps", ("python", "callback"), shows.between_steps, {
         TENSORFLOW: "Most of it is between steps: let Keras callbacks and metrics work every N batches or once an "
                     "epoch.",
         JAX: "Most of it is between steps: start the next step before metrics of this one are read or logged, and do "

@@ -147,20 +147,23 @@ def _of_memory(facts: Facts, finding: Finding) -> Finding:
     if not figure["snapshot_count"]:
         return finding
     words = []
-    sizes = facts.table("memory_profile", "steps")["allocated_bytes"].to_pylist()
+    sizes = facts.table("memory_profile", "ops")["allocated_bytes"].to_pylist()
     if figure["allocation_count"] and any(sizes):
-        size = size_text(sum(sizes))
-        words.append(
-            f"Steps allocate {size} in {counted(int(figure['allocation_count']), 'allocation', 'allocations')}."
-        )
+        many = counted(int(figure["allocation_count"]), "allocation takes", "allocations take")
+        words.append(f"{many} {size_text(sum(sizes))} in all.")
     peak, capacity, share = (figure[name] for name in ("peak_bytes", "capacity_bytes", "fragmentation_share"))
     if isinstance(peak, int) and isinstance(capacity, int):
         words.append(f"At the peak {size_text(peak)} of {size_text(capacity)} are in use.")
     if isinstance(share, float):
         words.append(f"The free memory is fragmented to {measured(share, 'share')}.")
-    return replace(finding, detail=" ".join(words) or None)
+    found = replace(finding, detail=" ".join(words) or None)
+    is_scarce = not isinstance(peak, int) or not isinstance(capacity, int) or 2 * peak >= capacity
+    return found if is_scarce else replace(found, advice=_ENOUGH_MEMORY)
 
 
+_ENOUGH_MEMORY: Final = (
+    "Memory is not scarce, but allocating it takes time: allocate once and use the same buffers in every step."
+)
 _MEMORY: Final = ("snapshot_count", "allocation_count", "peak_bytes", "capacity_bytes", "fragmentation_share")
 _OF_CAUSE: Final[Mapping[str, Callable[[Facts, Finding], Finding]]] = {
     "input": _of_input,
