@@ -61,7 +61,7 @@ SCALARS = {
                                "annotated"),
     "longest": ScalarSpec(None, "the annotation with the longest total_ps"),
     "longest_ps": ScalarSpec("ps", "its total_ps", "it takes"),
-    "longest_share": ScalarSpec("share", "its share of the window of its host", "share of the run"),
+    "longest_share": ScalarSpec("share", "its share, by elapsed_ps", "share of the run"),
     "scope_count": ScalarSpec(None, "scopes in the names of ops", "scopes"),
 }  # fmt: skip
 OPENING = Opening(
@@ -122,7 +122,7 @@ def _values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, Known]:
     return values | {
         "longest": host.names[int(host.whole.name[row])],
         "longest_ps": total,
-        "longest_share": total / max(host.window_ps, 1),
+        "longest_share": int(host.whole.elapsed_ps[row]) / max(host.window_ps, 1),
     }
 
 

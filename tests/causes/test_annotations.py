@@ -82,6 +82,26 @@ def test_what_devices_do_meanwhile() -> None:
     assert hidden == {"train": 750 / 1600, "load": 300 / 880, "forward": 250 / 400, "after": 0.5, "inner": 0.4}
 
 
+def test_the_share_of_an_annotation_on_many_threads_is_that_of_the_time() -> None:
+    threads = [line(f"python/{k}", [event("load", 10 * k, 80), event("f", 0, 200)]) for k in range(5)]
+    report = fastprof.load(xspace(plane("/host:CPU", threads))).annotations()
+    assert rows(report, "annotations", "name", "total_ps", "elapsed_ps", "share") == [
+        ("f", 1000, 200, 1.0), ("load", 400, 120, 0.6),
+    ]  # fmt: skip
+    assert (report.scalars["longest"].value, report.scalars["longest_share"].value) == ("f", 1.0)
+
+
+def test_times_that_do_not_add_up_in_64_bits_are_an_error() -> None:
+    half = 2**62
+    threads = [line(f"python/{k}", [event("load", 0, half)]) for k in range(2)]
+    with pytest.raises(fastprof.CaptureError, match="durations of annotations do not add up in 64 bits"):
+        fastprof.load(xspace(plane("/host:CPU", threads))).annotations()
+    gpus = [plane(f"/device:GPU:{k}", [line("Stream #1", [kernel("k", 0, 5)])], id=k + 2) for k in range(2)]
+    one = plane("/host:CPU", threads[:1])
+    with pytest.raises(fastprof.CaptureError, match="durations of annotations do not add up in 64 bits"):
+        fastprof.load(xspace(one, *gpus)).annotations()
+
+
 def test_annotations_by_step() -> None:
     report = fastprof.load(RUN).annotations(steps_from="markers")
     found = rows(report, "steps", "step", "name", "count", "total_ps", "self_ps")

@@ -12,7 +12,7 @@ from trace_builder import Event, Value, event, line, plane, ref, xspace
 import fastprof
 from fastprof.derive.causes.event_origin import STATS, Origin, event_origins, is_thread
 from fastprof.derive.causes.traceme_names import NameKind, is_thread_of_python, kind_of_name
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents, Line, read_host
 
 
 def read(capture: bytes | Path) -> HostEvents:
@@ -107,6 +107,21 @@ def test_a_user_writes_on_threads_that_run_python() -> None:
     assert [one.name for one in event_origins(read(data)).python_lines] == [
         "python/1", "python/2", "trainer/3", "trainer/4", "tf_Compute/6", "server/8",
     ]  # fmt: skip
+
+
+def test_threads_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def counted(one: Line, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return one is other
+
+    lines = [line(f"worker{k}", [event("$a.py:1 f", 0, 5)]) for k in range(60)]
+    events = read(xspace(plane("/host:CPU", lines)))
+    monkeypatch.setattr(Line, "__eq__", counted)
+    assert len(event_origins(events).python_lines) == 60
+    assert compared <= 60
 
 
 def test_ranges_of_nvtx_are_a_users_but_those_of_libraries() -> None:

@@ -107,6 +107,16 @@ def test_equal_stacks_are_one() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("threads", [["python"], ["python/1", "python/2"]])
+def test_times_that_do_not_add_up_in_64_bits_are_an_error(threads: list[str]) -> None:
+    """Calls that cross each other, on one thread, or calls on several threads."""
+    half = 2**62
+    calls = [event("$a.py:1 f", 0, half), event("$b.py:1 g", 1, half), event("$c.py:1 h", 2, half)]
+    lines = [line(name, calls[: 4 - len(threads)]) for name in threads]
+    with pytest.raises(fastprof.CaptureError, match="do not add up in 64 bits"):
+        python_time(xspace(plane("/host:CPU", lines)))
+
+
 def test_calls_between_functions() -> None:
     assert rows(python_time(PROGRAM), "calls", "caller", "caller_source", "callee", "calls", "total_ps") == [
         (None, None, "main", 1, 1000),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from step_captures import US, host, in_order, ran, spaces, step, tpu
-from trace_builder import Plane, line, plane
+from trace_builder import Plane, event, line, plane, xspace
 
 import fastprof
 
@@ -32,6 +33,15 @@ def test_the_share_is_of_the_time_from_the_first_step_to_the_last() -> None:
     main = [one for k in range(3) for one in (step(k, 100 * k, 60), ran("op:Op", 100 * k, 60))]
     report = fastprof.load(spaces(host(main))).steps()
     assert report.scalars["between_steps_share"].value == 80 / 260
+
+
+def test_steps_that_lie_further_apart_than_64_bits_count_are_an_error() -> None:
+    lines = []
+    for k in range(3):
+        events = [event("train", 0, 2**55, {"_r": 1, "step_num": k}), event("op:Op", 0, 2**54)]
+        lines.append(line(f"python/{k}", events, timestamp_ns=(k - 1) * 2**53))
+    with pytest.raises(fastprof.CaptureError, match="the steps span more than 64 bits"):
+        fastprof.load(xspace(plane("/host:CPU", lines))).steps(steps_from="markers")
 
 
 def test_kernels_between_steps_compute() -> None:

@@ -49,3 +49,8 @@ def test_nothing_fills_nothing() -> None:
     assert filled(nothing(), *arrays([(0, 5)])).tolist() == [0]
     assert moments_of(without(nothing(), union(*arrays([(0, 5)])))) == set()
     assert moments_of(innermost(*arrays([]), np.zeros(0, np.int64), np.zeros(0, np.bool_))) == set()
+
+
+def test_a_span_beyond_64_bits_ends_at_their_limit() -> None:
+    begin, end = union(np.array([2**62, 0]), np.array([2**63 - 1, 5]))
+    assert (begin.tolist(), end.tolist()) == ([0, 2**62], [5, 2**63 - 1])

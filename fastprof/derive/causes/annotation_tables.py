@@ -58,7 +58,7 @@ def _kind(kind: str) -> Column:
 
 
 def _share_of_window(rows: Rows) -> Any:
-    return rows.times.total_ps / max(rows.host.window_ps, 1)
+    return rows.times.elapsed_ps / max(rows.host.window_ps, 1)
 
 
 def _hidden(rows: Rows) -> Any:
@@ -75,7 +75,7 @@ _TIMES: Final = (
     Picoseconds("total_ps", "time during which it lasts, summed over threads; one within one of its name counts once",
                 _of("total_ps")),
     Picoseconds("self_ps", "sum of its durations less annotations in it", _of("self_ps")),
-    Share("share", "total_ps / time from the first event of the host to its last", _share_of_window),
+    Share("share", "elapsed_ps / time from the first event of the host to its last", _share_of_window),
     Picoseconds("mean_ps", "mean duration, rounded down", lambda rows: rows.times.sum_ps // rows.times.count),
     Picoseconds("min_ps", "shortest duration", _of("min_ps")),
     Picoseconds("max_ps", "longest duration", _of("max_ps")),

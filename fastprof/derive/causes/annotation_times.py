@@ -18,7 +18,7 @@ from fastprof.derive.causes import event_origin
 from fastprof.derive.causes.device_kinds import KINDS, DeviceKinds, device_kinds
 from fastprof.derive.causes.event_origin import Origin, event_origins
 from fastprof.derive.ops.device_time import Spans
-from fastprof.derive.ops.tables import span_ps
+from fastprof.derive.ops.tables import exact_product, span_ps, sums_by
 from fastprof.derive.steps.stretches import Stretches, filled
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 STATS: Final = event_origin.STATS
 NO_STEP: Final = -1
+_TIMES: Final = "the durations of annotations"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,9 +139,7 @@ def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds]) -> Annotatio
     count = len(heads)
 
     def summed(values: Int64s, of: Int64s = row) -> Int64s:
-        sums = np.zeros(count, np.int64)
-        np.add.at(sums, of, values)
-        return sums
+        return sums_by(of, values, count, _TIMES)
 
     ends = ends_of(seen.start_ps, seen.duration_ps)
     threads = int(seen.thread.max(initial=0)) + 1
@@ -148,6 +147,8 @@ def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds]) -> Annotatio
     total = summed(until - begins, owner // threads)
     pairs = np.unique(row * threads + seen.thread)
     owner, (begins, until) = unions(row, seen.start_ps, ends)
+    elapsed = summed(until - begins, owner)
+    exact_product(elapsed, len(devices), _TIMES)
     device = np.zeros((count, len(KINDS)), np.int64)
     for one in devices:
         for kind, stretches in enumerate(one.stretches):
@@ -167,7 +168,7 @@ def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds]) -> Annotatio
         shortest,
         longest,
         first,
-        summed(until - begins, owner),
+        elapsed,
         device,
         np.bincount(pairs // threads, minlength=count).astype(np.int64),
     )

@@ -7,12 +7,14 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 
 MOST_DEPTH: Final = 2_000
 """Calls that lie deeper count for the one around them at this depth."""
 REST: Final = -1
 """The label of a node for the children of its parent that are left out."""
+TIMES: Final = "the times of calls of Python"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,14 +100,14 @@ def call_tree(parent: Int64s, depth: Int32s, label: Int64s, own: Int64s) -> tupl
     nodes = node[at]
     above = np.concatenate([np.zeros(0, np.int64), *parents])
     calls = np.bincount(nodes[is_call], minlength=count).astype(np.int64)
-    sums = np.zeros((count, own.shape[1]), np.int64)
-    np.add.at(sums, nodes, own)
+    sums = _summed(nodes, own, count)
     flat = [np.concatenate([np.zeros(0, np.int64), *part]) for part in (names, deep)]
     return CallTree(above, flat[0], flat[1], calls, sums, rolled_up(above, flat[1], sums)), nodes
 
 
 def rolled_up(parent: Int64s, depth: Int64s, own: Int64s) -> Int64s:
-    """By node, the amounts of it and of all below it."""
+    """By node, the amounts of it and of all below it. CaptureError: those of all nodes do not fit 64 bits."""
+    _summed(np.zeros(len(own), np.int64), own, 1)
     total = own.copy()
     order = np.argsort(depth, kind="stable")
     levels = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=0)) + 2))
@@ -115,14 +117,18 @@ def rolled_up(parent: Int64s, depth: Int64s, own: Int64s) -> Int64s:
     return total
 
 
+def _summed(row: Int64s, amounts: Int64s, count: int) -> Int64s:
+    """Sums of rows of amounts. CaptureError: one does not fit 64 bits."""
+    return np.stack([sums_by(row, column, count, TIMES) for column in amounts.T], axis=1)
+
+
 def with_leaves(tree: CallTree, node: Int64s, label: Int64s, own: Int64s) -> CallTree:
     """The tree with children of some nodes: calls with a label and amounts, equal ones together. Of a ``node`` of -1
     they are left out."""
     some = node >= 0
     base = int(label.max(initial=0)) + 1
     keys, place = np.unique(node[some] * base + label[some], return_inverse=True)
-    sums = np.zeros((len(keys), own.shape[1]), np.int64)
-    np.add.at(sums, place.reshape(-1), own[some])
+    sums = _summed(place.reshape(-1), own[some], len(keys))
     above = keys // base
     parent = np.concatenate([tree.parent, above])
     depth = np.concatenate([tree.depth, tree.depth[above] + 1])

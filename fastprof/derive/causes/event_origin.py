@@ -125,10 +125,10 @@ def _python_lines(lines: Sequence[Line], kind: UInt8s) -> tuple[Line, ...]:
     """The threads that run Python: those that have its frames or calls of a framework from it, or mark steps, those
     that Python names, and others of the same name, as threads of one program are called alike."""
     shows = np.isin(kind, (NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION, _STEP))
-    runs = [line for line in lines if is_thread_of_python(line.name) or shows[line.first : line.last].any()]
-    names = {_program_of(line) for line in runs} - {""}
-    pools = {_program_of(line) for line in lines if line.name.startswith(_POOLS)}
-    return tuple(line for line in lines if line in runs or _program_of(line) in names - pools)
+    runs = [is_thread_of_python(line.name) or bool(shows[line.first : line.last].any()) for line in lines]
+    names = {_program_of(line) for line, own in zip(lines, runs, strict=True) if own} - {""}
+    names -= {_program_of(line) for line in lines if line.name.startswith(_POOLS)}
+    return tuple(line for line, own in zip(lines, runs, strict=True) if own or _program_of(line) in names)
 
 
 _POOLS: Final = (

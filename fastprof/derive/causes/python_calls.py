@@ -18,10 +18,11 @@ import numpy as np
 
 from fastprof.decode.nesting import line_rows, nest
 from fastprof.derive.causes import event_origin
-from fastprof.derive.causes.call_tree import CallTree, call_tree, nearest, with_leaves
+from fastprof.derive.causes.call_tree import TIMES, CallTree, call_tree, nearest, with_leaves
 from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins
 from fastprof.derive.causes.python_frames import waits_for_device
 from fastprof.derive.causes.scheduled_tasks import scheduled_by
+from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.device_steps import MODULE_LINES, is_derived
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 from fastprof.tables.host_events import HostEvents, Line
@@ -96,7 +97,8 @@ class _Seen:
 
 
 def python_calls(host: Host, most_nodes: int) -> PythonCalls | None:
-    """The calls of a host; None: the tracer saw none. The tree has at most about twice ``most_nodes`` nodes."""
+    """The calls of a host; None: the tracer saw none. The tree has at most about twice ``most_nodes`` nodes.
+    CaptureError: times do not add up in 64 bits."""
     events = host.raw
     origins = event_origins(events)
     lines = [line for line in origins.lines if (origins.origin[line.first : line.last] == Origin.PYTHON).any()]
@@ -108,8 +110,7 @@ def python_calls(host: Host, most_nodes: int) -> PythonCalls | None:
     ran, above, ran_ps = _ran_elsewhere(host, origins, seen)
     tree = _tree(seen, len(lines), ran, above, ran_ps, label_of, len(names))
     functions = _functions(host, seen, frame, above, ran_ps, names)
-    outside = np.zeros(len(lines), np.int64)
-    np.add.at(outside, seen.thread[frame < 0], seen.self_ps[frame < 0])
+    outside = sums_by(np.where(frame < 0, seen.thread, -1), seen.self_ps, len(lines), TIMES)
     return PythonCalls(
         events.host,
         names,
@@ -208,13 +209,9 @@ def _functions(
     of = of_frame[frame]
 
     def summed(chosen: Bools) -> Int64s:
-        sums = np.zeros(len(keys), np.int64)
-        np.add.at(sums, of[chosen], seen.self_ps[chosen])
-        return sums
+        return sums_by(np.where(chosen, of, -1), seen.self_ps, len(keys), TIMES)
 
-    device = np.zeros(len(keys), np.int64)
-    led = np.where(above < 0, -1, of[above])
-    np.add.at(device, led[led >= 0], ran_ps[led >= 0])
+    device = sums_by(np.where(above < 0, -1, of[above]), ran_ps, len(keys), TIMES)
     return FunctionCalls(
         keys // base,
         keys % base,
@@ -235,9 +232,7 @@ def _covered(host: Host, seen: _Seen, frames: Int64s, place: Int64s, count: int)
     counts = np.bincount(place, minlength=count).astype(np.int64)
     of_lines = line_rows(counts, np.cumsum(counts) - counts)
     _, _, own = nest(start, duration, None, of_lines, host.workers)
-    total = np.zeros(count, np.int64)
-    np.add.at(total, place[order], own)
-    return total
+    return sums_by(place[order], own, count, TIMES)
 
 
 def _between(seen: _Seen, frame: Int64s) -> Calls:
@@ -247,7 +242,6 @@ def _between(seen: _Seen, frame: Int64s) -> Calls:
     labels = np.append(seen.label, -1)
     base = int(seen.label.max()) + 2
     keys, place = np.unique((labels[caller] + 1) * base + seen.label[frames], return_inverse=True)
-    sums = np.zeros(len(keys), np.int64)
-    np.add.at(sums, place.reshape(-1), seen.duration_ps[frames])
+    sums = sums_by(place.reshape(-1), seen.duration_ps[frames], len(keys), TIMES)
     calls = np.bincount(place.reshape(-1), minlength=len(keys)).astype(np.int64)
     return Calls(keys // base - 1, keys % base, calls, sums)

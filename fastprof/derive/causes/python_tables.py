@@ -10,9 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from fastprof.derive.causes.call_tree import REST as LEFT_OUT
+from fastprof.derive.causes.call_tree import TIMES
 from fastprof.derive.causes.python_calls import DEVICE_PS, FUNCTION, KINDS, REST, THREAD, THREAD_PS, PythonCalls
 from fastprof.derive.causes.python_frames import frame_of
-from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.ops.tables import exact_sum, sums_by
 from fastprof.derive.ops.tree.op_trees import Growth, Tree, laid_out
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, String, Text
@@ -195,9 +196,7 @@ def thread_rows(hosts: Sequence[PythonCalls]) -> SimpleNamespace:
         rows.host += [host.host] * count
         rows.thread += host.threads
         for name, values in (("calls", host.functions.calls), ("python_ps", host.functions.self_ps)):
-            sums = np.zeros(count, np.int64)
-            np.add.at(sums, host.functions.thread, values)
-            getattr(rows, name).extend(sums.tolist())
+            getattr(rows, name).extend(sums_by(host.functions.thread, values, count, TIMES).tolist())
         rows.outside_ps += host.outside_ps
     return rows
 
@@ -249,7 +248,7 @@ def stack_rows(hosts: Sequence[PythonCalls]) -> StackRows:
         parts.append((tree.calls, tree.own, tree.total))
     calls, own, total = (np.concatenate(part) for part in zip(*parts, strict=True))
     roots = np.flatnonzero(np.array(growth.parent) == 0)
-    total[0] = total[roots].sum(axis=0)
+    total[0] = [exact_sum(column, TIMES) for column in total[roots].T]
     calls[0] = calls[roots].sum()
     laid = laid_out(growth, total[:, THREAD_PS], total[:, DEVICE_PS].astype(np.float64))
     order = laid.grown

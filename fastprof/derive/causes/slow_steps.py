@@ -45,7 +45,7 @@ _MOST_COMPARED: Final = 32
 _MOST_STEPS: Final = 64
 """An event that lasts longer than this many of the longest step encloses steps."""
 _WAIT: Final = re.compile(
-    r"\$.* (block_until_ready|try_to_block|synchronize)$|wait for completion|::Await|^Wait for |BlockHostUntil"
+    r"^\$.* (block_until_ready|try_to_block|synchronize)$|wait for completion|::Await|^Wait for |BlockHostUntil"
 )
 _NUMBER: Final = re.compile(r" \d+$")
 _OF_NAME: Final = {

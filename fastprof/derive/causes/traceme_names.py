@@ -48,8 +48,8 @@ _INPUT_NAMES = frozenset((
     "ParallelFilterConsume", "ReduceDatasetOp::DoCompute",
 ))  # fmt: skip
 _INPUT = re.compile(
-    r"Iterator(?:::|$)|MakeIterator::|InstantiatedCapturedFunction::|(?:\w+Dataset\w*|Iterator\w*)Op::"
-    r"|EagerLocalExecute: (?:\w*Iterator\w*|\w*Dataset\w*)$"
+    r"Iterator(?:::|$)|MakeIterator::|InstantiatedCapturedFunction::|(?=\w+Dataset|Iterator)\w+(?<=Op)::"
+    r"|EagerLocalExecute: (?=\w*(?:Iterator|Dataset))\w+$"
 )
 _INPUT_TYPE = re.compile(r"(?:OneShot|Multi|Anonymous|Make|Delete)?Iterator\w*|\w*DatasetV?\d*")
 

@@ -7,10 +7,10 @@ name of the kernel or copy.
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import Final, NamedTuple
 
+from fastprof.derive.devices.op_names import without_serial
 from fastprof.derive.ops.kernel_names import copy_category
 from fastprof.derive.steps.gpu_step_events import type_of_name
 from fastprof.derive.steps.step_time import EventType
@@ -84,7 +84,6 @@ _MOVES: Final = frozenset({"copy", "slice", "dynamic-slice", "dynamic-update-sli
 """Opcodes that, asynchronous, move data by DMA."""
 
 _ENDINGS: Final = (("-start", START), ("-done", DONE), ("-update", WHOLE))
-_SERIAL: Final = re.compile(r"(\.\d+|\.clone|\.remat\d*)+$")
 _LIBRARY: Final = (
     (("allreduce", "all_reduce"), Kind.ALL_REDUCE),
     (("reducescatter", "reduce_scatter"), Kind.REDUCE_SCATTER),
@@ -134,7 +133,7 @@ def _split(opcode: str) -> tuple[str, int]:
 
 
 def _without_serial(name: str) -> str:
-    return _SERIAL.sub("", name.removeprefix("%"))
+    return without_serial(name.removeprefix("%"))
 
 
 def _of_asynchronous(base: str, read: Expression | None, name: str) -> Kind:

@@ -41,6 +41,7 @@ _COPIES = (
 _TF_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
 _TF_TYPE = re.compile(r"[A-Z_][a-zA-Z0-9_]*")
 _JAX_TYPE = re.compile(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
+_SERIAL = re.compile(r"\d+|clone|remat\d*")
 _TRAILING_NUMBER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 DATASET = "Dataset"
 
@@ -76,3 +77,12 @@ def _type_of(name: str) -> str:
     last = name.rpartition("/")[2]
     stem, bar, number = last.rpartition("_")
     return stem if bar and _TRAILING_NUMBER.fullmatch(number) else last
+
+
+def without_serial(name: str) -> str:
+    """The name of an instruction without what XLA appends to those of copies: ``copy-start.3.clone`` is
+    ``copy-start``. Takes time in proportion to the name, which may be damage of a megabyte."""
+    end = len(name)
+    while (dot := name.rfind(".", 0, end)) >= 0 and _SERIAL.fullmatch(name, dot + 1, end):
+        end = dot
+    return name[:end]

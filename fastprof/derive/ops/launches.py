@@ -13,6 +13,7 @@ from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.steps.thread_pools import regions
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
+from fastprof.tables.once import once
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,21 @@ class Launches:
     shared: Bools
 
 
-def launches(events: HostEvents, rows: Int64s) -> Launches:
-    """The last event of the host that has the same correlation id."""
+@dataclass(frozen=True, slots=True)
+class _Correlated:
+    """``rows``, ``ids``: what has a correlation id. ``calls``, ``call_ids``: those of the host, by id. ``launched``,
+    ``times``: the ids of GPUs, sorted, and how many events have each."""
+
+    rows: Int32s
+    ids: Int64s
+    calls: Int32s
+    call_ids: Int64s
+    launched: Int64s
+    times: Int64s
+
+
+@once
+def _correlated(events: HostEvents) -> _Correlated:
     at, ids = events.ints("correlation_id")
     on_gpu = np.zeros(len(at), bool)
     for plane in events.planes_of("GPU"):
@@ -34,16 +48,21 @@ def launches(events: HostEvents, rows: Int64s) -> Launches:
         on_gpu[first:last] = True
     calls, call_ids = at[~on_gpu], ids[~on_gpu]
     order = np.argsort(call_ids, kind="stable")
-    calls, call_ids = calls[order], call_ids[order]
-    has, place = stat_places(at, rows)
-    wanted = ids[place]
     launched, times = np.unique(ids[on_gpu], return_counts=True)
+    return _Correlated(at, ids, calls[order], call_ids[order], launched, times)
+
+
+def launches(events: HostEvents, rows: Int64s) -> Launches:
+    """The last event of the host that has the same correlation id."""
+    known = _correlated(events)
+    has, place = stat_places(known.rows, rows)
+    wanted = known.ids[place]
     row, shared = np.full(len(rows), -1, np.int32), np.zeros(len(rows), bool)
-    after = np.searchsorted(call_ids, wanted, side="right") - 1
-    known = after >= 0
-    known[known] = call_ids[after[known]] == wanted[known]
-    row[np.flatnonzero(has)[known]] = calls[after[known]]
-    shared[has] = times[np.searchsorted(launched, wanted)] > 1
+    after = np.searchsorted(known.call_ids, wanted, side="right") - 1
+    called = after >= 0
+    called[called] = known.call_ids[after[called]] == wanted[called]
+    row[np.flatnonzero(has)[called]] = known.calls[after[called]]
+    shared[has] = known.times[np.searchsorted(known.launched, wanted)] > 1
     return Launches(has, row, shared)
 
 

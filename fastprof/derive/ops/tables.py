@@ -245,6 +245,13 @@ def least_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int) -> Int
     return np.where(np.bincount(row, minlength=count) > 0, least, 0)
 
 
+def exact_product(values: Int64s, times: int, what: str = DURATIONS) -> Int64s:
+    """Integers, none of them negative, times a number. CaptureError: a product does not fit 64 bits."""
+    if times and int(values.max(initial=0)) > (2**63 - 1) // times:
+        raise CaptureError(f"{what} do not add up in 64 bits")
+    return values * times
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ops:
     """Ops of a thread, a core, a device or a host, and the time they are measured against.

@@ -14,14 +14,14 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.derive.devices.op_names import without_serial
 from fastprof.derive.ops.async_ops import DONE, PARTS, part_before
 from fastprof.derive.ops.tables import HOST, MemoryAccess, OpTable
 from fastprof.schema.array_types import Bools
 
 _LINKED: Final = frozenset({"send", "recv", "host send", "host recv"})
 _FEEDS: Final = ("infeed", "outfeed")
-_SERIAL: Final = re.compile(r"(\.\d+|\.clone|\.remat\d*)+$")
-_HOST_LAYOUT: Final = re.compile(r"\{[^{}]*S\(5\)[^{}]*\}")
+_HOST_LAYOUT: Final = re.compile(r"\{(?:(?!S\(5\))[^{}])*+S\(5\)[^{}]*+\}")
 
 
 def waits(table: OpTable) -> Bools:
@@ -34,7 +34,7 @@ def waits(table: OpTable) -> Bools:
 
 
 def _kind(category: str, name: str) -> str:
-    return category or _SERIAL.sub("", name)
+    return category or without_serial(name)
 
 
 @lru_cache(1 << 12)

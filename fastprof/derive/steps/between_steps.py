@@ -16,6 +16,7 @@ from fastprof.derive.steps.step_figures import OTHER, core_breakdown, fitted
 from fastprof.derive.steps.step_source import StepSource
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, Markers
 from fastprof.derive.steps.stretches import union
+from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
 
@@ -56,11 +57,11 @@ class BetweenSteps:
 def between_steps(source: StepSource, database: StepDatabase, hardware: str, workers: Workers) -> BetweenSteps:
     """Of the steps of a host that are made from ``source``. On several cores a gap is where none is in a step."""
     there = database.present
+    span = _span(database.begin_ps[there], database.duration_ps[there])
     begins, ends = union(database.begin_ps[there], database.duration_ps[there])
     core_id = database.cores.local_id[there.any(axis=0)]
     begin, duration = ends[:-1], begins[1:] - ends[:-1]
     begin, duration = begin[duration > 0], duration[duration > 0]
-    span = int(ends[-1] - begins[0]) if len(begins) else 0
     times = np.zeros((len(core_id), len(OWN_CATEGORIES)), np.int64)
     if len(begin) and not database.is_tpu:
         gaps = steps_of_host(_of_gaps(source, begin, duration), hardware, workers).database
@@ -72,6 +73,16 @@ def between_steps(source: StepSource, database: StepDatabase, hardware: str, wor
             times[at] = spent[:, column].sum(axis=0) if column >= 0 else 0
         times[:, OTHER] += int(duration.sum()) - times.sum(axis=1)
     return BetweenSteps(begin, duration, span, core_id, times, database.is_tpu)
+
+
+def _span(begin: Int64s, duration: Int64s) -> int:
+    """From the first begin of steps to their last end. CaptureError: 64 bits cannot count it."""
+    if not len(begin):
+        return 0
+    span = int(ends_of(begin, np.maximum(duration, 0)).max()) - int(begin.min())
+    if span >= 2**63:
+        raise CaptureError("the steps span more than 64 bits of picoseconds can count")
+    return span
 
 
 def _of_gaps(source: StepSource, begin: Int64s, duration: Int64s) -> StepSource:

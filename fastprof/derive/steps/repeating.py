@@ -25,9 +25,10 @@ _RAREST: Final = 8
 _PROFILER: Final = re.compile(r"profiler\.py:\d+ (start_trace|stop_trace|trace|__exit__|__enter__)|ProfilerSession")
 _LAUNCH: Final = re.compile(
     r"PjitFunction\(|Executable::Execute|EagerExecute: |EagerLocalExecute: |FunctionRun|SessionRun|RunGraph|"
-    r"[A-Za-z0-9.][\w./>-]*:[A-Z_]\w*$"
+    r"(?<![\w./>-])(?=[_/>-]*[A-Za-z0-9.])[\w./>-]*:[A-Z_]\w*$"
 )
-"""What starts work, by name: calls of compiled functions, eager ops, runs of graphs, and ops of TensorFlow."""
+"""What starts work, by name: calls of compiled functions, eager ops, runs of graphs, and ops of TensorFlow. Their names
+are tried where they begin, not at each letter: a name may be long."""
 
 
 class Repeated(NamedTuple):

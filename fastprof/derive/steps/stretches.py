@@ -7,6 +7,7 @@ import numpy as np
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
 from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.time_sums import ends_of
 
 Stretches = tuple[Int64s, Int64s]
 """Begin and end of each."""
@@ -19,7 +20,7 @@ def nothing() -> Stretches:
 def union(start: Int64s, duration: Int64s) -> Stretches:
     """When any of some spans lasts."""
     some = duration > 0
-    start, end = start[some], (start + duration)[some]
+    start, end = start[some], ends_of(start[some], duration[some])
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate(end[order])
     fresh = np.ones(len(start), np.bool_)

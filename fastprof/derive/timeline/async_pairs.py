@@ -7,13 +7,13 @@ name says.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from fastprof._native import records
+from fastprof.derive.devices.op_names import without_serial
 from fastprof.derive.host import Host
 from fastprof.derive.ops.async_ops import ASYNC_LINE, DONE, UPDATE, before_each, part_before
 from fastprof.derive.ops.stat_values import stat_places
@@ -23,7 +23,6 @@ from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
 _LATER: Final = (DONE, UPDATE)
-_SERIAL: Final = re.compile(r"(\.\d+|\.clone|\.remat\d*)+$")
 _NO_PROGRAM: Final = -1
 
 
@@ -64,7 +63,7 @@ def _is_later(name: str, text: str) -> bool:
     if not any(ending in text or ending in name for ending in _LATER):
         return False
     read = read_expression(text) if " = " in text else None
-    return (read.opcode if read is not None else _SERIAL.sub("", name)).endswith(_LATER)
+    return (read.opcode if read is not None else without_serial(name)).endswith(_LATER)
 
 
 def _before(host: Host, name: str, text: str, program: int) -> str:

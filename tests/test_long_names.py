@@ -1,0 +1,70 @@
+"""Names may be long or damaged: reading them takes time in proportion to their length."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+import pytest
+from effort import takes_less
+from trace_builder import event, line, plane, xspace
+
+import fastprof
+from fastprof.derive.causes import slow_steps, traceme_names
+from fastprof.derive.devices.op_names import without_serial
+from fastprof.derive.ops import transfers
+from fastprof.derive.steps import repeating
+
+Reading = Callable[[str], object]
+
+READINGS: dict[str, tuple[Reading, str]] = {
+    "launches": (repeating._LAUNCH.search, "a"),
+    "waits": (slow_steps._WAIT.search, "$a "),
+    "input": (traceme_names._INPUT.match, "Dataset"),
+    "eager input": (lambda text: traceme_names._INPUT.match(f"EagerLocalExecute: {text}!"), "Iterator"),
+    "layouts": (transfers._HOST_LAYOUT.search, "S(5)"),
+    "serials": (lambda text: without_serial(f"{text}!"), ".1"),
+    "many serials": (without_serial, ".1"),
+}
+
+
+@pytest.mark.parametrize("what", READINGS)
+def test_sixteen_times_the_name_takes_less_than_a_hundred_times_the_time(what: str) -> None:
+    read, unit = READINGS[what]
+    small, large = (("{" if what == "layouts" else "") + unit * count for count in (1_000, 16_000))
+    assert takes_less(lambda: read(large), 100, lambda: read(small), noise_s=0.02)  # by pairs it would be 256
+
+
+def written(pieces: tuple[str, ...], seed: int) -> str:
+    draw = random.Random(seed)
+    return "".join(draw.choice(pieces) for _ in range(draw.randrange(1, 9)))
+
+
+def test_names_are_read_as_the_plain_patterns_read_them() -> None:
+    op = re.compile(r"[A-Za-z0-9.][\w./>-]*:[A-Z_]\w*$")
+    inputs = re.compile(r"(?:\w+Dataset\w*|Iterator\w*)Op::|EagerLocalExecute: (?:\w*Iterator\w*|\w*Dataset\w*)$")
+    own_inputs = re.compile(r"Iterator(?:::|$)|MakeIterator::|InstantiatedCapturedFunction::")
+    layout = re.compile(r"\{[^{}]*S\(5\)[^{}]*\}")
+    serial = re.compile(r"(\.\d+|\.clone|\.remat\d*)+$")
+    known = []
+    for seed in range(6_000):
+        name = written(("a", "_", "/", ":", "Op", "MatMul", "-", " ", ">"), seed)
+        known.append(op.search(name) is not None)
+        assert (repeating._LAUNCH.search(name) is not None) == known[-1], name
+        name = written(("Iterator", "Dataset", "Op", "::", "EagerLocalExecute: ", "V2", " "), seed)
+        known.append(inputs.match(name) is not None)
+        assert (traceme_names._INPUT.match(name) is not None) == (known[-1] or own_inputs.match(name) is not None), name
+        name = written(("{", "}", "S(5)", "1,0", "S(1)"), seed)
+        known.append(layout.search(name) is not None)
+        assert (transfers._HOST_LAYOUT.search(name) is not None) == known[-1], name
+        name = written(("copy", "-start", ".", "12", ".clone", ".remat", ".3"), seed)
+        known.append(serial.search(name) is not None)
+        assert without_serial(name) == serial.sub("", name), name
+    assert min(sum(known[kind::4]) for kind in range(4)) > 100
+
+
+def test_steps_of_a_capture_with_a_long_name() -> None:
+    events = [event("$profiler.py:" + "1" * 200_000, 100 * k, 90) for k in range(5)]
+    report = fastprof.load(xspace(plane("/host:CPU", [line("python", events)]))).steps()
+    assert report.scalars["steps_source"].value is None
