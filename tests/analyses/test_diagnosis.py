@@ -97,6 +97,13 @@ def test_the_source_of_an_annotation_is_the_one_function_of_its_name(
     assert report.tables["findings"].to_pylist()[0]["source"] == source
 
 
+def test_who_has_recorded_python_is_not_advised_to_record_it() -> None:
+    waiting = "$api.py:3154 block_until_ready"
+    (row,) = fastprof.load(steps_of(waiting)).report("diagnosis").tables["findings"].to_pylist()
+    assert row["cause"] == "idle"
+    assert row["advice"].startswith("Threads of the host and Python are recorded")
+
+
 def test_every_cause_is_listed_with_its_cost_or_the_reason_why_it_is_unknown() -> None:
     rows = fastprof.load(steps_of("load_batch")).report("diagnosis").tables["examined"].to_pylist()
     assert sorted(row["cause"] for row in rows) == sorted(CAUSES)

@@ -165,6 +165,17 @@ _ENOUGH_MEMORY: Final = (
     "Memory is not scarce, but allocating it takes time: allocate once and use the same buffers in every step."
 )
 _MEMORY: Final = ("snapshot_count", "allocation_count", "peak_bytes", "capacity_bytes", "fragmentation_share")
+
+
+def _of_idle(facts: Facts, finding: Finding) -> Finding:
+    """To record more of the host helps only if its Python is not recorded."""
+    return replace(finding, advice=_NOTHING_KNOWN) if facts.names.has_python else finding
+
+
+_NOTHING_KNOWN: Final = (
+    "Threads of the host and Python are recorded, and they do nothing meanwhile that explains it: look at the longest "
+    "gap on the timeline. What is waited for may be another process, another host or storage."
+)
 _OF_CAUSE: Final[Mapping[str, Callable[[Facts, Finding], Finding]]] = {
     "input": _of_input,
     "compilation": _of_compilation,
@@ -173,4 +184,5 @@ _OF_CAUSE: Final[Mapping[str, Callable[[Facts, Finding], Finding]]] = {
     "small_ops": _of_launch,
     "eager": _of_launch,
     "memory_pressure": _of_memory,
+    "idle": _of_idle,
 }
