@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -151,6 +152,8 @@ def test_a_run_without_steps_has_its_time_by_cause(page: Any, server: Callable[.
     page.wait_for_selector(".ring-legend")
     assert page.locator(".columns-steps h3").all_inner_texts() == ["Where the run goes"]
     assert " ".join(page.inner_text(".ring-legend").split()) == "Idle 50 % Compute 50 %"
+    compute_is_green = r"rgb\(63, 166, 107\)|#3fa66b"
+    assert re.search(compute_is_green, page.inner_html(".columns-steps"))
 
 
 def test_the_diagnosis_lists_every_cause_and_what_the_capture_lacks(page: Any, server: Callable[..., str]) -> None:

@@ -3,6 +3,7 @@
 import { columns, panel } from "../cards.js";
 import { pie } from "../charts/ring.js";
 import { stepTime } from "../charts/step_charts.js";
+import { coloursOf } from "../colours.js";
 import { tableOf } from "../report.js";
 import { asked } from "../report_page.js";
 import { label } from "../units.js";
@@ -29,8 +30,10 @@ export async function causeCharts(body, context) {
   const inSteps = spent.where((row) => spent.value(row, "step") !== null);
   if (inSteps.length) stepTime(bySteps.body, inSteps, "cause");
   else bySteps.remove();
-  const slices = [...spent.groupBy("cause")].map(([cause, rows]) => ({ name: label(cause),
-    value: spent.sum("time_ps", rows) })
+  const parts = [...spent.groupBy("cause")]; // those of steps first, in the order of the other chart, for its colours
+  const colours = coloursOf(parts.map(([cause]) => cause));
+  const slices = parts.map(([cause, rows], at) => ({ name: label(cause), value: spent.sum("time_ps", rows),
+    colour: colours[at] })
   );
   pie(all.body, slices.sort((one, other) => other.value - one.value), { unit: "ps", label: "Time of the run by cause",
     height: 260 });
