@@ -262,7 +262,7 @@ def _pieces(number: int, device: _Device, host: _HostTime, steps: Intervals) -> 
     begins_late = (end < _last_work(time)) & (device.launched is None)
     at_busy = _at(device.busy[0], start)
     others = (kind == IDLE) & (time.duration_ps[stretch] > _LATENCY_PS) & (at_busy >= 0)
-    others &= start < device.busy[1][at_busy]
+    others &= start < np.append(device.busy[1], 0)[at_busy]
     cause = _cause(kind, code, queued, begins_late, others)
     of_wait = np.array([_NUMBER[_OF_WAIT.get(one.waits_for, "idle")] for one in time.ran.transfers] or [0], np.int32)
     waits = (kind == WAIT) & ((cause == _NUMBER["idle"]) | (cause == _NUMBER["launch"]))
