@@ -1,46 +1,39 @@
-/* A sweep from the begin of one span, or the end of the one that counts, to the next. Spans that have begun are in a heap
- * by rank. Those that are over stay in it until they reach the top: removing them earlier would need a search. */
+/* A sweep from the begin of one span, or the end of the one that counts, to the next. Spans that have begun wait in
+ * queues, one for each rank, in which they are by place. Those that are over stay there until they are first. */
 #include "kernels/foremost.h"
 
 typedef struct sweep {
-  fp_memory *memory;
   const int64_t *begin, *end;
   const int32_t *rank;
   size_t count, begun;
-  fp_vector heap; /* int64_t: places of spans */
+  uint64_t waiting;                              /* a bit for each rank whose queue has spans */
+  int64_t first[FP_MOST_RANKS], last[FP_MOST_RANKS]; /* of each queue */
+  int64_t *next;                                 /* of each span, the one behind it in its queue; -1: none */
 } sweep;
 
-/* The order of the heap: by rank, then by place. */
-static bool before(const sweep *s, int64_t a, int64_t b) {
-  return s->rank[a] != s->rank[b] ? s->rank[a] < s->rank[b] : a < b;
+static void enqueue(sweep *s, int64_t span) {
+  int32_t rank = s->rank[span];
+  if (s->waiting >> rank & 1)
+    s->next[s->last[rank]] = span;
+  else
+    s->first[rank] = span;
+  s->waiting |= UINT64_C(1) << rank;
+  s->last[rank] = span;
+  s->next[span] = -1;
 }
 
-static bool push(sweep *s, int64_t fresh) {
-  if (!fp_vector_add(s->memory, &s->heap, sizeof fresh)) return false;
-  int64_t *heap = s->heap.items;
-  size_t at = s->heap.count - 1;
-  for (; at && before(s, fresh, heap[(at - 1) / 2]); at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
-  heap[at] = fresh;
-  return true;
-}
-
-static void pop(sweep *s) {
-  int64_t *heap = s->heap.items, last = heap[--s->heap.count];
-  size_t at = 0, count = s->heap.count;
-  for (size_t child; (child = 2 * at + 1) < count; at = child) {
-    if (child + 1 < count && before(s, heap[child + 1], heap[child])) child++;
-    if (!before(s, heap[child], last)) break;
-    heap[at] = heap[child];
-  }
-  heap[at] = last;
-}
-
-/* Adds the spans that have begun by now, and drops those that are over from the top. Fails only when memory runs out. */
-static bool advance(sweep *s, int64_t now) {
+/* The span that counts now, -1: none. Adds those that have begun. */
+static int64_t advance(sweep *s, int64_t now) {
   for (; s->begun < s->count && s->begin[s->begun] <= now; s->begun++)
-    if (s->end[s->begun] > now && !push(s, (int64_t)s->begun)) return false;
-  while (s->heap.count && s->end[*(int64_t *)s->heap.items] <= now) pop(s);
-  return true;
+    if (s->end[s->begun] > now) enqueue(s, (int64_t)s->begun);
+  while (s->waiting) {
+    int rank = __builtin_ctzll(s->waiting);
+    int64_t span = s->first[rank];
+    for (; span >= 0 && s->end[span] <= now; span = s->next[span]) continue;
+    if (span >= 0) return s->first[rank] = span;
+    s->waiting &= s->waiting - 1;
+  }
+  return -1;
 }
 
 /* Appends a piece, or extends the last one if it has the same span. */
@@ -57,16 +50,17 @@ static bool add(fp_memory *memory, fp_vector *pieces, fp_piece one) {
 
 fp_code fp_foremost(fp_memory *memory, const int64_t *begin, const int64_t *end, const int32_t *rank, size_t count,
                     int64_t first, int64_t last, fp_vector *pieces) {
-  sweep s = {.memory = memory, .begin = begin, .end = end, .rank = rank, .count = count};
-  bool ok = true;
+  for (size_t i = 0; i < count; i++)
+    if (rank[i] < 0 || rank[i] >= FP_MOST_RANKS) return FP_OUT_OF_RANGE;
+  sweep s = {.begin = begin, .end = end, .rank = rank, .count = count, .next = fp_alloc(memory, count * sizeof *s.next)};
+  bool ok = s.next != NULL;
   for (int64_t now = first; ok && now < last;) {
-    ok = advance(&s, now);
-    int64_t span = s.heap.count ? *(int64_t *)s.heap.items : -1, until = last;
+    int64_t span = advance(&s, now), until = last;
     if (span >= 0 && end[span] < until) until = end[span];
     if (s.begun < count && begin[s.begun] < until) until = begin[s.begun];
-    ok = ok && add(memory, pieces, (fp_piece){now, until, span});
+    ok = add(memory, pieces, (fp_piece){now, until, span});
     now = until;
   }
-  fp_vector_free(memory, &s.heap);
+  fp_release(memory, s.next);
   return ok ? FP_OK : FP_NO_MEMORY;
 }

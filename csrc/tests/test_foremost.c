@@ -47,6 +47,20 @@ static void pieces_have_no_holes_and_name_the_lowest_rank(void) {
   }
 }
 
+static void ranks_beyond_the_queues_are_refused(void) {
+  const int64_t begin[] = {0, 1}, end[] = {9, 9};
+  const int32_t wrong[] = {-1, FP_MOST_RANKS};
+  for (int i = 0; i < 2; i++) {
+    const int32_t rank[] = {FP_MOST_RANKS - 1, wrong[i]};
+    fp_memory memory;
+    fp_vector pieces = {0};
+    fp_memory_init(&memory);
+    CHECK(fp_foremost(&memory, begin, end, rank, 2, 0, 9, &pieces) == FP_OUT_OF_RANGE);
+    CHECK_INT(pieces.count, 0);
+    CHECK_INT(memory.live, 0);
+  }
+}
+
 static void an_empty_window_has_no_pieces(void) {
   const int64_t begin[] = {0}, end[] = {9};
   const int32_t rank[] = {0};
@@ -161,6 +175,7 @@ static void memory_that_runs_out_is_said(void) {
 
 int main(void) {
   RUN(pieces_have_no_holes_and_name_the_lowest_rank);
+  RUN(ranks_beyond_the_queues_are_refused);
   RUN(an_empty_window_has_no_pieces);
   RUN(the_innermost_event_that_may_says_what_a_thread_does);
   RUN(equal_reasons_of_two_lines_stay_apart);

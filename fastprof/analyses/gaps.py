@@ -25,6 +25,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.causes.budget import (
     BETWEEN_STEPS,
     CAUSE_NAMES,
@@ -184,12 +185,12 @@ def of_host(host: Host, params: Params) -> HostBudget:
 def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report]) -> Report:
     database = after["steps"].detail_as(SessionSteps).database
     every = BudgetOfHosts.of(kept, [partial(step_numbers, database, place) for place in range(len(kept))])
-    tables = {
+    tables = LateTables({
         "devices": TABLES["devices"].of(_devices(every)),
         "by_cause": TABLES["by_cause"].of(_by_cause(every)),
-        "by_step": TABLES["by_step"].of(_by_step(every)),
+        "by_step": lambda: TABLES["by_step"].of(_by_step(every)),
         "gaps": TABLES["gaps"].of(_named(every, every.largest(params.top))),
-    }
+    })  # fmt: skip
     figures = scalars(SCALARS, _values(every))
     return Report(NAME, tables, figures, tuple(_notices(every)), after, every)
 

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import Report, Value
 from fastprof.analyses.findings.names_of_host import NamesOfHost
+from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES, BudgetOfHosts
 from fastprof.derive.host import CPU_ONLY
+from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Float64s, Int64s
 
 
@@ -39,6 +41,21 @@ class Facts:
     def per_device(self, time_ps: int) -> int:
         """A sum over devices as time of the run."""
         return time_ps // max(1, self.device_count)
+
+    @property
+    def budget(self) -> BudgetOfHosts:
+        """Time of devices by step, kind and cause: what the tables of gaps are made of."""
+        return self.reports["gaps"].detail_as(BudgetOfHosts)
+
+    @cached_property
+    def time_by_step(self) -> tuple[Int64s, Int64s]:
+        """The steps, ascending, and the time of all devices: [step, cause], see CAUSE_NAMES."""
+        rows = self.budget.budget
+        rows = rows[rows.step != BETWEEN_STEPS]
+        steps, step = np.unique(rows.step, return_inverse=True)
+        count = len(CAUSE_NAMES)
+        time = sums_by(step.reshape(-1) * count + rows.cause, rows.time_ps, len(steps) * count)
+        return steps, time.reshape(len(steps), count)
 
     def table(self, analysis: str, table: str) -> pa.Table:
         return self.reports[analysis].tables[table]

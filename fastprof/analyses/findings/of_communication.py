@@ -20,8 +20,9 @@ import numpy as np
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
+from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
-from fastprof.schema.array_types import Int64s
+from fastprof.derive.ops.tables import sums_by
 
 COMMUNICATION: Final = "communication"
 MOSTLY: Final = 0.5
@@ -86,23 +87,20 @@ def _shown(facts: Facts, table: str) -> str:
 
 def _spent(facts: Facts) -> _Spent | None:
     """None: no device waits for collectives."""
-    columns = (
-        facts.table("gaps", "by_step")[name].to_pylist() for name in ("cause", "host", "device", "step", "time_ps")
-    )
-    rows = [row[1:] for row in zip(*columns, strict=True) if row[0] == COMMUNICATION]
-    if not rows:
+    every = facts.budget
+    rows = every.budget[every.budget.cause == GAP_CAUSES.index(COMMUNICATION)]
+    if not len(rows):
         return None
-    names = list(dict.fromkeys((host, device) for host, device, _, _ in rows))
-    place = {name: number for number, name in enumerate(names)}
-    steps = {step: number for number, step in enumerate(dict.fromkeys(step for _, _, step, _ in rows))}
-    time: Int64s = np.zeros((len(steps), len(names)), np.int64)
-    for host, device, step, time_ps in rows:
-        time[steps[step], place[host, device]] += time_ps
+    devices, device = np.unique(rows.device, return_inverse=True)
+    steps, step = np.unique(rows.step, return_inverse=True)
+    cell = step.reshape(-1) * len(devices) + device.reshape(-1)
+    time = sums_by(cell, rows.time_ps, len(steps) * len(devices)).reshape(len(steps), len(devices))
     beyond = time - time.min(axis=1, keepdims=True)
     waits = beyond * 2 > beyond.max(axis=1, keepdims=True)
     waited = np.where(waits, beyond, 0).sum(axis=1) // np.maximum(waits.sum(axis=1), 1)
+    caused = np.where(waits, 0, waited[:, np.newaxis]).sum(axis=0)
     late: Counter[tuple[str, str]] = Counter()
-    for step, wait in enumerate(waited.tolist()):
-        for device in np.flatnonzero(~waits[step]).tolist() if wait else ():
-            late[names[device]] += wait
+    for one, wait in zip(devices.tolist(), caused.tolist(), strict=True):
+        if wait:
+            late[every.hosts[every.host_of[one]], every.devices[one]] += wait
     return _Spent(int(time.min(axis=1).sum()), int(waited.sum()), late)

@@ -7,10 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
+from fastprof.derive.causes.budget import BETWEEN_STEPS
+from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.framework import TENSORFLOW
+from fastprof.derive.ops.tables import sums_by
 from fastprof.wording.screen import cut
 
 MOSTLY: Final = 0.7
@@ -53,7 +58,7 @@ _EAGER: Final = re.compile(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE
 
 def found(facts: Facts) -> Iterator[Finding]:
     listed = set(facts.table("gaps", "gaps")["cause"].to_pylist())
-    every, by_step = (_by_cause(facts, name) for name in ("by_cause", "by_step"))
+    every = _by_cause(facts)
     between = _between_launches(facts, every)
     for recorded, rows in every.items():
         if recorded == _OF_COLLECTIVES or (between and recorded == "python"):
@@ -72,7 +77,7 @@ def found(facts: Facts) -> Iterator[Finding]:
             advice(cause, facts.framework),
             host=_mostly(rows, "host"),
             device=_mostly(rows, "device"),
-            step=_mostly(by_step.get(recorded, ()), "step"),
+            step=_step(facts, recorded),
             annotation=event,
         )
 
@@ -108,10 +113,22 @@ def _launched(facts: Facts, rows: Iterable[Mapping[str, Any]], event: str | None
     return "eager" if facts.framework == TENSORFLOW and event and _EAGER.search(event) else "small_ops"
 
 
-def _by_cause(facts: Facts, table: str) -> dict[str, list[Mapping[str, Any]]]:
-    """The rows of a table of gaps, by cause; those of compute have none."""
+def _step(facts: Facts, cause: str) -> int | None:
+    """The step with most of the time of a cause, as in _mostly."""
+    rows = facts.budget.budget
+    rows = rows[rows.cause == GAP_CAUSES.index(cause)]
+    steps, place = np.unique(rows.step, return_inverse=True)
+    time = sums_by(place.reshape(-1), rows.time_ps, len(steps))
+    if not len(steps) or time.max() < MOSTLY * time.sum():
+        return None
+    step = int(steps[time.argmax()])
+    return None if step == BETWEEN_STEPS else step
+
+
+def _by_cause(facts: Facts) -> dict[str, list[Mapping[str, Any]]]:
+    """The causes of gaps of each device, by cause."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
-    for row in facts.table("gaps", table).to_pylist():
+    for row in facts.table("gaps", "by_cause").to_pylist():
         if row["cause"] is not None:
             rows.setdefault(row["cause"], []).append(row)
     return rows

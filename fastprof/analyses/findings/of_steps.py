@@ -15,6 +15,7 @@ import numpy as np
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, Finding
+from fastprof.derive.causes.budget import CAUSE_NAMES
 from fastprof.derive.causes.slow_steps import explanation
 from fastprof.wording.quantities import time_text
 
@@ -72,19 +73,12 @@ def _slow_steps(facts: Facts) -> dict[int, list[Row]]:
 
 def _causes_by_step(facts: Facts, slow: Iterable[int]) -> dict[int, Counter[str | None]]:
     """By step out of line, the time of each cause beyond what it takes in the median of all steps."""
-    table = facts.table("gaps", "by_step")
-    columns = (table[name].to_pylist() for name in ("step", "cause", "time_ps"))
-    time: dict[str | None, Counter[int]] = {}
-    steps: set[int] = set()
-    for step, cause, time_ps in zip(*columns, strict=True):
-        if step is not None:
-            time.setdefault(cause, Counter())[step] += time_ps
-            steps.add(step)
+    steps, time = facts.time_by_step
+    beyond = np.maximum(time - np.median(time, axis=0).astype(np.int64), 0) if len(steps) else time
     found: dict[int, Counter[str | None]] = {step: Counter() for step in slow}
-    for cause, by_step in time.items():
-        usual = int(np.median([by_step[step] for step in steps]))
-        for step in slow:
-            found[step][cause] = max(0, by_step[step] - usual)
+    for step, row in zip(steps.tolist(), beyond.tolist(), strict=True):
+        if step in found:
+            found[step].update(dict(zip(CAUSE_NAMES, row, strict=True)))
     return found
 
 

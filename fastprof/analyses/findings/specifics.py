@@ -13,6 +13,7 @@ from typing import Any, Final
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.analyses.findings.names_of_host import FRAME
+from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.python_frames import frame_of
 from fastprof.derive.communication.kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
@@ -98,13 +99,9 @@ def _of_compilation(facts: Facts, finding: Finding) -> Finding:
 
 def time_by_step(facts: Facts, cause: str) -> dict[int, int]:
     """By step, the time of the cause on all devices."""
-    found: dict[int, int] = {}
-    table = facts.table("gaps", "by_step")
-    columns = (table[name].to_pylist() for name in ("step", "cause", "time_ps"))
-    for step, of_row, time_ps in zip(*columns, strict=True):
-        if of_row == cause and step is not None:
-            found[step] = found.get(step, 0) + time_ps
-    return found
+    steps, time = facts.time_by_step
+    spent = time[:, GAP_CAUSES.index(cause)]
+    return dict(zip(steps[spent > 0].tolist(), spent[spent > 0].tolist(), strict=True))
 
 
 def _only_first(by_step: Mapping[int, int], step_count: int) -> bool:

@@ -125,12 +125,13 @@ class BudgetOfHosts:
     def together(self, rows: Budget, *names: str) -> Budget:
         """Rows that are equal in these columns as one: times are added, the rest is that of the longest piece, the
         event that of the row with the most time. Ordered by these columns."""
-        keys = np.stack([getattr(rows, name).astype(np.int64) for name in names], axis=1)
-        found, place = np.unique(keys, axis=0, return_inverse=True)
-        place, count = place.reshape(-1), len(found)
-        first = np.arange(count)
-        by_longest, by_time = (np.lexsort((-values, place)) for values in (rows.longest_ps, rows.time_ps))
-        longest, most = (order[np.searchsorted(place[order], first)] for order in (by_longest, by_time))
+        keys = [getattr(rows, name) for name in names]
+        order = np.lexsort(keys[::-1])
+        fresh = np.ones(len(rows), np.bool_)
+        fresh[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in keys])
+        place, count = np.empty(len(rows), np.int32), int(fresh.sum())
+        place[order] = np.cumsum(fresh) - 1
+        longest, most = (_longest(place, values, count) for values in (rows.longest_ps, rows.time_ps))
         return replace(
             rows[longest],
             time_ps=sums_by(place, rows.time_ps, count),
@@ -172,8 +173,7 @@ def _budget(events: HostEvents, gaps: Gaps, rows: Int64s) -> Budget:
     first, place = distinct_rows(keys)
     device, group, kind, cause = (one[first] for one in keys)
     count = len(first)
-    order = np.lexsort((-duration, place))
-    longest = order[np.searchsorted(place[order], np.arange(count))]
+    longest = _longest(place, duration, count)
     return Budget(
         np.zeros(count, np.int32),
         device.astype(np.int32),
@@ -187,6 +187,16 @@ def _budget(events: HostEvents, gaps: Gaps, rows: Int64s) -> Budget:
         gaps.start_ps[rows][longest],
         _texts(events, gaps, _most(_explanations(events, gaps, rows), place, duration, count)),
     )
+
+
+def _longest(place: Int32s, duration: Int64s, count: int) -> Int64s:
+    """The longest row of each place, of equal ones the first. Every place has some."""
+    most = np.full(count, -1, np.int64)
+    np.maximum.at(most, place, duration)
+    rows = np.flatnonzero(duration == most[place])[::-1]  # the last that is written stays
+    longest = np.empty(count, np.int64)
+    longest[place[rows]] = rows
+    return longest
 
 
 def _most(what: Int64s, place: Int32s, duration: Int64s, count: int) -> Int64s:
@@ -226,6 +236,9 @@ def _objects(values: Sequence[str | None]) -> Objects:
 
 def _largest(events: HostEvents, gaps: Gaps, rows: Int64s, most: int) -> Largest:
     rows = rows[gaps.kind[rows] != COMPUTE]
+    if most < len(rows):  # the others need no sorting
+        duration = gaps.duration_ps[rows]
+        rows = rows[duration >= np.partition(duration, -most)[-most]] if most else rows[:0]
     order = np.lexsort((gaps.start_ps[rows], gaps.device[rows], -gaps.duration_ps[rows]))
     rows = rows[order[:most]]
     lines = [line for line in events.lines if line.last > line.first]

@@ -168,11 +168,14 @@ def _is_users(rows: Int64s, kind: UInt8s, parent: Int32s, on_python: Bools) -> B
 
 def _above(rows: Int64s, parent: Int32s, kind: UInt8s, passed: tuple[int, ...]) -> Int64s:
     """The nearest event above each of the rows whose kind is not ``passed``; if there is none, the outermost above it,
-    or the row itself. Paths are halved at each turn: a nest of n takes log n."""
+    or the row itself. The rows are ``passed``, too. Paths are halved at each turn: a nest of n takes log n."""
     passes = np.isin(kind, passed)
-    above = np.where(parent < 0, np.arange(len(parent)), parent)
-    while True:
-        further = np.where(passes[above], above[above], above)
-        if np.array_equal(further, above):
-            return above[rows]
-        above = further
+    members = np.flatnonzero(passes).astype(np.int32)
+    place = np.empty(len(kind), np.int32)
+    place[members] = np.arange(len(members), dtype=np.int32)
+    above = np.where(parent[members] < 0, members, parent[members])
+    onward = np.where(passes[above] & (above != members), place[above], np.int32(-1))
+    while len(further := np.flatnonzero(onward >= 0)):
+        through = onward[further]
+        above[further], onward[further] = above[through], onward[through]
+    return above[place[rows]]
