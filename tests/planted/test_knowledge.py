@@ -14,7 +14,7 @@ from reports import session_of
 from tf_gpu_runs import HALF_GEMM, RELU, SINGLE_GEMM, Training
 from trace_builder import Value, event, line, plane, ref, xspace
 
-from fastprof.analyses import diagnosis
+from fastprof.analyses import diagnosis, runner
 from fastprof.analyses.findings import knowledge
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.names_of_host import NamesOfHost
@@ -24,8 +24,7 @@ from fastprof.derive.host import GPU
 
 def advised(capture: bytes, cause: str, framework: str) -> set[str]:
     """The rules that apply to the finding of a cause, as if the framework had made the capture."""
-    session = session_of(capture)
-    reports: dict[str, Any] = {name: session.report(name) for name in diagnosis.AFTER}
+    reports = runner.run(session_of(capture).table_set, diagnosis.AFTER)
     facts = Facts(framework, GPU, reports, NamesOfHost())
     found = [one for rule in diagnosis.RULES for one in rule.found(facts) if one.cause == cause]
     assert found, f"no finding of {cause}"
