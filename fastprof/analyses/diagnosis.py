@@ -25,7 +25,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.findings import of_communication, of_gaps, of_memory, of_ops, of_steps
 from fastprof.analyses.findings.facts import Facts
-from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, ranked
+from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, ranked, within_run
 from fastprof.analyses.findings.knowledge import advised
 from fastprof.analyses.findings.names_of_host import NamesOfHost, joined, names_of
 from fastprof.analyses.findings.specifics import specific
@@ -150,7 +150,8 @@ def of_host(host: Host, params: Params) -> KeptHost:
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     framework, hardware = together(one.framework for one in kept), _hardware(kept)
     facts = Facts(framework, hardware, after, joined(one.names for one in kept))
-    every = [specific(facts, one) for rule in RULES for one in rule.found(facts)] if facts.window_ps else []
+    costs = [within_run(one, facts.window_ps) for rule in RULES for one in rule.found(facts) if facts.window_ps]
+    every = [specific(facts, one) for one in costs]
     findings = [advised(facts, one) for one in ranked(every, facts.window_ps)]
     missing = list(
         unrecorded(

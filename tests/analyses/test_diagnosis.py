@@ -7,7 +7,7 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses.findings.advice import advice
-from fastprof.analyses.findings.finding import Finding, ranked
+from fastprof.analyses.findings.finding import Finding, ranked, within_run
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices.framework import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW
 
@@ -46,7 +46,7 @@ def test_time_that_a_device_waits_is_a_finding_of_what_the_host_did() -> None:
     }
     assert row["share"] == pytest.approx(0.4)
     assert row["title"] == "The GPU waits for input: load_batch"
-    assert row["evidence"] == "gaps.gaps?cause=input"
+    assert row["evidence"] == "gaps.by_cause?cause=input"
     assert report.scalars["headline"].value == "The GPU waits for input: load_batch: 40.00 ms, 40.0 % of the run."
     assert report.scalars["window_ps"].value == 100 * MS
     assert report.scalars["compute_share"].value == pytest.approx(0.6)
@@ -141,7 +141,7 @@ def test_a_device_that_computes_all_the_time_has_no_finding() -> None:
 
 
 def finding(cause: str, cost: int | None, certainty: str = "certain", is_bound: bool = False) -> Finding:
-    return Finding(cause, cause, cost, certainty, "gaps.gaps", "", is_bound)
+    return Finding(cause, cause, cost, certainty, "gaps.by_cause", "", is_bound)
 
 
 def test_bounds_and_guesses_come_after_what_is_sure_to_save_as_much() -> None:
@@ -154,6 +154,12 @@ def test_bounds_and_guesses_come_after_what_is_sure_to_save_as_much() -> None:
         finding("unknown", None),
     ]
     assert [one.cause for one in ranked(every, 1000)] == ["sure", "likely", "bound", "possible", "unknown"]
+
+
+def test_no_finding_costs_more_than_the_run() -> None:
+    assert within_run(finding("slow_step", 6800), 1000).cost_ps == 1000
+    assert within_run(finding("slow_step", 800), 1000).cost_ps == 800
+    assert within_run(finding("slow_step", None), 1000).cost_ps is None
 
 
 def test_at_most_seven_findings_are_shown() -> None:

@@ -23,7 +23,7 @@ CASES = {one.name: one for one in PLANTED}
 MS = 10**9
 
 EVIDENCE = {
-    "jax_sleeping_batches": ("gaps", "gaps", "input"),
+    "jax_sleeping_batches": ("gaps", "by_cause", "input"),
     "jax_slow_step": ("steps", "slow_steps", None),
     "gpu_single_precision": ("kernel_stats", "kernels", None),
     "gpu_at_the_memory": ("roofline", "ops", "HBM"),
@@ -211,8 +211,8 @@ def test_the_saved_report_leads_from_findings_to_their_rows(
     settle(page)
     assert page.inner_text(".headline").startswith("Compute waits for input: ")
     follow(page)
-    assert in_sight(page, "[data-table=gaps]")
-    assert all("input" in row for row in page.locator("[data-table=gaps] .row").all_inner_texts())
+    assert in_sight(page, "[data-table=by_cause]")
+    assert all("input" in row for row in page.locator("[data-table=by_cause] .row").all_inner_texts())
     page.goto(f"file://{path}#/diagnosis")
     settle(page)
     page.locator(".finding").first.get_by_role("button", name="Timeline").click()

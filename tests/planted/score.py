@@ -89,10 +89,11 @@ def show(title: str, cases: Iterable[Case], details: bool) -> None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("cases", nargs="*")
-    arguments.add_argument("--details", action="store_true", help="all findings of each case")
+    arguments.add_argument("--details", action="store_true", help="all findings of each case that is not held out")
     given = arguments.parse_args()
     for title, cases in (("Planted", PLANTED), ("Healthy", HEALTHY), ("Held out", HELD_OUT)):
-        show(title, (one for one in cases if not given.cases or one.name in given.cases), given.details)
+        details = given.details and cases is not HELD_OUT
+        show(title, (one for one in cases if not given.cases or one.name in given.cases), details)
 
 
 if __name__ == "__main__":

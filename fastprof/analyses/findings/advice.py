@@ -51,8 +51,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                  "static_graph=True and bf16 compression hooks.",
     },
     "straggler": {
-        UNKNOWN: "Find out why this device is late: uneven work, a slower clock, or a host that starts work later. The "
-                 "others wait for it in collectives.",
+        UNKNOWN: "Find out why the last one is late: uneven work, a slower clock, or a host that starts work later.",
     },
     "launch": {
         UNKNOWN: "Give the device more work per launch: larger batches, or fused and compiled steps.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 MOST_SHOWN: Final = 7
@@ -40,6 +40,13 @@ class Finding:
     def worth(self) -> int:
         """What removing the cause may save, for the order of findings: half of an upper bound, less if unsure."""
         return (self.cost_ps or 0) * _WEIGHT[self.certainty] // (8 if self.is_bound else 4)
+
+
+def within_run(finding: Finding, window_ps: int) -> Finding:
+    """The finding, with a cost of at most the run: steps that are damaged or cut off may be longer."""
+    if finding.cost_ps is None or finding.cost_ps <= window_ps:
+        return finding
+    return replace(finding, cost_ps=window_ps)
 
 
 def ranked(findings: Iterable[Finding], window_ps: int) -> list[Finding]:

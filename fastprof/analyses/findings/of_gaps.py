@@ -57,7 +57,6 @@ _EAGER: Final = re.compile(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE
 
 
 def found(facts: Facts) -> Iterator[Finding]:
-    listed = set(facts.table("gaps", "gaps")["cause"].to_pylist())
     every = _by_cause(facts)
     between = _between_launches(facts, every)
     for recorded, rows in every.items():
@@ -73,7 +72,7 @@ def found(facts: Facts) -> Iterator[Finding]:
             TITLES[cause].format(facts.devices()) + (f": {cut(event, _LETTERS)}" if event else ""),
             cost,
             LIKELY if cause in _UNSURE else CERTAIN,
-            f"gaps.{'gaps' if recorded in listed else 'by_cause'}?cause={recorded}",
+            f"gaps.by_cause?cause={recorded}",
             advice(cause, facts.framework),
             host=_mostly(rows, "host"),
             device=_mostly(rows, "device"),
