@@ -91,8 +91,8 @@ _TABLES = (
     TableSchema("devices", "a device that ran anything", (
         _HOST,
         _DEVICE,
-        Picoseconds("window_ps", "from the first to the last of what the devices of the host ran and of the markers of "
-                    "its steps; of chosen steps their time; the sum of the next five"),
+        Picoseconds("window_ps", "from the first to the last of what the devices of the host ran, of what the host did "
+                    "for them, and of the markers of its steps; of chosen steps their time; the sum of the next five"),
         *(Picoseconds(f"{kind}_ps", f"time of kind {kind}", _of_kind(place)) for place, kind in enumerate(KINDS)),
         Share("compute_share", "compute_ps / window_ps", lambda rows: shares(rows.kind_ps[:, COMPUTE], rows.window_ps)),
         Share("idle_share", "idle_ps / window_ps", lambda rows: shares(rows.kind_ps[:, IDLE], rows.window_ps)),
@@ -141,7 +141,7 @@ SCALARS = {
     "unused_device_count": ScalarSpec(None, "device_count - used_device_count: devices that ran nothing; "
                                       "they are in no table"),
     "window_ps": ScalarSpec("ps", "time of all devices together, each from the first to the last of what devices of "
-                            "its host ran and of the markers of steps"),
+                            "its host ran, of what the host did for them, and of the markers of steps"),
     "busy_ps": ScalarSpec("ps", "window_ps - idle_ps"),
     **{f"{kind}_ps": ScalarSpec("ps", f"time of all devices of kind {kind}") for kind in KINDS},
     "compute_share": ScalarSpec("share", "compute_ps / window_ps"),

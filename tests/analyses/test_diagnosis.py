@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
+from fastprof.analyses.findings import of_steps
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.finding import Finding, ranked, within_run
 from fastprof.derive.causes.cause_names import CAUSES
@@ -177,3 +180,11 @@ def test_advice_names_no_other_framework(cause: str) -> None:
         text = advice(cause, framework)
         assert text.endswith(".")
         assert not [word for word in words.get(framework, ()) if word in text], (cause, framework)
+
+
+def test_a_step_that_waits_for_what_other_steps_started_is_not_slow() -> None:
+    """Markers that hold only the dispatch: the one that reads a result waits for the work of all."""
+    rows = [{"duration_ps": 5000, "median_ps": 10}]
+    assert of_steps.waits({3: Counter({None: 4000, "launch": 100})}, rows, 3)
+    assert not of_steps.waits({3: Counter({None: 100, "python": 4000})}, rows, 3)
+    assert not of_steps.waits({3: Counter({None: 4000})}, [{"duration_ps": 80, "median_ps": 10}], 3)

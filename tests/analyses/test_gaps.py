@@ -303,3 +303,28 @@ def test_chosen_steps_have_their_own_time() -> None:
     assert in_us(rows(report, "by_step", "step", "cause", "time_ps")) == [
         (1, "python", 75), (1, None, 15), (1, "launch", 10),
     ]  # fmt: skip
+
+
+def test_the_window_begins_with_what_the_host_does_before_the_first_work() -> None:
+    """A program that is compiled, and data that are loaded, before anything runs on a device."""
+    host = threads(python=[
+        ran("load_batch", 10, 20), ran("PjitFunction(f)", 30, 65), ran("backend_compile", 35, 50),
+        launched("cudaLaunchKernel", 90, 5, 1), ran("cleaning", 120, 30),
+    ])  # fmt: skip
+    report = gaps(host, gpu([launched("k", 100, 10, 1)]))
+    assert figures(report)["window_ps"] == 100 * US
+    assert in_us(rows(report, "by_cause", *CAUSES)) == [
+        ("/device:GPU:0", "compilation", "idle", 60, "backend_compile"),
+        ("/device:GPU:0", "input", "idle", 20, "load_batch"),
+        ("/device:GPU:0", "launch", "idle", 10, "cudaLaunchKernel"),
+    ]
+
+
+def test_the_thread_on_which_a_program_asks_for_an_element_makes_it_wait_for_input() -> None:
+    """A function of TensorFlow waits for its iterator on a thread of tf.data; others fill buffers ahead of it."""
+    asks = [ran("IteratorGetNextOp::DoCompute", 20, 60), ran("Iterator::Root", 21, 58)]
+    lines = {"python": [ran("EagerLocalExecute: __inference_f_1", 0, 100), launched("cudaLaunchKernel", 90, 5, 1)]}
+    for name, cause in (("tf_data_iterator_get_next/7", "input"), ("tf_data_private_threadpool/7", "launch")):
+        report = gaps(threads(**lines, **{name: asks}), gpu([launched("j", 0, 10, 2), launched("k", 100, 10, 1)]))
+        by_cause = {row[0]: row[1] // US for row in rows(report, "by_cause", "cause", "time_ps")}
+        assert max(by_cause, key=lambda one: by_cause[one]) == cause, (name, by_cause)

@@ -6,7 +6,7 @@ import pytest
 from planted_cases import HEALTHY, PLANTED, Case
 from score import score
 
-NOT_YET = frozenset({"jax_jit_in_loop", "tf_no_prefetch", "tf_checkpoint"})
+NOT_YET = frozenset({"jax_jit_in_loop", "tf_checkpoint"})
 """Cases that the diagnosis does not get right."""
 
 

@@ -107,9 +107,11 @@ def _launched(facts: Facts, rows: Iterable[Mapping[str, Any]], event: str | None
     """Why launches take the time: ops that are executed one by one, ops that are too short, or late launches."""
     count = sum(row["count"] for row in rows)
     compute = int(facts.figure("gaps", "compute_ps") or 0)
-    if count < _OFTEN * facts.device_count or compute >= count * SHORT_PS:
+    if count < _OFTEN * facts.device_count:
         return "launch"
-    return "eager" if facts.framework == TENSORFLOW and event and _EAGER.search(event) else "small_ops"
+    if facts.framework == TENSORFLOW and event and _EAGER.search(event):
+        return "eager"
+    return "small_ops" if compute < count * SHORT_PS else "launch"
 
 
 def _step(facts: Facts, cause: str) -> int | None:

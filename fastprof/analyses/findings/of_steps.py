@@ -21,6 +21,9 @@ from fastprof.wording.quantities import time_text
 
 RARE: Final = 0.3
 """If more of the steps are long, they are of two kinds."""
+DISPATCHED: Final = 50
+"""A step that computes longer than this many median steps waits for work that other steps started: their markers hold
+only the dispatch."""
 UNNAMED: Final = (None, "python", "idle", "launch")
 """Causes that do not say why a step is long; None: compute."""
 
@@ -30,7 +33,7 @@ Row = Mapping[str, Any]
 def found(facts: Facts) -> Iterator[Finding]:
     slow = _slow_steps(facts)
     causes = _causes_by_step(facts, list(slow))
-    slow = {step: rows for step, rows in slow.items() if not _is_named(causes, step)}
+    slow = {step: rows for step, rows in slow.items() if not _is_named(causes, step) and not waits(causes, rows, step)}
     count = int(facts.figure("steps", "step_count") or 0)
     if not slow or len(slow) > RARE * count:
         return
@@ -80,6 +83,12 @@ def _causes_by_step(facts: Facts, slow: Iterable[int]) -> dict[int, Counter[str 
         if step in found:
             found[step].update(dict(zip(CAUSE_NAMES, row, strict=True)))
     return found
+
+
+def waits(causes: Mapping[int, Counter[str | None]], rows: list[Row], step: int) -> bool:
+    """Whether the step only waits until devices have done what earlier steps started."""
+    computes = 2 * causes[step][None] > causes[step].total()
+    return computes and int(rows[0]["duration_ps"]) > DISPATCHED * int(rows[0]["median_ps"])
 
 
 def _is_named(causes: Mapping[int, Counter[str | None]], step: int) -> bool:

@@ -92,6 +92,12 @@ def _ranks() -> Int32s:
 _RANKS: Final = _ranks()
 
 
+_NAMED: Final = np.isin(np.arange(len(Code)), [
+    Code.INPUT, Code.INPUT_WORDS, Code.TRANSFER, Code.COMPILATION, Code.FIRST_CALL, Code.CHECKPOINT,
+])  # fmt: skip
+"""What the host does for devices: the run begins with it, even if no device has run anything yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gaps:
     """Pieces of the windows of a host's devices, which add up to them: device after device, in order of time.
@@ -131,10 +137,10 @@ def host_gaps(events: HostEvents, groups: Groups, steps: Int64s, spans: Sequence
     device are more than 64 bits can count."""
     steps = np.sort(steps)
     marked = markers(events, groups, steps)
-    window = _window(spans, marked)
+    causes = host_causes(events, groups.step_rows)
+    window = _window(spans, marked, _named(events, causes))
     if window is None:
         return _nothing()
-    causes = host_causes(events, groups.step_rows)
     parts = [device_time(events.host, one, *window) for one in spans]
     clocks = [_shift(events, one) for one in parts]
     times = _host_time(events, causes, *_by_host_clock(parts, clocks))
@@ -156,14 +162,33 @@ def _nothing() -> Gaps:
     return Gaps((), small, none, none, small.astype(np.uint8), small, none, small, none)
 
 
-def _window(spans: Sequence[Spans], marked: tuple[Int64s, Int64s]) -> tuple[int, int] | None:
-    """From the first to the last of anything that the devices ran and of the markers of steps."""
-    ran = extent(spans)
-    if ran is None:
+def _window(spans: Sequence[Spans], *others: tuple[Int64s, Int64s]) -> tuple[int, int] | None:
+    """From the first to the last of anything that the devices ran, and of the spans of others: the markers of steps,
+    and what the host did for its devices."""
+    first = extent(spans)
+    if first is None:
         return None
-    has = marked[0] < marked[1]
-    first = int(marked[0][has].min(initial=ran[0]))
-    return first, max(ran[1], int(marked[1][has].max(initial=ran[1])), first)
+    begin, end = first
+    for begins, ends in others:
+        has = begins < ends
+        begin, end = int(begins[has].min(initial=begin)), int(ends[has].max(initial=end))
+    return begin, end
+
+
+def _named(events: HostEvents, causes: HostCauses) -> tuple[Int64s, Int64s]:
+    """What the threads that drive devices do for them: compile, load data, copy. Clocks of TPUs are their own, so none
+    of these counts there."""
+    none = np.zeros(0, np.int64)
+    if events.planes_of("TPU"):
+        return none, none
+    begins, ends = [none], [none]
+    for line, role in zip(causes.lines, causes.role, strict=True):
+        if role == DRIVER:
+            rows = slice(line.first, line.last)
+            named = _NAMED[causes.code[rows]]
+            begins.append(events.start_ps[rows][named])
+            ends.append(ends_of(events.start_ps[rows][named], events.duration_ps[rows][named]))
+    return np.concatenate(begins), np.concatenate(ends)
 
 
 def _shift(events: HostEvents, device: DeviceTime) -> Int64s:

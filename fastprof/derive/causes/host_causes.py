@@ -296,6 +296,8 @@ def _compile(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
 
 INPUT_THREADS: Final = "tf_data"
 """How names of the threads of tf.data begin."""
+_ASKED: Final = "tf_data_iterator_get_next"
+"""The thread of tf.data on which the program asks for an element: the program waits for what it does."""
 
 
 def _roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked: Int32s) -> tuple[int, ...]:
@@ -303,7 +305,7 @@ def _roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked:
     events."""
     runs_python = {line.number for line in origins.python_lines}
     launches = [bool((code[line.first : line.last] == Code.LAUNCH).any()) for line in lines]
-    feeds = [line.name.startswith(INPUT_THREADS) for line in lines]
+    feeds = [line.name.startswith(INPUT_THREADS) and not line.name.startswith(_ASKED) for line in lines]
     marks = [bool(((marked >= line.first) & (marked < line.last)).any()) for line in lines]
     python = [line.number in runs_python for line in lines]
     drives = [is_python and (launch or mark) for is_python, launch, mark in zip(python, launches, marks, strict=True)]
