@@ -67,7 +67,7 @@ AFTER = ("steps",)
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    top: int = field(default=50, metadata={"help": "number of the longest gaps to list", "min": 0})
+    top: int = field(default=50, metadata={"help": "number of the longest gaps to list", "min": 0, "alone": True})
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 

@@ -63,6 +63,7 @@ class Params:
         metadata={
             "help": "also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms",
             "type": "time",
+            "alone": True,
         },
     )
     request: int | None = field(
@@ -71,11 +72,16 @@ class Params:
             "help": "also report when a request of this size would have fitted, in bytes or as 2GiB: a "
             "failed allocation writes no event, but its error message has the size",
             "type": "bytes",
+            "alone": True,
         },
     )
     short_lived_us: int = field(
         default=1000,
-        metadata={"help": "allocations that live no longer than this, in microseconds, are short-lived", "min": 0},
+        metadata={
+            "help": "allocations that live no longer than this, in microseconds, are short-lived",
+            "min": 0,
+            "alone": True,
+        },
     )
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 

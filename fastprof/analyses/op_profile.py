@@ -58,7 +58,9 @@ IDLE_NAME = "IDLE"
 class Params:
     """``group_by``: one of GROUPINGS."""
 
-    group_by: str = field(default="program", metadata={"help": "how the tree groups ops", "choices": GROUPINGS})
+    group_by: str = field(
+        default="program", metadata={"help": "how the tree groups ops", "choices": GROUPINGS, "alone": True}
+    )
     device: str | None = field(default=None, metadata=DEVICE_NAME)
     peak: str | None = field(default=None, metadata=PEAKS)
 

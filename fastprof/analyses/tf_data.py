@@ -64,10 +64,12 @@ class Params:
         metadata={
             "help": "number of elements that parallel iterators process at a time in the what-if table",
             "min": 2,
+            "alone": True,
         },
     )
     slow_call_us: int = field(
-        default=50, metadata={"help": "calls of a pipeline longer than this, in microseconds, are slow", "min": 0}
+        default=50,
+        metadata={"help": "calls of a pipeline longer than this, in microseconds, are slow", "min": 0, "alone": True},
     )
 
     def __post_init__(self) -> None:

@@ -20,14 +20,8 @@ class AnalysisMethods:
         *,
         top_ops: int = 10,
         steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-        top: int = 50,
         device: str | None = None,
         peak: str | None = None,
-        at: int | str | None = None,
-        request: int | str | None = None,
-        short_lived_us: int = 1000,
-        parallel: int = 4,
-        slow_call_us: int = 50,
     ) -> Report:
         """How long steps take, what they spend it on, and what to do about it.
 
@@ -35,15 +29,8 @@ class AnalysisMethods:
         steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
-        top: number of the longest gaps to list
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
-        at: also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms
-        request: also report when a request of this size would have fitted, in bytes or as 2GiB: a failed allocation
-        writes no event, but its error message has the size
-        short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
-        parallel: number of elements that parallel iterators process at a time in the what-if table
-        slow_call_us: calls of a pipeline longer than this, in microseconds, are slow
 
         Tables: findings, steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
         Figures: headline, window_ps, compute_share, step_count, incomplete_step_count, step_time_mean_ps,
@@ -56,63 +43,27 @@ class AnalysisMethods:
         host_eager_percent, device_eager_percent, outside_compilation_percent, compute_16bit_percent,
         compute_32bit_percent.
         """
-        return self.report(
-            "overview",
-            top_ops=top_ops,
-            steps_from=steps_from,
-            top=top,
-            device=device,
-            peak=peak,
-            at=at,
-            request=request,
-            short_lived_us=short_lived_us,
-            parallel=parallel,
-            slow_call_us=slow_call_us,
-        )
+        return self.report("overview", top_ops=top_ops, steps_from=steps_from, device=device, peak=peak)
 
     def diagnosis(
         self,
         *,
         steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-        top: int = 50,
         device: str | None = None,
         peak: str | None = None,
-        at: int | str | None = None,
-        request: int | str | None = None,
-        short_lived_us: int = 1000,
-        parallel: int = 4,
-        slow_call_us: int = 50,
     ) -> Report:
         """What costs the time: causes of lost time, the one to mend first on top, with evidence and advice.
 
         steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
-        top: number of the longest gaps to list
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
-        at: also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms
-        request: also report when a request of this size would have fitted, in bytes or as 2GiB: a failed allocation
-        writes no event, but its error message has the size
-        short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
-        parallel: number of elements that parallel iterators process at a time in the what-if table
-        slow_call_us: calls of a pipeline longer than this, in microseconds, are slow
 
         Tables: findings, examined, unrecorded.
         Figures: headline, finding_count, window_ps, compute_share, device_count, used_device_count, framework.
         """
-        return self.report(
-            "diagnosis",
-            steps_from=steps_from,
-            top=top,
-            device=device,
-            peak=peak,
-            at=at,
-            request=request,
-            short_lived_us=short_lived_us,
-            parallel=parallel,
-            slow_call_us=slow_call_us,
-        )
+        return self.report("diagnosis", steps_from=steps_from, device=device, peak=peak)
 
     def input_pipeline(
         self,
@@ -369,7 +320,6 @@ class AnalysisMethods:
         self,
         *,
         steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-        group_by: Literal["program", "category", "provenance"] = "program",
         device: str | None = None,
         peak: str | None = None,
     ) -> Report:
@@ -378,14 +328,13 @@ class AnalysisMethods:
         steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
-        group_by: how the tree groups ops
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: annotations, steps, scopes.
         Figures: annotation_count, occurrences, annotated_ps, longest, longest_ps, longest_share, scope_count.
         """
-        return self.report("annotations", steps_from=steps_from, group_by=group_by, device=device, peak=peak)
+        return self.report("annotations", steps_from=steps_from, device=device, peak=peak)
 
     def python_time(self, *, nodes: int = 5000) -> Report:
         """Python: self and total time by function, what calls what, the ops and kernels below, flame graphs.

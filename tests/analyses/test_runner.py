@@ -140,13 +140,15 @@ def test_every_analysis_there_is_has_an_end() -> None:
 def test_an_analysis_has_the_parameters_of_those_it_comes_after() -> None:
     """But for those that make a difference to their own page alone."""
     named = {name: [one.name for one in runner.fields_of([name])] for name in ANALYSES}
-    assert named["overview"] == ["top_ops", "steps_from"]
-    assert named["input_pipeline"] == named["pod_viewer"] == ["steps_from"]
+    assert named["overview"] == ["top_ops", "steps_from", "device", "peak"]
+    assert named["diagnosis"] == named["annotations"] == named["input_pipeline"] == ["steps_from", "device", "peak"]
+    assert named["pod_viewer"] == ["steps_from"]
     assert named["inference"] == ["request_order", "batch_order"]
-    assert named["op_stats"] == named["kernel_stats"] == []
+    assert named["op_stats"] == ["device", "peak"]
+    assert named["kernel_stats"] == []
     assert {one.name for one in runner.fields_of(ANALYSES)} == {
         "top_ops", "steps_from", "request_order", "batch_order", "at", "request", "short_lived_us", "parallel",
-        "slow_call_us", "group_by", "module", "memory_space",
+        "slow_call_us", "group_by", "module", "memory_space", "device", "peak", "top", "nodes",
     }  # fmt: skip
 
 
