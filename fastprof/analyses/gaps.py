@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Known,
@@ -188,7 +189,7 @@ def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report])
     tables = LateTables({
         "devices": TABLES["devices"].of(_devices(every)),
         "by_cause": TABLES["by_cause"].of(_by_cause(every)),
-        "by_step": lambda: TABLES["by_step"].of(_by_step(every)),
+        "by_step": partial(_step_table, every),
         "gaps": TABLES["gaps"].of(_named(every, every.largest(params.top))),
     })  # fmt: skip
     figures = scalars(SCALARS, _values(every))
@@ -225,6 +226,10 @@ def _by_cause(every: BudgetOfHosts) -> SimpleNamespace:
 
 def _window_ps(every: BudgetOfHosts) -> Int64s:
     return sums_by(every.budget.device, every.budget.time_ps, len(every.devices))
+
+
+def _step_table(every: BudgetOfHosts) -> pa.Table:
+    return TABLES["by_step"].of(_by_step(every))
 
 
 def _by_step(every: BudgetOfHosts) -> SimpleNamespace:
