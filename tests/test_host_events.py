@@ -118,7 +118,7 @@ def check_stats_of_metadata(profile: fastprof.Profile, number: int) -> None:
         if row is not None and one["kind"] != "none":
             stats.setdefault((one["stat"], row), one)
     for name in names:
-        stat, raw = events.meta_stat(name), events.meta_bytes(name)
+        stat, raw = events.meta_stat(name), events.meta_bytes(name, range(len(events.names)))
         wanted = {row: one for (other, row), one in stats.items() if other == name}
         columns = (stat.rows.tolist(), stat.kind.tolist(), stat.value.tolist())
         found = {row: (kind, value) for row, kind, value in zip(*columns, strict=True) if row in by_id.values()}
@@ -208,10 +208,10 @@ def test_integers_beside_every_row_and_numbers() -> None:
 def test_a_stat_that_was_not_asked_for_is_an_error() -> None:
     events = read(load(plane("/host:CPU", [line("l", [event("e", 0, 1, {"x": 1})])])), stats=("x",), metadata=("m",))
     for ask in (lambda: events.stat("y"), lambda: events.ints("y"), lambda: events.meta_stat("x"),
-                lambda: events.meta_bytes("x")):  # fmt: skip
+                lambda: events.meta_bytes("x", [0])):  # fmt: skip
         with pytest.raises(KeyError):
             ask()
-    assert len(events.meta_stat("m")) == 0 and events.meta_bytes("m") == {}
+    assert len(events.meta_stat("m")) == 0 and events.meta_bytes("m", [0]) == {}
 
 
 def test_a_star_represents_all_that_begin_so() -> None:
@@ -227,7 +227,7 @@ def test_bytes_of_metadata_are_views_of_the_file_and_the_first_of_a_name_counts(
     twice = [Stat("proto", None), stat("proto", b"first"), stat("proto", b"second"), stat("flops", u64(7))]
     metadata = [Metadata("kernel", 3, "shown", stats=twice), Metadata("other", 4, stats={"proto": 1})]
     events = read(load(plane("/device:GPU:0", [line("l")], event_metadata=metadata)), metadata=("proto", "flops"))
-    assert {row: bytes(raw) for row, raw in events.meta_bytes("proto").items()} == {0: b"first"}
+    assert {row: bytes(raw) for row, raw in events.meta_bytes("proto", [0, 1]).items()} == {0: b"first"}
     assert events.meta_stat("proto").kind.tolist() == [records.BYTES, records.INT64]
     assert events.meta_stat("flops").rows.tolist() == [0] and events.meta_stat("flops").value.tolist() == [7]
     assert events.names == ["kernel", "other", ""] and events.display_names == ["shown", "", ""]

@@ -473,7 +473,7 @@ def test_a_name_that_does_not_exist_is_met_with_the_likely_one() -> None:
 
 def test_names_of_analyses_may_have_hyphens() -> None:
     profile = fastprof.load(host_capture(0))
-    assert profile.report("op-stats") is profile.op_stats()
+    assert profile.report("kernel-stats") is profile.kernel_stats()
     assert list(profile.reports("op-stats", "op_stats", "steps")) == ["op_stats", "steps"]
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastprof.analyses.contract import (
     Evidence,
@@ -122,14 +121,13 @@ _NO_CHANGE = "What if: no change of a single iterator makes batches faster by 1 
 def _helps(report: Report) -> bool:
     """Whether a change saves enough to be shown."""
     table = report.tables["what_if"]
-    return bool(pc.any(is_worth_it(table)).as_py())
+    return any(is_worth_it(table).to_pylist())
 
 
 def is_worth_it(table: pa.Table) -> pa.Array:
     """By row of what_if, whether it saves enough to be shown to people."""
-    least = pc.max_element_wise(pc.multiply(pc.cast(table["now_ps"], pa.float64(), safe=False), WORTH), 1.0)
-    saved = pc.cast(table["saved_ps"], pa.float64(), safe=False)
-    return pc.fill_null(pc.greater_equal(saved, least), False)
+    now, saved = (np.asarray(table[name].to_numpy(), np.float64) for name in ("now_ps", "saved_ps"))
+    return pa.array(saved >= np.maximum(now * WORTH, 1.0))  # nan, which is null, is not
 
 
 OPENING = Opening(

@@ -15,7 +15,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.communication_kernels import innermost_stretches
@@ -319,14 +318,16 @@ class Instructions:
 
     def place(self, meta: Int32s) -> Int64s:
         """The place of each of its rows of metadata here."""
-        encoded = pa.array(meta).dictionary_encode()
-        distinct = np.asarray(encoded.dictionary)
-        places = np.where(distinct < 0, len(self.rows), np.searchsorted(self.rows, distinct))
-        return np.asarray(places[np.asarray(encoded.indices)])
+        places = np.searchsorted(self.rows, np.arange(-1, int(meta.max(initial=-1)) + 1))
+        places[0] = len(self.rows)  # of -1
+        return np.asarray(places[meta + 1], np.int64)
 
 
 def _distinct(meta: Int32s) -> Int32s:
-    return np.asarray(pa.array(meta).unique())
+    first = np.full(int(meta.max(initial=-1)) + 2, len(meta), np.int64)  # 0: of -1
+    first[meta[::-1] + 1] = np.arange(len(meta) - 1, -1, -1)
+    values = np.flatnonzero(first < len(meta))
+    return (values[np.argsort(first[values], kind="stable")] - 1).astype(meta.dtype)
 
 
 def instructions(recorded: Recorded, met: Int32s, aside: Int32s, operations: Operations) -> Instructions:

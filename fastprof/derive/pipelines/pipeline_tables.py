@@ -192,7 +192,8 @@ def tables(hosts: Sequence[HostPipelines]) -> dict[str, pa.Table]:
         name: schema.of_parts(one[name] for one in rows if len(one[name].pipeline)) for name, schema in TABLES.items()
     }
     order = np.argsort(-np.asarray(found["bottlenecks"]["total_ps"]), kind="stable")
-    found["bottlenecks"] = found["bottlenecks"].take(pa.array(order))
+    if len(order) > 1:  # it would import pyarrow.compute
+        found["bottlenecks"] = found["bottlenecks"].take(pa.array(order))
     if len(hosts) > 1:
         saved = found["what_if"]["saved_ps"].fill_null(-1)
         found["what_if"] = found["what_if"].take(pa.array(np.argsort(-np.asarray(saved), kind="stable")))
