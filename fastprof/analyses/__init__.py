@@ -9,7 +9,7 @@ __all__ = [
 
 ANALYSES = {
     "overview": "How long steps take, what they spend it on, and what to do about it.",
-    "diagnosis": "What costs the time: causes of lost time, the one to mend first on top, with evidence and advice.",
+    "diagnosis": "What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.",
     "input_pipeline": "How much of each step waits for input, and which input ops take the time.",
     "op_stats": "Where time goes by op, on the host and on devices, most expensive first.",
     "kernel_stats": "GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.",

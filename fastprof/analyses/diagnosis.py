@@ -1,4 +1,4 @@
-"""What costs the time: causes of lost time, the one to mend first on top, with evidence and advice.
+"""What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.
 
 Every finding rests on a table of another analysis, which it names. Causes and formulas: docs/analyses/diagnosis.md.
 """
@@ -32,8 +32,9 @@ from fastprof.analyses.findings.specifics import specific
 from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices import device_count
-from fastprof.derive.devices.framework import UNKNOWN, framework_of, together
-from fastprof.derive.host import CPU_ONLY, GPU, TPU, Host
+from fastprof.derive.devices.framework import UNKNOWN, framework_of_host, together
+from fastprof.derive.devices.run_environment import HARDWARE
+from fastprof.derive.host import CPU_ONLY, GPU, Host
 from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 from fastprof.tables.host_events import HOST_THREADS
@@ -61,7 +62,7 @@ def _of(name: str) -> Formula:
 
 
 TABLES = {
-    "findings": TableSchema("findings", "a cause of lost time, the one to mend first at the top", (
+    "findings": TableSchema("findings", "a cause of lost time, the one to fix first at the top", (
         Column("rank", pa.int32(), "place of the finding, from 1", of=lambda rows: range(1, len(rows.findings) + 1)),
         Text("cause", "cause of the lost time, one of the list in docs/analyses/diagnosis.md", _of("cause")),
         String("title", "finding as a sentence", _of("title")),
@@ -144,7 +145,7 @@ class KeptHost:
 def of_host(host: Host, params: Params) -> KeptHost:
     threads = host.raw.plane_named(HOST_THREADS)
     has_threads = threads is not None and threads.last > threads.first
-    return KeptHost(framework_of(host.raw.names), host.hardware, has_threads, names_of(host.raw))
+    return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names_of(host.raw))
 
 
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
@@ -170,11 +171,8 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
 
 
 def _hardware(kept: Sequence[KeptHost]) -> str:
-    """That of most hosts with devices."""
-    for kind in (TPU, GPU):
-        if any(one.hardware == kind for one in kept):
-            return kind
-    return CPU_ONLY
+    """The kind of the devices; TPUs before GPUs."""
+    return max((one.hardware for one in kept), key=HARDWARE.index, default=CPU_ONLY)
 
 
 def _examined(facts: Facts, every: Sequence[Finding], missing: Sequence[Unrecorded]) -> SimpleNamespace:

@@ -31,7 +31,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.analyses.steps import SCALARS as OF_STEPS
-from fastprof.derive.devices.framework import TENSORFLOW, framework_of, together
+from fastprof.derive.devices.framework import TENSORFLOW, framework_of_host, together
 from fastprof.derive.ops.tables import Ops
 from fastprof.derive.pipelines import input_ops
 from fastprof.derive.pipelines.input_ops import InputOps, InputTime
@@ -202,7 +202,7 @@ class InputPipeline:
 
 def of_host(host: Host, params: Params) -> str:
     """The framework of the program: all else is in steps and op_stats."""
-    return framework_of(host.raw.names)
+    return framework_of_host(host.raw)
 
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:

@@ -52,7 +52,7 @@ class AnalysisMethods:
         device: str | None = None,
         peak: str | None = None,
     ) -> Report:
-        """What costs the time: causes of lost time, the one to mend first on top, with evidence and advice.
+        """What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.
 
         steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,

@@ -20,8 +20,7 @@ from fastprof.schema.array_types import Float64s, Int64s
 @dataclass(frozen=True)
 class Facts:
     """``framework``: that made the capture, see derive.devices.framework; ``hardware``: CPU_ONLY, GPU or TPU;
-    ``reports``: by name of the analysis;
-    ``names``: what names of events show, of all hosts."""
+    ``reports``: by name of the analysis; ``names``: what names of events show, of all hosts."""
 
     framework: str
     hardware: str

@@ -11,7 +11,6 @@ LEAST_SHARE: Final = 0.01
 """Findings that cost less of the run are left out."""
 
 CERTAIN, LIKELY, POSSIBLE = "certain", "likely", "possible"
-CERTAINTIES: Final = (CERTAIN, LIKELY, POSSIBLE)
 _WEIGHT: Final = {CERTAIN: 4, LIKELY: 3, POSSIBLE: 2}  # quarters
 
 

@@ -11,11 +11,10 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.causes.python_frames import frame_of
+from fastprof.derive.devices.op_names import PYTHON_FRAME
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HostEvents
 
-FRAME: Final = "$"
-"""Names of Python functions begin with it."""
 _COMPILES: Final = re.compile(r"backend_compile(?:_and_load)?$|tf\.function-graph_building$|XlaCompilationCache::")
 """Events that are one compilation each; those of passes and stages lie within."""
 _CALLED: Final = re.compile(r"PjitFunction\((.*)\)$", re.DOTALL)
@@ -52,7 +51,7 @@ def joined(hosts: Iterable[NamesOfHost]) -> NamesOfHost:
 def _defined(names: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        if name.startswith(FRAME):
+        if name.startswith(PYTHON_FRAME):
             frame = frame_of(name)
             place = "" if frame.line is None else f"{frame.file}:{frame.line}"
             found[frame.function] = place if found.get(frame.function, place) == place else ""

@@ -35,15 +35,14 @@ TITLES: Final = {
     "lock": "{} while a thread waits for a lock",
     "garbage_collection": "{} while Python collects garbage",
     "memory_pressure": "{} for memory",
-    "small_ops": "{} between ops that are too small for what it takes to start them",
+    "small_ops": "{} between ops that take less time than their launches",
     "outside_compilation": "{} for ops that XLA did not compile",
-    "idle": "{}, and nothing that was recorded explains it",
+    "idle": "{} for a reason that is not recorded",
 }
 """What each cause of a gap is, after a subject with its verb: "The GPU waits"."""
 _UNSURE: Final = ("launch", "python", "idle", "straggler")
 _OF_COLLECTIVES: Final = "communication"
 """Judged with what is known of collectives."""
-
 
 SHORT_PS: Final = 10_000_000
 """Work between gaps that takes less is too short for what it costs to launch."""
@@ -139,7 +138,7 @@ def _mostly(rows: Iterable[Mapping[str, Any]], column: str, least: float = MOSTL
     """The value with most of the time, if that is at least this share of it; None: no value has, or it is unknown."""
     time: Counter[Any] = Counter()
     for row in rows:
-        time[row[column]] += row["time_ps"] if "time_ps" in row else row["duration_ps"]
+        time[row[column]] += row["time_ps"]
     if not time:
         return None
     value, most = time.most_common(1)[0]

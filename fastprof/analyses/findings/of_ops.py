@@ -17,6 +17,7 @@ import pyarrow as pa
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts, numbers, times
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
+from fastprof.derive.devices.tensor_cores import multiplies
 from fastprof.derive.ops.kernel_names import plain
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
@@ -28,13 +29,10 @@ NEAR_ROOFLINE_PERCENT: Final = 60.0
 """From here on, an op is bound by what it is nearest to the peak of."""
 FAR_FROM_ROOFLINE_PERCENT: Final = 50.0
 
-_SINGLE: Final = re.compile(
-    r"(?:^|[_\W])[sdcz]gemm|ffma|scudnn|dcudnn|simt|f32f32_f32f32|tf32f32|s[ck]udnn", re.IGNORECASE
-)
+_SINGLE: Final = re.compile(r"(?:^|[_\W])[sdcz]gemm|ffma|dcudnn|simt|f32f32_f32f32|tf32f32|s[ck]udnn", re.IGNORECASE)
 """Names of library kernels that multiply in 32 or 64 bits, without Tensor Cores."""
 _CONVOLVES: Final = re.compile(r"conv(?!ert)|cudnn|miopen|implicit_gemm", re.IGNORECASE)
 _TRANSPOSES: Final = re.compile(r"transpose|nchwtonhwc|nhwctonchw|SwapDimension1And2", re.IGNORECASE)
-_MULTIPLIES: Final = re.compile(r"gemm|conv|cijk|_dot_", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ def _layout(ops: _Ops) -> Rule:
     names = [(f"{name} {kernel}", kernel) for name, kernel in zip(ops.name, ops.kernel, strict=True)]
     if not any(_CONVOLVES.search(both) for both, _ in names):
         return np.zeros(len(ops), bool), ops.self_ps
-    moves = [bool(kernel and _TRANSPOSES.search(both) and not _MULTIPLIES.search(kernel)) for both, kernel in names]
+    moves = [bool(kernel and _TRANSPOSES.search(both) and not multiplies(kernel)) for both, kernel in names]
     return np.array(moves, bool), ops.self_ps
 
 

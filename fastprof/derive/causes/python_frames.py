@@ -10,6 +10,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from fastprof.derive.devices.op_names import PYTHON_FRAME
+
 _OF_FILE = re.compile(r"\$(?P<file>.*?):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
 _COMPILED = re.compile(r"\$(?P<file>[^ ]*) (?P<function>.*)", re.DOTALL)
 _WAITING = re.compile(
@@ -35,7 +37,7 @@ def frame_of(name: str) -> Frame:
         return Frame(match["function"], match["file"], int(match["line"]))
     if match := _COMPILED.fullmatch(name):
         return Frame(match["function"], match["file"], None)
-    return Frame(name.removeprefix("$"), "", None)
+    return Frame(name.removeprefix(PYTHON_FRAME), "", None)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from fastprof.tables.once import once
+
+if TYPE_CHECKING:
+    from fastprof.tables.host_events import HostEvents
 
 JAX, TENSORFLOW, PYTORCH, UNKNOWN = "JAX", "TensorFlow", "PyTorch", "unknown"
 FRAMEWORKS: Final = (JAX, TENSORFLOW, PYTORCH, UNKNOWN)
@@ -30,6 +35,12 @@ def framework_of(names: Iterable[str]) -> str:
         if any(pattern.search(name) for name in every):
             return framework
     return UNKNOWN
+
+
+@once
+def framework_of_host(events: HostEvents) -> str:
+    """The framework by all names in the events of a host."""
+    return framework_of(events.names)
 
 
 def together(frameworks: Iterable[str]) -> str:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+PYTHON_FRAME: Final = "$"
+"""How names of the Python tracer's events begin: ``$file.py:12 function``."""
 
 
 class Framework(IntEnum):

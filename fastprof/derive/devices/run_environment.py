@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.devices import device_name
-from fastprof.derive.devices.framework import framework_of, together
+from fastprof.derive.devices.framework import framework_of_host, together
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
@@ -39,7 +39,7 @@ class HostEnvironment:
         planes = events.planes_of(hardware)
         model = device_name(planes[0]) if planes else CPU
         errors, warnings = tuple(events.capture.errors), tuple(events.capture.warnings)
-        framework = framework_of(events.names)
+        framework = framework_of_host(events)
         devices = HostDevices.of(events)
         return cls(events.host, hostname, hardware, model, len(planes), framework, errors, warnings, devices)
 

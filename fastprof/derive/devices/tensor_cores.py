@@ -62,7 +62,12 @@ def knows(vendor: str | None) -> bool:
 
 def only_moves(kernel: str) -> bool:
     """Whether a kernel of this name only reorders data, which no matrix unit does."""
-    return _MOVES.search(kernel) is not None and _MULTIPLIES.search(kernel) is None
+    return _MOVES.search(kernel) is not None and not multiplies(kernel)
+
+
+def multiplies(kernel: str) -> bool:
+    """Whether a kernel of this name multiplies matrices or convolves, whatever else it does."""
+    return _MULTIPLIES.search(kernel) is not None
 
 
 def kernel_uses(kernel: str, vendor: str | None) -> bool:
