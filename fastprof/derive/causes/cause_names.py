@@ -22,7 +22,7 @@ CAUSES: Final = {
     "garbage_collection": "Python collects garbage.",
     "memory_pressure": "The allocator looks for memory, tries again or defragments.",
     "slow_step": "Single steps take longer than the others.",
-    "padding": "Arrays are padded to fill tiles, and the padding is computed with.",
+    "padding": "Arrays are padded to fill tiles, and ops compute on the padding.",
     "memory_bound": "Ops wait for memory: its bandwidth bounds them.",
     "low_occupancy": "Kernels occupy few of the device's units at once.",
     "low_utilization": "Ops use little of what the device can do.",
