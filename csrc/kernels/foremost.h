@@ -5,23 +5,31 @@
 #include "memory.h"
 #include "status.h"
 
-/* A piece of time, never empty. `span`: the place of the span that counts in it; -1: there is none. */
+/* A span of time. `label`: 0 or more; what a piece of it is called. */
+typedef struct fp_span {
+  int64_t begin, end;
+  int32_t rank, label;
+} fp_span;
+
+/* A piece of time, never empty. `label`: of the span that counts in it; -1: there is none. */
 typedef struct fp_piece {
-  int64_t begin, end, span;
+  int64_t begin, end, label;
 } fp_piece;
 
 enum { FP_MOST_RANKS = 64 };
 
 /* Appends the pieces of time from `first` to `last`, without holes and in order: in each counts the span of the lowest
- * rank, of equal ranks the one that comes first. Spans ascend by begin; those that are empty or lie outside never count.
- * Two pieces in a row have different spans.
+ * rank, of equal ranks the one that begins first, of these the one that comes first. Empty spans never count. Two pieces
+ * in a row have different labels. Spans may come in any order; it is fast if they are some sorted lists, one behind the
+ * other.
  *
  *    rank 2          |-----------------|
  *    rank 1    |---------|      |---|
  *    pieces  .|1111111111|222222|111|22|.....    from `first`, to `last`
  *
- * FP_OUT_OF_RANGE: a rank is negative, or FP_MOST_RANKS or more. Fails else only when memory runs out. */
-fp_code fp_foremost(fp_memory *memory, const int64_t *begin, const int64_t *end, const int32_t *rank, size_t count,
-                    int64_t first, int64_t last, fp_vector *pieces);
+ * FP_OUT_OF_RANGE: a rank is negative, or FP_MOST_RANKS or more, or a label is negative. Fails else only when memory
+ * runs out. */
+fp_code fp_foremost(fp_memory *memory, const fp_span *spans, size_t count, int64_t first, int64_t last,
+                    fp_vector *pieces);
 
 #endif

@@ -1,5 +1,6 @@
 /* A stack of open events, as in nesting.h. Each knows which row says what the thread does while it is the innermost: its
- * own, or the one that its parent has. The innermost owns the time from `from`, where its latest child ended. */
+ * own, or the one that its parent has. The innermost owns the time from `from`, where its latest child ended. The latest
+ * piece waits until it is known how far it goes. */
 #include "kernels/reasons.h"
 
 #include "time_sums.h"
@@ -12,26 +13,57 @@ typedef struct frame {
 
 typedef struct walk {
   fp_memory *memory;
-  const uint8_t *codes;
-  const fp_code_powers *powers;
-  fp_vector stack; /* frame: events still open */
-  fp_vector *pieces;
-  size_t first; /* the first piece of this line */
+  const fp_reasons_in *in;
+  const uint8_t *ranks; /* of the thread */
+  fp_vector stack;      /* frame: events still open */
+  fp_vector *spans;
+  fp_piece latest; /* its `label` is the row, -1: there is none */
+  size_t open;     /* the first stretch that ends after the latest piece begins */
 } walk;
 
-/* Appends a piece, or extends the last one of the line if the same row says what both are. */
+/* The first stretch that ends after a time. Mostly it is `at` or one of the next. */
+static size_t open_after(const fp_reasons_in *in, size_t at, int64_t time) {
+  size_t low = 0, high = in->open_count;
+  if (!at || in->open[2 * at - 1] <= time) {
+    size_t step = 1;
+    for (low = at; low + step < high && in->open[2 * (low + step) - 1] <= time; step *= 2) low += step;
+    if (low + step < high) high = low + step;
+  } else {
+    high = at;
+  }
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (in->open[2 * middle + 1] <= time)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Appends the latest piece if it counts. */
+static bool finish(walk *line) {
+  const fp_piece *one = &line->latest;
+  if (one->label < 0) return true;
+  uint8_t rank = line->ranks[line->in->codes[one->label]];
+  if (rank == FP_NO_RANK) return true;
+  line->open = open_after(line->in, line->open, one->begin);
+  if (line->open == line->in->open_count || line->in->open[2 * line->open] >= one->end) return true;
+  fp_span *fresh = fp_vector_add(line->memory, line->spans, sizeof *fresh);
+  if (fresh) *fresh = (fp_span){one->begin, one->end, rank, (int32_t)one->label};
+  return fresh != NULL;
+}
+
+/* Begins a piece, or extends the latest one if the same row says what both are. */
 static bool add(walk *line, int64_t row, int64_t begin, int64_t end) {
   if (end <= begin || row < 0) return true;
-  if (line->pieces->count > line->first) {
-    fp_piece *last = (fp_piece *)line->pieces->items + line->pieces->count - 1;
-    if (last->end == begin && last->span == row) {
-      last->end = end;
-      return true;
-    }
+  if (line->latest.label == row && line->latest.end == begin) {
+    line->latest.end = end;
+    return true;
   }
-  fp_piece *fresh = fp_vector_add(line->memory, line->pieces, sizeof *fresh);
-  if (fresh) *fresh = (fp_piece){begin, end, row};
-  return fresh != NULL;
+  bool ok = finish(line);
+  line->latest = (fp_piece){begin, end, row};
+  return ok;
 }
 
 static bool pop(walk *line) {
@@ -40,10 +72,10 @@ static bool pop(walk *line) {
 }
 
 /* Which row says what the thread does in an event that lies in one for which `around` does. */
-static int64_t said_by(const walk *line, int64_t row, int64_t around) {
-  uint8_t own = line->codes[row];
-  if (!own || (around >= 0 && own == line->codes[around])) return around;
-  bool takes = around < 0 || line->powers->takes[own] >= line->powers->holds[line->codes[around]];
+static int64_t said_by(const fp_reasons_in *in, int64_t row, int64_t around) {
+  uint8_t own = in->codes[row];
+  if (!own || (around >= 0 && own == in->codes[around])) return around;
+  bool takes = around < 0 || in->powers->takes[own] >= in->powers->holds[in->codes[around]];
   return takes ? row : around;
 }
 
@@ -59,20 +91,26 @@ static bool push(walk *line, int64_t row, int64_t begin, int64_t end) {
     around = top->said_by;
   }
   frame *fresh = fp_vector_add(line->memory, &line->stack, sizeof *fresh);
-  if (fresh) *fresh = (frame){said_by(line, row, around), end, begin};
+  if (fresh) *fresh = (frame){said_by(line->in, row, around), end, begin};
   return fresh != NULL;
 }
 
-fp_code fp_reasons(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *codes,
-                   const fp_code_powers *powers, const fp_line_rows *lines, size_t line_count, fp_vector *pieces) {
-  walk line = {.memory = memory, .codes = codes, .powers = powers, .pieces = pieces};
+static bool of_thread(walk *line, const fp_thread *thread) {
+  const fp_reasons_in *in = line->in;
+  line->ranks = in->ranks + 256 * thread->role;
+  line->latest.label = -1;
+  line->open = 0;
+  for (int64_t row = thread->first; row < thread->last; row++)
+    if (!push(line, row, in->start[row], fp_end_of(in->start[row], in->duration[row]))) return false;
+  while (line->stack.count)
+    if (!pop(line)) return false;
+  return finish(line);
+}
+
+fp_code fp_reasons(fp_memory *memory, const fp_reasons_in *in, fp_vector *spans) {
+  walk line = {.memory = memory, .in = in, .spans = spans};
   bool ok = true;
-  for (size_t i = 0; ok && i < line_count; i++) {
-    line.first = pieces->count;
-    for (int64_t row = lines[i].first; ok && row < lines[i].last; row++)
-      ok = push(&line, row, start[row], fp_end_of(start[row], duration[row]));
-    while (ok && line.stack.count) ok = pop(&line);
-  }
+  for (size_t i = 0; ok && i < in->thread_count; i++) ok = of_thread(&line, &in->threads[i]);
   fp_vector_free(memory, &line.stack);
   return ok ? FP_OK : FP_NO_MEMORY;
 }

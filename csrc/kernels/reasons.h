@@ -3,7 +3,6 @@
 #define FASTPROF_REASONS_H
 
 #include "kernels/foremost.h"
-#include "kernels/nesting.h"
 
 /* How codes of events combine. An event whose `takes` is at least what the code around it `holds` says what its thread
  * does from then on; another one, and each of code 0 or of the same code, leaves that as it was. */
@@ -11,17 +10,37 @@ typedef struct fp_code_powers {
   uint8_t takes[256], holds[256];
 } fp_code_powers;
 
-/* Appends the pieces of time in which an event with a code says what its line does, line by line; `span` is the row of
- * that event. Time in which none does is left out. Pieces of a line whose events nest ascend and are disjoint; adjoining
- * ones have different rows. Rows of a line are sorted by start, longer first; a negative duration counts as 0. Fails
- * only when memory runs out.
+/* The rows of a thread, and the number of what it is for its host. */
+typedef struct fp_thread {
+  int64_t first, last, role;
+} fp_thread;
+
+enum { FP_NO_RANK = 255 };
+
+/* The events of threads, rows sorted by start, longer first; a negative duration counts as 0. */
+typedef struct fp_reasons_in {
+  const int64_t *start, *duration;
+  const uint8_t *codes;
+  const fp_code_powers *powers;
+  const fp_thread *threads;
+  size_t thread_count;
+  const uint8_t *ranks; /* [role][256]: of what a thread says with a code; FP_NO_RANK: it does not count */
+  const int64_t *open;  /* begin and end of stretches, ascending and disjoint: time outside of these is not looked at */
+  size_t open_count;
+} fp_reasons_in;
+
+/* Appends spans (fp_span), thread by thread: the pieces of time in which an event with a code says what its thread does;
+ * `label` is the row of that event. Left out are those outside of the stretches that are open, and those of no rank.
+ * Spans of a thread whose events nest ascend and are disjoint; adjoining ones have different rows. Fails only when memory
+ * runs out.
  *
  *    row 0 (takes 1, holds 2)    |---------------------------|
  *    row 1 (takes 1)                |-----|
  *    row 2 (takes 2)                           |------|
  *    pieces                      |000000000000|2222222|000000|
+ *    open                          |--|             |----|
+ *    spans                       |000000000000|2222222|000000|   without the last one if it were closed there
  */
-fp_code fp_reasons(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *codes,
-                   const fp_code_powers *powers, const fp_line_rows *lines, size_t line_count, fp_vector *pieces);
+fp_code fp_reasons(fp_memory *memory, const fp_reasons_in *in, fp_vector *spans);
 
 #endif

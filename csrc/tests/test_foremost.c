@@ -1,5 +1,4 @@
 /* Pieces against asking for each picosecond, on short random spans and lines. */
-#include "kernels/foremost.h"
 #include "kernels/reasons.h"
 #include "tests/check.h"
 #include "tests/spans.h"
@@ -8,66 +7,66 @@ enum { MOST = 24, RANGE = 60, CODES = 5 };
 
 /* ---- foremost ---- */
 
-/* The span of the lowest rank at a time, the first of equal ones; -1: none. */
-static int64_t foremost_at(const spans *all, const int64_t *end, const int32_t *rank, int64_t time) {
+/* The span of the lowest rank at a time, of equal ones the first to begin; -1: none. */
+static int64_t foremost_at(const fp_span *those, size_t count, int64_t time) {
   int64_t best = -1;
-  for (size_t i = 0; i < all->count; i++)
-    if (all->start[i] <= time && time < end[i] && (best < 0 || rank[i] < rank[best])) best = (int64_t)i;
-  return best;
+  for (size_t i = 0; i < count; i++) {
+    if (those[i].begin > time || time >= those[i].end) continue;
+    if (best < 0 || those[i].rank < those[best].rank ||
+        (those[i].rank == those[best].rank && those[i].begin < those[best].begin))
+      best = (int64_t)i;
+  }
+  return best < 0 ? -1 : those[best].label;
 }
 
 static void pieces_have_no_holes_and_name_the_lowest_rank(void) {
   dice chance = {7};
-  for (int round = 0; round < 400; round++) {
+  for (int round = 0; round < 1000; round++) {
     fp_memory memory;
     fp_memory_init(&memory);
-    spans all;
-    int64_t end[MOST], first = -5, last = RANGE;
-    int32_t rank[MOST];
+    fp_span those[MOST];
+    const int64_t first = -5, last = RANGE;
+    const size_t count = roll_below(&chance, MOST), labels = round % 2 ? MOST : 3;
     fp_vector pieces = {0};
-    spans_make(&all, MOST);
-    spans_roll(&all, roll_below(&chance, MOST), RANGE, &chance);
-    spans_sort(&all);
-    for (size_t i = 0; i < all.count; i++) {
-      end[i] = all.start[i] + all.duration[i];
-      rank[i] = (int32_t)roll_below(&chance, 3);
+    for (size_t i = 0; i < count; i++) {
+      int64_t begin = (int64_t)roll_below(&chance, RANGE) - 9;
+      if (round % 3 && i) begin = those[i - 1].begin + (int64_t)roll_below(&chance, 4); /* few sorted lists */
+      those[i] = (fp_span){begin, begin + (int64_t)roll_below(&chance, 20) - 2, (int32_t)roll_below(&chance, 3),
+                           (int32_t)(labels == MOST ? i : roll_below(&chance, labels))};
     }
-    CHECK(fp_foremost(&memory, all.start, end, rank, all.count, first, last, &pieces) == FP_OK);
+    CHECK(fp_foremost(&memory, those, count, first, last, &pieces) == FP_OK);
     const fp_piece *items = pieces.items;
     int64_t time = first;
     for (size_t i = 0; i < pieces.count; i++) {
       CHECK_INT(items[i].begin, time);
-      CHECK(items[i].end > time && (!i || items[i].span != items[i - 1].span));
-      for (; time < items[i].end; time++) CHECK_INT(items[i].span, foremost_at(&all, end, rank, time));
+      CHECK(items[i].end > time && (!i || items[i].label != items[i - 1].label));
+      for (; time < items[i].end; time++) CHECK_INT(items[i].label, foremost_at(those, count, time));
     }
     CHECK_INT(time, last);
     fp_vector_free(&memory, &pieces);
     CHECK_INT(memory.live, 0);
-    spans_free(&all);
   }
 }
 
-static void ranks_beyond_the_queues_are_refused(void) {
-  const int64_t begin[] = {0, 1}, end[] = {9, 9};
-  const int32_t wrong[] = {-1, FP_MOST_RANKS};
-  for (int i = 0; i < 2; i++) {
-    const int32_t rank[] = {FP_MOST_RANKS - 1, wrong[i]};
+static void ranks_beyond_the_queues_and_labels_below_0_are_refused(void) {
+  const fp_span wrong[] = {{1, 9, -1, 0}, {1, 9, FP_MOST_RANKS, 0}, {1, 9, 0, -1}};
+  for (int i = 0; i < 3; i++) {
+    const fp_span those[] = {{0, 9, FP_MOST_RANKS - 1, 0}, wrong[i]};
     fp_memory memory;
     fp_vector pieces = {0};
     fp_memory_init(&memory);
-    CHECK(fp_foremost(&memory, begin, end, rank, 2, 0, 9, &pieces) == FP_OUT_OF_RANGE);
+    CHECK(fp_foremost(&memory, those, 2, 0, 9, &pieces) == FP_OUT_OF_RANGE);
     CHECK_INT(pieces.count, 0);
     CHECK_INT(memory.live, 0);
   }
 }
 
 static void an_empty_window_has_no_pieces(void) {
-  const int64_t begin[] = {0}, end[] = {9};
-  const int32_t rank[] = {0};
+  const fp_span span = {0, 9, 0, 0};
   fp_memory memory;
   fp_vector pieces = {0};
   fp_memory_init(&memory);
-  CHECK(fp_foremost(&memory, begin, end, rank, 1, 5, 5, &pieces) == FP_OK);
+  CHECK(fp_foremost(&memory, &span, 1, 5, 5, &pieces) == FP_OK);
   CHECK_INT(pieces.count, 0);
   fp_vector_free(&memory, &pieces);
 }
@@ -102,18 +101,57 @@ static void make_nest(spans *line) {
   spans_sort(line);
 }
 
+/* Stretches at random places; writes their begins and ends, and marks their times. */
+static size_t open_some(int64_t *open, bool *is_open, dice *chance) {
+  size_t count = 0;
+  int64_t at = -RANGE + (int64_t)roll_below(chance, RANGE);
+  memset(is_open, 0, 4 * RANGE * sizeof *is_open);
+  while (at < 2 * RANGE - 12 && count < MOST) {
+    open[2 * count] = at;
+    open[2 * count + 1] = at + 1 + (int64_t)roll_below(chance, 9);
+    for (; at < open[2 * count + 1]; at++) is_open[at + RANGE] = true;
+    at += 1 + (int64_t)roll_below(chance, 20);
+    count++;
+  }
+  return count;
+}
+
+/* Checks the spans of a line whose last code has no rank. */
+static void compare_reasons(const spans *line, const uint8_t *codes, const fp_code_powers *powers, const fp_vector *found,
+                            const bool *is_open) {
+  nested slow;
+  nested_make(&slow, MOST);
+  nest_slowly(line, &slow);
+  const fp_span *items = found->items;
+  for (size_t i = 0; i < found->count; i++) {
+    bool meets = false;
+    for (int64_t time = items[i].begin; time < items[i].end; time++) meets |= is_open[time + RANGE];
+    CHECK(meets && (!i || items[i].begin >= items[i - 1].end));
+    CHECK_INT(items[i].rank, codes[items[i].label] + 1);
+  }
+  for (int64_t time = -RANGE; time < 2 * RANGE; time++) {
+    int64_t row = said_by(&slow, codes, powers, innermost_at(line, time)), label = -1;
+    for (size_t i = 0; i < found->count; i++)
+      if (items[i].begin <= time && time < items[i].end) label = items[i].label;
+    if (row >= 0 && codes[row] == CODES - 1) row = -1;
+    if (is_open[time + RANGE]) CHECK_INT(label, row);
+    CHECK(label < 0 || label == row);
+  }
+  nested_free(&slow);
+}
+
 static void the_innermost_event_that_may_says_what_a_thread_does(void) {
   dice chance = {11};
   for (int round = 0; round < 400; round++) {
     fp_memory memory;
     fp_memory_init(&memory);
     spans line;
-    nested slow;
-    uint8_t codes[MOST];
+    uint8_t codes[MOST], ranks[256];
+    int64_t open[2 * MOST];
+    bool is_open[4 * RANGE];
     fp_code_powers powers = {{0}, {0}};
-    fp_vector pieces = {0};
+    fp_vector found = {0};
     spans_make(&line, MOST);
-    nested_make(&slow, MOST);
     spans_roll(&line, roll_below(&chance, MOST), RANGE, &chance);
     spans_sort(&line);
     make_nest(&line);
@@ -122,63 +160,66 @@ static void the_innermost_event_that_may_says_what_a_thread_does(void) {
       powers.takes[code] = (uint8_t)roll_below(&chance, 4);
       powers.holds[code] = (uint8_t)roll_below(&chance, 4);
     }
+    for (int code = 0; code < 256; code++) ranks[code] = code == CODES - 1 ? FP_NO_RANK : (uint8_t)(code + 1);
     memset(line.placement, FP_NESTS, line.count);
-    nest_slowly(&line, &slow);
-    const fp_line_rows rows = {0, (int64_t)line.count, 0};
-    CHECK(fp_reasons(&memory, line.start, line.duration, codes, &powers, &rows, 1, &pieces) == FP_OK);
-    const fp_piece *items = pieces.items;
-    size_t at = 0;
-    for (int64_t time = -RANGE; time < 2 * RANGE; time++) {
-      while (at < pieces.count && items[at].end <= time) at++;
-      int64_t found = at < pieces.count && items[at].begin <= time ? items[at].span : -1;
-      CHECK_INT(found, said_by(&slow, codes, &powers, innermost_at(&line, time)));
-    }
-    fp_vector_free(&memory, &pieces);
+    const fp_thread thread = {0, (int64_t)line.count, 0};
+    const fp_reasons_in in = {line.start, line.duration, codes, &powers, &thread, 1, ranks, open,
+                              open_some(open, is_open, &chance)};
+    CHECK(fp_reasons(&memory, &in, &found) == FP_OK);
+    compare_reasons(&line, codes, &powers, &found, is_open);
+    fp_vector_free(&memory, &found);
     CHECK_INT(memory.live, 0);
-    nested_free(&slow);
     spans_free(&line);
   }
 }
 
-static void equal_reasons_of_two_lines_stay_apart(void) {
-  const int64_t start[] = {0, 5, 5}, duration[] = {5, 5, 5};
+static void equal_reasons_of_two_threads_stay_apart(void) {
+  const int64_t start[] = {0, 5, 5}, duration[] = {5, 5, 5}, open[] = {-9, 99};
   const uint8_t codes[] = {1, 1, 1};
+  uint8_t ranks[512];
   const fp_code_powers powers = {{0}, {0}};
-  const fp_line_rows lines[] = {{0, 2, 0}, {2, 3, 0}};
+  const fp_thread threads[] = {{0, 2, 1}, {2, 3, 0}};
   fp_memory memory;
-  fp_vector pieces = {0};
+  fp_vector found = {0};
   fp_memory_init(&memory);
-  CHECK(fp_reasons(&memory, start, duration, codes, &powers, lines, 2, &pieces) == FP_OK);
-  CHECK_INT(pieces.count, 3);
-  fp_vector_free(&memory, &pieces);
+  memset(ranks, 3, 256);
+  memset(ranks + 256, 7, 256);
+  const fp_reasons_in in = {start, duration, codes, &powers, threads, 2, ranks, open, 1};
+  CHECK(fp_reasons(&memory, &in, &found) == FP_OK);
+  CHECK_INT(found.count, 3);
+  CHECK_INT(((fp_span *)found.items)[1].rank, 7); /* of the role of its thread */
+  CHECK_INT(((fp_span *)found.items)[2].rank, 3);
+  fp_vector_free(&memory, &found);
 }
 
 static void memory_that_runs_out_is_said(void) {
-  const int64_t start[] = {0}, duration[] = {5};
-  const int32_t rank[] = {0};
-  const uint8_t codes[] = {1};
+  const int64_t start[] = {0}, duration[] = {5}, open[] = {0, 5};
+  const fp_span span = {0, 5, 0, 0};
+  const uint8_t codes[] = {1}, ranks[256] = {0};
   const fp_code_powers powers = {{0}, {0}};
-  const fp_line_rows lines[] = {{0, 1, 0}};
-  for (int after = 0; after < 2; after++) {
+  const fp_thread threads[] = {{0, 1, 0}};
+  const fp_reasons_in in = {start, duration, codes, &powers, threads, 1, ranks, open, 1};
+  for (int after = 0; after < 3; after++) {
     fp_memory memory;
-    fp_vector pieces = {0};
+    fp_vector found = {0};
     fp_memory_init(&memory);
     memory.countdown = after;
-    CHECK(fp_foremost(&memory, start, duration, rank, 1, 0, 5, &pieces) == FP_NO_MEMORY);
-    fp_vector_free(&memory, &pieces);
+    CHECK(fp_foremost(&memory, &span, 1, 0, 5, &found) == FP_NO_MEMORY);
+    fp_vector_free(&memory, &found);
+    CHECK_INT(memory.live, 0);
     memory.countdown = after;
-    CHECK(fp_reasons(&memory, start, duration, codes, &powers, lines, 1, &pieces) == FP_NO_MEMORY);
-    fp_vector_free(&memory, &pieces);
+    if (after < 2) CHECK(fp_reasons(&memory, &in, &found) == FP_NO_MEMORY);
+    fp_vector_free(&memory, &found);
     CHECK_INT(memory.live, 0);
   }
 }
 
 int main(void) {
   RUN(pieces_have_no_holes_and_name_the_lowest_rank);
-  RUN(ranks_beyond_the_queues_are_refused);
+  RUN(ranks_beyond_the_queues_and_labels_below_0_are_refused);
   RUN(an_empty_window_has_no_pieces);
   RUN(the_innermost_event_that_may_says_what_a_thread_does);
-  RUN(equal_reasons_of_two_lines_stay_apart);
+  RUN(equal_reasons_of_two_threads_stay_apart);
   RUN(memory_that_runs_out_is_said);
   return 0;
 }

@@ -1,8 +1,27 @@
 """Types of the compiled module."""
 
-from fastprof.schema.array_types import Flags, Int32s, Int64s, Records
+from fastprof.schema.array_types import Flags, Int32s, Int64s, Records, UInt8s
 
 SIZES: dict[str, int]
 
-def foremost(begin: Int64s, end: Int64s, rank: Int32s, first: int, last: int) -> bytes: ...
-def reasons(start: Int64s, duration: Int64s, codes: Flags, powers: Flags, lines: Records) -> bytes: ...
+def foremost(given_spans: Records, first: int, last: int) -> bytes: ...
+def foremost_reasons(
+    events: tuple[Int64s, Int64s, UInt8s],
+    powers: Flags,
+    threads: Records,
+    ranks: UInt8s,
+    open_times: Int64s,
+    first: int,
+    last: int,
+) -> bytes: ...
+def gap_pieces(
+    device: tuple[Int64s, Int32s, Int64s | None, Int64s | None, Int64s | None],
+    transfers: tuple[UInt8s, Int32s],
+    host: tuple[Records, UInt8s, Int32s, int],
+    busy: Int64s,
+    steps: tuple[Int64s, Int64s],
+    last: int,
+    times: tuple[int, int],
+    causes: tuple[int, int, int, int, int, int],
+) -> bytes: ...
+def gap_sums(gaps: Records, name_of_row: Int32s, names: int) -> bytes: ...

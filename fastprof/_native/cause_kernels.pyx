@@ -1,33 +1,92 @@
 """Kernels of causes: what a device does at each time, and what its host does meanwhile. Arrays in, arrays out."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
 from fastprof._native.border cimport *
 
 
 cdef extern from "kernels/foremost.h" nogil:
+    ctypedef struct fp_span:
+        int64_t begin
     ctypedef struct fp_piece:
         int64_t begin
-    fp_code fp_foremost(fp_memory *memory, void *begin, void *end, void *rank, size_t count, int64_t first, int64_t last,
-                        fp_vector *pieces)
+    fp_code fp_foremost(fp_memory *memory, void *spans, size_t count, int64_t first, int64_t last, fp_vector *pieces)
 
 
 cdef extern from "kernels/reasons.h" nogil:
     ctypedef struct fp_code_powers:
         unsigned char takes[256]
-    fp_code fp_reasons(fp_memory *memory, void *start, void *duration, void *codes, void *powers, void *lines,
-                       size_t line_count, fp_vector *pieces)
+    ctypedef struct fp_thread:
+        int64_t first
+    ctypedef struct fp_reasons_in:
+        void *start
+        void *duration
+        void *codes
+        void *powers
+        void *threads
+        size_t thread_count
+        void *ranks
+        void *open
+        size_t open_count
+    fp_code fp_reasons(fp_memory *memory, const fp_reasons_in *of, fp_vector *spans)
 
 
-SIZES = {"PIECE": sizeof(fp_piece)}
+cdef extern from "kernels/gap_pieces.h" nogil:
+    enum: FP_STATE_IDLE
+    ctypedef struct fp_gap_causes:
+        int32_t none, idle, launch, straggler, communication, transfer
+    ctypedef struct fp_device_gaps:
+        void *begin
+        void *state
+        size_t count
+        int64_t last
+        void *ahead
+        void *launched
+        void *launch_row
+        void *kind
+        void *cause_of_wait
+        void *host
+        size_t host_count
+        void *codes
+        void *cause_of_code
+        uint8_t waits
+        void *busy
+        size_t busy_count
+        void *steps
+        void *step_group
+        size_t step_count
+        int64_t last_work
+        int64_t latency
+        fp_gap_causes causes
+    ctypedef struct fp_gap:
+        int64_t begin
+    fp_code fp_gap_pieces(fp_memory *memory, const fp_device_gaps *of, fp_vector *gaps)
+
+
+cdef extern from "kernels/gap_sums.h" nogil:
+    ctypedef struct fp_gap_sum:
+        int32_t group
+    fp_code fp_gap_sums(fp_memory *memory, void *gaps, size_t count, void *name_of_row, int32_t names, fp_vector *sums)
+
+
+SIZES = {
+    "SPAN": sizeof(fp_span), "PIECE": sizeof(fp_piece), "THREAD": sizeof(fp_thread), "GAP": sizeof(fp_gap),
+    "GAP_SUM": sizeof(fp_gap_sum),
+}
 """Of the structs that arrays hold, in bytes."""
 
 
-def foremost(begin, end, rank, int64_t first, int64_t last):
-    """From a first time to a last one, which of overlapping spans counts, as bytes of structs; see kernels/foremost.h.
-    Spans ascend by begin."""
-    cdef Array begins = given(begin, I64), ends = given(end, I64, begins.count), ranks = given(rank, I32, begins.count)
+cdef Py_ssize_t stretches_of(Array times) except -1:
+    """How many stretches these are. ValueError: one of them has no end."""
+    if times.count % 2:
+        raise ValueError("stretches have a begin and an end")
+    return <Py_ssize_t>(times.count // 2)
+
+
+def foremost(given_spans, int64_t first, int64_t last):
+    """From a first time to a last one, which of overlapping spans counts, as bytes of structs; see kernels/foremost.h."""
+    cdef Array those = given(given_spans, "qqii")
     cdef fp_vector pieces
     cdef fp_memory memory
     cdef fp_code code
@@ -35,31 +94,111 @@ def foremost(begin, end, rank, int64_t first, int64_t last):
     fp_memory_init(&memory)
     try:
         with nogil:
-            code = fp_foremost(&memory, begins.at, ends.at, ranks.at, begins.count, first, last, &pieces)
+            code = fp_foremost(&memory, those.at, those.count, first, last, &pieces)
         check(code, "finding the span that counts")
         return taken(&pieces, sizeof(fp_piece))
     finally:
         fp_vector_free(&memory, &pieces)
 
 
-def reasons(start, duration, codes, powers, lines):
-    """When which row of a line says what its thread does, as bytes of structs; see kernels/reasons.h. ``powers``:
-    uint8, what each of 256 codes takes, then what each holds. ValueError: there are not as many."""
-    cdef Array starts = given(start, I64), durations = given(duration, I64, starts.count)
-    cdef Array chosen = given(codes, U8, starts.count), rows = given(lines, "qqq")
-    cdef Array of_codes = given(powers, U8)
-    cdef fp_vector pieces
+def foremost_reasons(events, powers, threads, ranks, open_times, int64_t first, int64_t last):
+    """From a first time to a last one, which event says what a host does while stretches (int64: begin, end) are open, as
+    bytes of structs; see kernels/reasons.h.
+
+    ``events``: start, duration (int64) and code (uint8) by row; ``powers``: uint8, what each of 256 codes takes, then what
+    each holds; ``ranks``: uint8, 256 for each role of a thread. ValueError: a thread has rows or a role that are not
+    there, or there are not as many powers.
+    """
+    cdef Array starts = given(events[0], I64), durations = given(events[1], I64, starts.count)
+    cdef Array codes = given(events[2], U8, starts.count), of_codes = given(powers, U8)
+    cdef Array lines = given(threads, "qqq"), of_roles = given(ranks, U8), times = given(open_times, I64)
+    cdef fp_reasons_in of = fp_reasons_in(
+        starts.at, durations.at, codes.at, of_codes.at, lines.at, lines.count, of_roles.at, times.at,
+        stretches_of(times)
+    )
+    cdef fp_vector spans, pieces
     cdef fp_memory memory
     cdef fp_code code
-    slices(rows, starts.count)
+    slices(lines, starts.count)
+    within(lines, 0, of_roles.count // 256, 2)
     if of_codes.count != sizeof(fp_code_powers):
         raise ValueError("powers are those of 256 codes")
+    memset(&spans, 0, sizeof(spans))
     memset(&pieces, 0, sizeof(pieces))
     fp_memory_init(&memory)
     try:
         with nogil:
-            code = fp_reasons(&memory, starts.at, durations.at, chosen.at, of_codes.at, rows.at, rows.count, &pieces)
+            code = fp_reasons(&memory, &of, &spans)
+            if code == FP_OK:
+                code = fp_foremost(&memory, spans.items, spans.count, first, last, &pieces)
         check(code, "finding what threads do")
         return taken(&pieces, sizeof(fp_piece))
     finally:
+        fp_vector_free(&memory, &spans)
         fp_vector_free(&memory, &pieces)
+
+
+def gap_pieces(device, transfers, host, busy, steps, int64_t last, times, causes):
+    """The pieces of a device's time that have one cause, as bytes of structs; see kernels/gap_pieces.h.
+
+    ``device``: begin (int64) and state (int32) of stretches, and three of int64 beside these, or None: by how much the
+    host's clock is ahead, when the next work was launched, by which row. ``transfers``: kind (uint8) and cause of waits
+    (int32) by number. ``host``: pieces, codes of its events (uint8), causes of 256 codes (int32), the code of waits.
+    ``busy``: int64, begin and end of stretches. ``steps``: the same, and the group of each (int64). ``times``: the end of
+    the last work, and the latency. ``causes``: the six of fp_gap_causes. ValueError: something has another length.
+    IndexError: a number leads nowhere.
+    """
+    cdef Array begin = given(device[0], I64), state = given(device[1], I32, begin.count)
+    cdef Array ahead = maybe(device[2], I64, begin.count), launched = maybe(device[3], I64, begin.count)
+    cdef Array row = maybe(device[4], I64, begin.count), kind = given(transfers[0], U8)
+    cdef Array of_wait = given(transfers[1], I32, kind.count), pieces = given(host[0], "qqq"), codes = given(host[1], U8)
+    cdef Array of_code = given(host[2], I32, 256), work = given(busy, I64), of_steps = given(steps[0], I64)
+    cdef Array group = given(steps[1], I64, stretches_of(of_steps))
+    cdef fp_device_gaps of
+    cdef fp_vector gaps
+    cdef fp_memory memory
+    cdef fp_code code
+    if (launched.at == NULL) != (row.at == NULL):
+        raise ValueError("launches have times and rows, or neither")
+    within(state, FP_STATE_IDLE, kind.count)
+    within(kind, 0, 5)
+    within(pieces, -1, codes.count, 2)
+    within(row, -1, codes.count)
+    of.begin, of.state, of.count, of.last = begin.at, state.at, begin.count, last
+    of.ahead, of.launched, of.launch_row = ahead.at, launched.at, row.at
+    of.kind, of.cause_of_wait = kind.at, of_wait.at
+    of.host, of.host_count, of.codes, of.cause_of_code = pieces.at, pieces.count, codes.at, of_code.at
+    of.waits = host[3]
+    of.busy, of.busy_count = work.at, stretches_of(work)
+    of.steps, of.step_group, of.step_count = of_steps.at, group.at, group.count
+    of.last_work, of.latency = times
+    of.causes.none, of.causes.idle, of.causes.launch = causes[:3]
+    of.causes.straggler, of.causes.communication, of.causes.transfer = causes[3:]
+    memset(&gaps, 0, sizeof(gaps))
+    fp_memory_init(&memory)
+    try:
+        with nogil:
+            code = fp_gap_pieces(&memory, &of, &gaps)
+        check(code, "finding why a device does not compute")
+        return taken(&gaps, sizeof(fp_gap))
+    finally:
+        fp_vector_free(&memory, &gaps)
+
+
+def gap_sums(gaps, name_of_row, int32_t names):
+    """The sums of pieces by step, kind and cause, as bytes of structs; see kernels/gap_sums.h. ``name_of_row``: int32, by row
+    of the host's events. IndexError: a number leads nowhere. OverflowError: a time does not fit 64 bits."""
+    cdef Array pieces = given(gaps, "qqqiiii"), of_row = given(name_of_row, I32)
+    cdef fp_vector sums
+    cdef fp_memory memory
+    cdef fp_code code
+    within(pieces, -1, of_row.count, 2)
+    memset(&sums, 0, sizeof(sums))
+    fp_memory_init(&memory)
+    try:
+        with nogil:
+            code = fp_gap_sums(&memory, pieces.at, pieces.count, of_row.at, names, &sums)
+        check(code, "adding up times of a device")
+        return taken(&sums, sizeof(fp_gap_sum))
+    finally:
+        fp_vector_free(&memory, &sums)

@@ -187,15 +187,43 @@ simple(
     out(np.zeros((2, 9), np.int64)),
     2,
 )
-simple(cause_kernels.foremost, read(START), read(LASTING), read(i32(1, 0, 1)), 0, 9)
-simple(
-    cause_kernels.reasons,
-    read(START),
-    read(LASTING),
-    read(u8(1, 0, 2)),
-    free(np.ones(512, np.uint8)),
-    index(LINES, free=True),
+SPANS = np.array([(0, 9, 1, 0), (2, 5, 0, 3)], "i8,i8,i4,i4")
+NO_CAUSES = np.ones(256, np.int32)
+THREADS = np.array([(0, 2, 0), (2, 3, 1)], "i8,i8,i8")
+GAPS = np.array(
+    [(0, 9, 1, 0, -1, 0, 4), (9, 12, -1, 0, 2, 0, 4)],
+    np.dtype(
+        [(n, "i8") for n in ("begin", "end", "row")] + [(n, "i4") for n in ("group", "transfer", "cause", "kind")]
+    ),
 )
+simple(cause_kernels.foremost, free(SPANS), 0, 9)
+simple(
+    cause_kernels.foremost_reasons,
+    (read(START), read(LASTING), read(u8(1, 0, 2))),
+    free(np.ones(512, np.uint8)),
+    index(THREADS, free=True),
+    free(np.zeros(512, np.uint8)),
+    free(i64(0, 9)),
+    0,
+    9,
+)
+simple(
+    cause_kernels.gap_pieces,
+    (read(START), index(i32(-1, -2, 1)), read(i64(0, 0, 0)), read(i64(0, 6, 0)), index(i64(-1, 2, -1))),
+    (index(u8(1, 3)), read(i32(3, 5))),
+    (
+        index(np.array([(0, 9, -1), (9, 12, 2)], "i8,i8,i8"), free=True),
+        free(u8(0, 1, 2)),
+        free(np.ones(256, np.int32)),
+        6,
+    ),
+    free(i64(0, 9)),
+    (free(i64(0, 9)), read(i64(7))),
+    30,
+    (24, 3),
+    (9, 0, 1, 2, 3, 4),
+)
+simple(cause_kernels.gap_sums, index(GAPS, free=True), free(i32(4, 3)), 5)
 simple(
     memory_kernels.stat_beside,
     read(i32(0, 1)),

@@ -3,20 +3,20 @@ gone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
+from fastprof._native.cause_kernels import gap_sums
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.gaps import Gaps
+from fastprof.derive.causes.gaps import GAP, DeviceGaps
 from fastprof.derive.devices.device_count import HostDevices, counts
-from fastprof.derive.ops.device_time import COMPUTE, DeviceTime
-from fastprof.derive.ops.stat_values import distinct, distinct_rows
+from fastprof.derive.ops.device_time import COMPUTE, DeviceTime, Transfer
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_rows import ArrayRows
-from fastprof.schema.array_types import Int32s, Int64s, Objects, UInt8s
+from fastprof.schema.array_types import Int32s, Int64s, Objects, Records, UInt8s
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
@@ -27,6 +27,11 @@ _NO_NUMBERS: Final[dict[str, Any]] = {"none": np.empty(0, np.int32)}
 _NO_KINDS: Final[dict[str, Any]] = {"none": np.empty(0, np.uint8)}
 CAUSE_NAMES: Final = (*GAP_CAUSES, None)
 """By number of a cause; the last, of compute, has none."""
+GAP_SUM: Final = np.dtype([
+    ("group", "i4"), ("kind", "i4"), ("cause", "i4"), ("what", "i4"),
+    ("time", "i8"), ("explained", "i8"), ("count", "i8"), ("longest", "i8"), ("longest_begin", "i8"),
+])  # fmt: skip
+"""The struct of csrc/kernels/gap_sums.h; a test compares its size with C's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,43 +154,43 @@ def _placed(rows: Rows, host: int, devices: int, number: Callable[[Int64s], Int6
     return replace(rows, host=hosts, device=of, step=number(rows.group))
 
 
-def host_budget(events: HostEvents, gaps: Gaps, most: int, chosen: Int32s | None) -> HostBudget:
+def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chosen: Int32s | None) -> HostBudget:
     """The budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None: all
     time does."""
-    keep = np.ones(len(gaps), np.bool_) if chosen is None else (gaps.group >= 0) & np.isin(gaps.group, chosen)
-    rows = np.flatnonzero(keep)
-    names = tuple(one.ran.name for one in gaps.devices)
-    idle = rows[(gaps.cause[rows] == GAP_CAUSES.index("idle")) & (gaps.row[rows] >= 0)]
-    waiting = int(gaps.duration_ps[idle].sum())
+    times, sums, longest = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP)]
+    for one in gaps:
+        times.append(one.time)
+        pieces = one.pieces if chosen is None else one.pieces[np.isin(one.pieces["group"], chosen[chosen >= 0])]
+        sums.append(np.frombuffer(gap_sums(pieces, events.meta, len(events.names)), GAP_SUM))
+        longest.append(_longest_pieces(pieces, most))
+    rows = np.concatenate(sums)
+    device = np.repeat(np.arange(-1, len(times)), [len(one) for one in sums]).astype(np.int32)
+    of_longest = np.repeat(np.arange(-1, len(times)), [len(one) for one in longest]).astype(np.int32)
+    transfers = times[0].ran.transfers if times else ()
     return HostBudget(
         events.host,
-        names,
-        _budget(events, gaps, rows),
-        _largest(events, gaps, rows, most),
+        tuple(one.ran.name for one in times),
+        _budget(events, transfers, rows, device),
+        _largest(events, times, np.concatenate(longest), of_longest, most),
         HostDevices.of(events),
-        waiting,
+        int(rows["explained"][rows["cause"] == GAP_CAUSES.index("idle")].sum()),
     )
 
 
-def _budget(events: HostEvents, gaps: Gaps, rows: Int64s) -> Budget:
-    duration = gaps.duration_ps[rows]
-    keys = [one[rows].astype(np.int64) for one in (gaps.device, gaps.group, gaps.kind, gaps.cause)]
-    first, place = distinct_rows(keys)
-    device, group, kind, cause = (one[first] for one in keys)
-    count = len(first)
-    longest = _longest(place, duration, count)
+def _budget(events: HostEvents, transfers: Sequence[Transfer], rows: Records, device: Int32s) -> Budget:
+    group = rows["group"].astype(np.int64)
     return Budget(
-        np.zeros(count, np.int32),
-        device.astype(np.int32),
+        np.zeros(len(rows), np.int32),
+        device,
         group,
         group,
-        kind.astype(np.uint8),
-        cause.astype(np.int32),
-        sums_by(place, duration, count),
-        np.bincount(place, minlength=count).astype(np.int64),
-        duration[longest],
-        gaps.start_ps[rows][longest],
-        _texts(events, gaps, _most(_explanations(events, gaps, rows), place, duration, count)),
+        rows["kind"].astype(np.uint8),
+        rows["cause"].copy(),
+        rows["time"].copy(),
+        rows["count"].copy(),
+        rows["longest"].copy(),
+        rows["longest_begin"].copy(),
+        _texts(events, transfers, rows["what"]),
     )
 
 
@@ -199,29 +204,18 @@ def _longest(place: Int32s, duration: Int64s, count: int) -> Int64s:
     return longest
 
 
-def _most(what: Int64s, place: Int32s, duration: Int64s, count: int) -> Int64s:
-    """For each place, what explains the most of its time, see _explanations; -1: nothing explains any."""
-    known = np.flatnonzero(what >= 0)
-    found = np.full(count, -1, np.int64)
-    width = int(what.max(initial=0)) + 1
-    pairs, pair = distinct(place[known].astype(np.int64) * width + what[known])
-    time = sums_by(pair, duration[known], len(pairs))
-    order = np.lexsort((time, pairs // width))  # the last one of a place has the most
-    found[pairs[order] // width] = pairs[order] % width
-    return found
+def _longest_pieces(pieces: Records, most: int) -> Records:
+    """The longest in which the device does not compute, those of equal length as the last of them too, in order of
+    time."""
+    rows = np.flatnonzero(pieces["kind"] != COMPUTE)
+    duration = pieces["end"][rows] - pieces["begin"][rows]
+    if most < len(rows):
+        rows = rows[duration >= np.partition(duration, -most)[-most]] if most else rows[:0]
+    return pieces[rows]
 
 
-def _explanations(events: HostEvents, gaps: Gaps, rows: Int64s) -> Int64s:
-    """What explains each piece: the number of the name of the host's event, or, above these, of what the device moves;
-    -1: nothing does."""
-    row, transfer = gaps.row[rows], gaps.transfer[rows]
-    count = len(events.names)
-    moved = np.where(transfer >= 0, transfer + count, -1)
-    return np.where(row >= 0, events.meta[row] % count, moved).astype(np.int64)
-
-
-def _texts(events: HostEvents, gaps: Gaps, what: Int64s) -> Objects:
-    transfers = gaps.devices[0].ran.transfers if gaps.devices else ()
+def _texts(events: HostEvents, transfers: Sequence[Transfer], what: Int32s) -> Objects:
+    """Names of events of the host, or, with the numbers above these, of what a device moves; -1: nothing."""
     names, count = events.names, len(events.names)
     return _objects(
         [None if one < 0 else names[one] if one < count else transfers[one - count].name for one in what.tolist()]
@@ -234,32 +228,30 @@ def _objects(values: Sequence[str | None]) -> Objects:
     return found
 
 
-def _largest(events: HostEvents, gaps: Gaps, rows: Int64s, most: int) -> Largest:
-    rows = rows[gaps.kind[rows] != COMPUTE]
-    if most < len(rows):  # the others need no sorting
-        duration = gaps.duration_ps[rows]
-        rows = rows[duration >= np.partition(duration, -most)[-most]] if most else rows[:0]
-    order = np.lexsort((gaps.start_ps[rows], gaps.device[rows], -gaps.duration_ps[rows]))
-    rows = rows[order[:most]]
+def _largest(events: HostEvents, devices: Sequence[DeviceTime], pieces: Records, device: Int32s, most: int) -> Largest:
+    duration = pieces["end"] - pieces["begin"]
+    order = np.lexsort((pieces["begin"], device, -duration))[:most]
+    pieces, device, duration = pieces[order], device[order], duration[order]
     lines = [line for line in events.lines if line.last > line.first]
-    of = np.searchsorted([line.first for line in lines], gaps.row[rows], side="right") - 1
+    of = np.searchsorted([line.first for line in lines], pieces["row"], side="right") - 1
     thread = [None if place < 0 else lines[place].name for place in of.tolist()]
-    before, after = _objects([None] * len(rows)), _objects([None] * len(rows))
-    for number in np.unique(gaps.device[rows]).tolist():
-        here = np.flatnonzero(gaps.device[rows] == number)
-        before[here], after[here] = _beside(
-            events, gaps.devices[number], gaps.start_ps[rows[here]], gaps.end_ps[rows[here]]
-        )
+    before, after = _objects([None] * len(pieces)), _objects([None] * len(pieces))
+    for number in np.unique(device).tolist():
+        here = np.flatnonzero(device == number)
+        before[here], after[here] = _beside(events, devices[number], pieces["begin"][here], pieces["end"][here])
+    names, group = len(events.names), pieces["group"].astype(np.int64)
+    moved = np.where(pieces["transfer"] >= 0, pieces["transfer"] + names, -1)
+    what = np.where(pieces["row"] >= 0, events.meta[pieces["row"]] % names, moved)
     return Largest(
-        np.zeros(len(rows), np.int32),
-        gaps.device[rows],
-        gaps.group[rows],
-        gaps.group[rows],
-        gaps.start_ps[rows],
-        gaps.duration_ps[rows],
-        gaps.kind[rows],
-        gaps.cause[rows],
-        _texts(events, gaps, _explanations(events, gaps, rows)),
+        np.zeros(len(pieces), np.int32),
+        device,
+        group,
+        group,
+        pieces["begin"].copy(),
+        duration,
+        pieces["kind"].astype(np.uint8),
+        pieces["cause"].copy(),
+        _texts(events, devices[0].ran.transfers if devices else (), what),
         _objects(thread),
         before,
         after,

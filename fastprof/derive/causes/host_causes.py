@@ -15,11 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from fastprof._native import records
-from fastprof._native.cause_kernels import reasons
+from fastprof._native.cause_kernels import foremost_reasons
 from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins
 from fastprof.derive.ops.device_time import PIECE
-from fastprof.schema.array_types import Int32s, Records, UInt8s
+from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents, Line
 
@@ -210,6 +209,10 @@ DRIVER, EXECUTOR, OTHER = range(3)
 """Threads that run Python and launch work; those that work for them; other threads of Python, and those of tf.data."""
 
 
+THREAD: Final = np.dtype([("first", "i8"), ("last", "i8"), ("role", "i8")])
+"""The struct of csrc/kernels/reasons.h; a test compares its size with C's."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostCauses:
     """``code``: by row of events, see Code. ``role``: of each of ``lines``, the threads."""
@@ -219,11 +222,17 @@ class HostCauses:
     lines: tuple[Line, ...]
     role: tuple[int, ...]
 
-    def pieces(self, events: HostEvents, line: Line) -> Records:
-        """PIECE: when which row says what a thread does."""
-        rows = np.zeros(1, records.LINE_ROWS)
-        rows["first"], rows["last"] = line.first, line.last
-        return np.frombuffer(reasons(events.start_ps, events.duration_ps, self.code, _POWERS.ravel(), rows), PIECE)
+    def foremost(self, events: HostEvents, ranks: UInt8s, open_ps: Int64s) -> Records:
+        """PIECE: in some stretches of time, which event says what the host does; its ``label`` is the row. ``ranks``:
+        of 256 codes, for each role; ``open_ps``: [k, 2], begin and end of the stretches, in order."""
+        if not len(open_ps):
+            return np.zeros(0, PIECE)
+        threads = np.empty(len(self.lines), THREAD)
+        for place, (line, role) in enumerate(zip(self.lines, self.role, strict=True)):
+            threads[place] = line.first, line.last, role
+        times = (events.start_ps, events.duration_ps, self.code)
+        first, last = int(open_ps[0, 0]), int(open_ps[-1, 1])
+        return np.frombuffer(foremost_reasons(times, _POWERS.ravel(), threads, ranks, open_ps, first, last), PIECE)
 
 
 def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:

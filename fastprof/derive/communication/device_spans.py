@@ -32,6 +32,7 @@ from fastprof.derive.ops.device_time import (
     DeviceEvents,
     Spans,
     Transfer,
+    spans_of,
 )
 from fastprof.derive.ops.stat_values import distinct
 from fastprof.derive.steps.device_steps import is_derived
@@ -96,20 +97,17 @@ def _of_activity(plane: Plane, did: CoreActivity, transfers: Sequence[Transfer],
     aloft = np.flatnonzero(flights.aloft & (flights.end_ps > flights.begin_ps))
     stood = flights.op[did.stood["row"]] if len(did.stood) else np.zeros(0, np.int32)
     op = np.concatenate([stood, flights.op[aloft]])
-    kinds = np.array([one.kind for one in transfers], np.int32)
-    rank = 2 * kinds[op] if len(op) else np.zeros(0, np.int32)
+    kinds = np.array([one.kind for one in transfers] or [0], np.int32)
+    rank = 2 * kinds[op]
     rank[len(stood) :] += 1
-    return Spans(
-        plane.name,
-        plane,
-        np.concatenate([did.work["begin"], did.stood["begin"], flights.begin_ps[aloft]]),
-        np.concatenate([did.work["end"], did.stood["end"], flights.end_ps[aloft]]),
-        np.concatenate([np.full(len(did.work), 2 * COMPUTE, np.int32), rank]),
-        np.concatenate([np.full(len(did.work), COMPUTE, np.uint8), (rank // 2).astype(np.uint8)]),
-        np.concatenate([np.full(len(did.work), -1, np.int32), op.astype(np.int32)]),
-        transfers,
-        own,
+    spans = np.concatenate(
+        [
+            spans_of(did.work["begin"], did.work["end"], 2 * COMPUTE, 0),
+            spans_of(did.stood["begin"], did.stood["end"], rank[: len(stood)], op[: len(stood)] + 1),
+            spans_of(flights.begin_ps[aloft], flights.end_ps[aloft], rank[len(stood) :], op[len(stood) :] + 1),
+        ]
     )
+    return Spans(plane.name, plane, spans, transfers, own)
 
 
 # ---- threads as a device
@@ -134,14 +132,16 @@ def _of_threads(events: HostEvents, forest: Forest, computes: Callable[[str], bo
     of_lines = line_rows(counts, np.zeros(len(counts), np.int64))
     work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, of_lines))
     runs = _by_clock(events, _named(events, plane, _EXECUTION) if len(compiled) else rows[:0])
-    none = np.full(len(work) + len(runs.rows), -1, np.int32)
-    transfer = np.concatenate([none, moves[others["row"]]])
-    kind = np.array([*(one.kind for one in transfers), COMPUTE], np.uint8)[transfer]
-    rank = 2 * kind.astype(np.int32)
-    rank[len(work) : len(none)] = 2 * WAIT + 1
-    begin = np.concatenate([work["begin"], runs.start_ps, others["begin"]])
-    end = np.concatenate([work["end"], runs.end_ps, others["end"]])
-    return [Spans(CPU, plane, begin, end, rank, kind, transfer, transfers, _by_clock(events, rows))]
+    place = moves[others["row"]]
+    kinds = np.array([one.kind for one in transfers] or [0], np.int32)
+    spans = np.concatenate(
+        [
+            spans_of(work["begin"], work["end"], 2 * COMPUTE, 0),
+            spans_of(runs.start_ps, runs.end_ps, 2 * WAIT + 1, 0),
+            spans_of(others["begin"], others["end"], 2 * kinds[place], place + 1),
+        ]
+    )
+    return [Spans(CPU, plane, spans, transfers, _by_clock(events, rows))]
 
 
 _EXECUTION: Final = "ThunkExecutor::Execute"

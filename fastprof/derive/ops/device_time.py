@@ -17,15 +17,16 @@ import numpy as np
 from fastprof._native.cause_kernels import foremost
 from fastprof.derive.devices.device_count import CPU as CPU
 from fastprof.derive.ops.tables import span_ps
-from fastprof.schema.array_types import Int32s, Int64s, UInt8s
+from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.tables.host_events import Plane
 
 KINDS: Final = ("compute", "communication", "copy", "wait", "idle")
 COMPUTE, COMMUNICATION, COPY, WAIT, IDLE = range(len(KINDS))
 """Kinds of time, in the order in which they count."""
 
-PIECE: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("span", "i8")])
-"""The struct of csrc/kernels/foremost.h; a test compares its size with C's."""
+SPAN: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("rank", "i4"), ("label", "i4")])
+PIECE: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("label", "i8")])
+"""The structs of csrc/kernels/foremost.h; a test compares their sizes with C's."""
 
 INFEED, OUTFEED, HOST, CORE = "infeed", "outfeed", "host", "core"
 
@@ -51,62 +52,68 @@ class DeviceEvents:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """What a device ran: spans that may overlap, in any order. ``rank``: of those at once, the lowest
-    counts; ``kind``: see KINDS; ``transfer``: place in ``transfers``, -1: it computes."""
+    """What a device ran: ``spans``, SPAN, that may overlap, in any order. ``rank``: of those at once, the lowest
+    counts; ``label``: 0: it computes; 1 and above: the place in ``transfers``, plus 1."""
 
     name: str
     plane: Plane
-    begin_ps: Int64s
-    end_ps: Int64s
-    rank: Int32s
-    kind: UInt8s
-    transfer: Int32s
+    spans: Records
     transfers: Sequence[Transfer]
     events: DeviceEvents
 
 
+IS_IDLE, COMPUTES = -2, -1
+"""States of a device; from 0 on: the place in its transfers of what it waits for."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceTime:
-    """Stretches of time, in order and without holes, that add up to the window: from the first of ``start_ps`` to the
-    last of ``end_ps``, by the clock of the device's ops. ``kind``: see KINDS. ``transfer``: the place in the transfers
-    of ``ran`` of what the device waits for, -1: nothing, as in compute."""
+    """Stretches of time, in order and without holes, that add up to the window: from the first of ``start_ps`` to
+    ``last_ps``, by the clock of the device's ops. ``state``: see IS_IDLE; neighbours differ in it."""
 
     ran: Spans
     start_ps: Int64s
-    end_ps: Int64s
-    kind: UInt8s
-    transfer: Int32s
+    state: Int32s
+    last_ps: int
 
     def __len__(self) -> int:
         return len(self.start_ps)
 
     @property
+    def end_ps(self) -> Int64s:
+        return np.append(self.start_ps, self.last_ps)[1:]
+
+    @property
     def duration_ps(self) -> Int64s:
         return self.end_ps - self.start_ps
 
+    @property
+    def kind(self) -> UInt8s:
+        """See KINDS."""
+        kinds: UInt8s = np.array([*(one.kind for one in self.ran.transfers), IDLE, COMPUTE], np.uint8)[self.state]
+        return kinds
 
-def device_time(host: str, spans: Spans, begin_ps: int, end_ps: int) -> DeviceTime:
+
+def device_time(host: str, ran: Spans, begin_ps: int, end_ps: int) -> DeviceTime:
     """The stretches of a device from ``begin_ps`` to ``end_ps``. CaptureError: 64 bits cannot count the time
     between."""
-    span_ps(host, spans.name, begin_ps, end_ps)
-    order = np.argsort(spans.begin_ps, kind="stable")
-    begin, end = (spans.begin_ps[order], spans.end_ps[order])
-    pieces = np.frombuffer(foremost(begin, end, spans.rank[order], begin_ps, end_ps), PIECE)
-    busy = pieces["span"] >= 0
-    span = order[pieces["span"][busy]]
-    kind = np.full(len(pieces), IDLE, np.uint8)
-    transfer = np.full(len(pieces), -1, np.int32)
-    kind[busy], transfer[busy] = spans.kind[span], spans.transfer[span]
-    first = np.ones(len(pieces), np.bool_)
-    first[1:] = (kind[1:] != kind[:-1]) | (transfer[1:] != transfer[:-1])
-    starts = np.ascontiguousarray(pieces["begin"][first])
-    ends = np.append(starts[1:], pieces["end"][-1:])
-    return DeviceTime(spans, starts, ends, kind[first], transfer[first])
+    span_ps(host, ran.name, begin_ps, end_ps)
+    pieces = np.frombuffer(foremost(ran.spans, begin_ps, end_ps), PIECE)
+    state = pieces["label"].astype(np.int32)
+    state -= 1
+    return DeviceTime(ran, np.ascontiguousarray(pieces["begin"]), state, end_ps)
+
+
+def spans_of(begin: Int64s, end: Int64s, rank: Int32s | int, label: Int32s | int) -> Records:
+    """SPAN."""
+    spans = np.empty(len(begin), SPAN)
+    spans["begin"], spans["end"], spans["rank"], spans["label"] = begin, end, rank, label
+    return spans
 
 
 def extent(spans: Sequence[Spans]) -> tuple[int, int] | None:
     """From the first begin to the last end of anything that the devices ran; None: they ran nothing."""
-    some = [one for one in spans if len(one.begin_ps)]
+    some = [one.spans for one in spans if len(one.spans)]
     if not some:
         return None
-    return min(int(one.begin_ps.min()) for one in some), max(int(one.end_ps.max()) for one in some)
+    return min(int(one["begin"].min()) for one in some), max(int(one["end"].max()) for one in some)

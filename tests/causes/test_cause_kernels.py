@@ -1,0 +1,18 @@
+"""The structs that kernels of causes share with C have the same layouts on both sides."""
+
+from __future__ import annotations
+
+from fastprof._native.cause_kernels import SIZES
+from fastprof.derive.causes import budget, gaps, host_causes
+from fastprof.derive.ops import device_time
+
+
+def test_sizes_are_those_of_c() -> None:
+    ours = {
+        "SPAN": device_time.SPAN,
+        "PIECE": device_time.PIECE,
+        "THREAD": host_causes.THREAD,
+        "GAP": gaps.GAP,
+        "GAP_SUM": budget.GAP_SUM,
+    }
+    assert {name: one.itemsize for name, one in ours.items()} == SIZES
