@@ -36,7 +36,7 @@ typedef struct fp_device_gaps {
   const int64_t *step_group;     /* the group of each */
   size_t step_count;
   int64_t last_work; /* the end of what the device ran last */
-  int64_t latency;   /* an idle stretch that is no longer than this does not wait for other devices */
+  int64_t latency;   /* an idle stretch of at most this length does not wait for other devices */
   fp_gap_causes causes;
 } fp_device_gaps;
 
