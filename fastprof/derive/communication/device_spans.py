@@ -15,8 +15,8 @@ import numpy as np
 from fastprof._native.communication_kernels import innermost_stretches
 from fastprof.decode.nesting import line_rows
 from fastprof.decode.workers import Workers
-from fastprof.derive.communication import gpu_flights, tpu_flights
-from fastprof.derive.communication.flights import STRETCH, CoreActivity, Operations
+from fastprof.derive.communication import activities
+from fastprof.derive.communication.flights import STRETCH, CoreActivity
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES, Kind, kind_of
 from fastprof.derive.devices.device_events import op_events
 from fastprof.derive.ops.device_time import (
@@ -62,12 +62,11 @@ def device_spans(
     gpus, cores = events.planes_of("GPU"), events.planes_of("TPU")
     if not gpus and not cores:
         return _of_threads(events, forest, computes)
-    operations = Operations()
     if cores:
-        found = tpu_flights.activities(events, cores, operations, workers)
+        operations, found = activities.of_cores(events, cores, workers)
         own = [_of_core(events, plane) for plane in cores]
     else:
-        found = gpu_flights.activities(events, gpus, modules, operations)
+        operations, found = activities.of_gpus(events, modules)
         own = [_by_clock(events, _gpu_rows(plane)) for plane in gpus]
     transfers = [transfer(one.name, one.kind) for one in operations.known]
     devices = zip(cores or gpus, found, own, strict=True)

@@ -45,6 +45,9 @@ class Operations:
     known: list[Operation] = field(default_factory=list)
     _numbers: dict[tuple[int, str, int], int] = field(default_factory=dict)
 
+    def copy(self) -> Operations:
+        return Operations(self.known.copy(), self._numbers.copy())
+
     def number(self, one: Operation) -> int:
         key = (one.program_id, one.name, one.kind.number)
         number = self._numbers.setdefault(key, len(self.known))

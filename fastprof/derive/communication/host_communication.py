@@ -11,7 +11,7 @@ import numpy as np
 
 from fastprof import hlo
 from fastprof.decode.workers import Workers
-from fastprof.derive.communication import gpu_flights, tpu_flights
+from fastprof.derive.communication import activities, gpu_flights, tpu_flights
 from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, measured
 from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
@@ -120,12 +120,9 @@ def merged(kept: Sequence[HostCommunication]) -> tuple[list[Operation], list[Int
 def host_communication(
     events: HostEvents, hardware: str, modules: Modules, groups: Groups, steps: StepDatabase, workers: Workers
 ) -> HostCommunication:
-    operations = Operations()
     planes = device_planes(events, hardware)
-    if hardware == "GPU":
-        found = gpu_flights.activities(events, planes, modules, operations)
-    else:
-        found = tpu_flights.activities(events, planes, operations, workers)
+    is_gpu = hardware == "GPU"
+    operations, found = activities.of_gpus(events, modules) if is_gpu else activities.of_cores(events, planes, workers)
     kind_of_op = np.array([one.kind.number for one in operations.known], np.int32)
     meets = np.array([one.kind.scope == BETWEEN_DEVICES for one in operations.known], np.bool_)
     active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
