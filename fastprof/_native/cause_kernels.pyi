@@ -14,6 +14,18 @@ def foremost_reasons(
     first: int,
     last: int,
 ) -> bytes: ...
+def event_writers(
+    events: tuple[UInt8s, Int32s, Int32s],
+    threads: Records,
+    of_kind: Flags,
+    ours_theirs: tuple[int, int],
+    writer: UInt8s,
+    met: Flags,
+    writers: int,
+) -> None: ...
+def of_writer_and_name(
+    writer: UInt8s, name: Int32s, threads: Records, table: UInt8s, writers: int, out: UInt8s
+) -> None: ...
 def gap_pieces(
     device: tuple[Int64s, Int32s, Int64s | None, Int64s | None, Int64s | None],
     transfers: tuple[UInt8s, Int32s],

@@ -70,6 +70,23 @@ cdef extern from "kernels/gap_sums.h" nogil:
     fp_code fp_gap_sums(fp_memory *memory, void *gaps, size_t count, void *name_of_row, int32_t names, fp_vector *sums)
 
 
+cdef extern from "kernels/event_writers.h" nogil:
+    enum: FP_MOST_WRITER_KINDS
+    ctypedef struct fp_writer_kind:
+        uint8_t is_open
+    ctypedef struct fp_written:
+        void *kinds
+        void *parent
+        void *name
+        size_t count, names
+        void *threads
+        size_t thread_count
+        void *of_kind
+        uint8_t ours, theirs
+    fp_code fp_event_writers(fp_memory *memory, const fp_written *of, void *writer, void *met)
+    void fp_of_writer_and_name(const fp_written *of, void *writer, void *table, void *out)
+
+
 SIZES = {
     "SPAN": sizeof(fp_span), "PIECE": sizeof(fp_piece), "THREAD": sizeof(fp_thread), "GAP": sizeof(fp_gap),
     "GAP_SUM": sizeof(fp_gap_sum),
@@ -136,6 +153,64 @@ def foremost_reasons(events, powers, threads, ranks, open_times, int64_t first, 
     finally:
         fp_vector_free(&memory, &spans)
         fp_vector_free(&memory, &pieces)
+
+
+def event_writers(events, threads, of_kind, ours_theirs, writer, met, size_t writers):
+    """Writes who wrote each event of some threads (uint8), and marks in ``met`` (uint8, a row of names for each of the
+    ``writers``) who wrote which names; see kernels/event_writers.h.
+
+    ``events``: kind (uint8), parent (int32, -1: none) and number of the name (int32, -1: the last) by row; ``threads``:
+    first and last row of each and whether it runs Python (int64); ``of_kind``: uint8, six for each of 16 kinds.
+    IndexError: a kind, a parent, a name or a writer does not exist. ValueError: a thread has rows that do not exist, or
+    something has another length.
+    """
+    cdef Array kinds = given(events[0], U8), parent = given(events[1], I32, kinds.count)
+    cdef Array name = given(events[2], I32, kinds.count), lines = given(threads, "qqq")
+    cdef Array of_kinds = given(of_kind, U8, FP_MOST_WRITER_KINDS * sizeof(fp_writer_kind))
+    cdef Array out = room(writer, U8, kinds.count), marks = room(met, U8)
+    cdef fp_memory memory
+    cdef fp_written of
+    cdef fp_code code
+    of.names = names_of(marks, writers, name)
+    slices(lines, kinds.count)
+    within(kinds, 0, FP_MOST_WRITER_KINDS)
+    within(parent, -1, kinds.count)
+    within(of_kinds, 0, writers)
+    if max(ours_theirs) >= writers:
+        raise IndexError("a writer does not exist")
+    of.kinds, of.parent, of.name, of.count = kinds.at, parent.at, name.at, kinds.count
+    of.threads, of.thread_count, of.of_kind = lines.at, lines.count, of_kinds.at
+    of.ours, of.theirs = ours_theirs
+    fp_memory_init(&memory)
+    with nogil:
+        code = fp_event_writers(&memory, &of, out.at, marks.at)
+    check(code, "finding who wrote events")
+
+
+def of_writer_and_name(writer, name, threads, table, size_t writers, out):
+    """Writes for each event of some threads (as above) what ``table`` has (uint8, a row of names for each of the
+    ``writers``). ``writer`` (uint8), ``name`` (int32, -1: the last): by row. IndexError: a writer or a name does not
+    exist. ValueError: as above."""
+    cdef Array who = given(writer, U8), name_of = given(name, I32, who.count), lines = given(threads, "qqq")
+    cdef Array values = given(table, U8), to = room(out, U8, who.count)
+    cdef fp_written of
+    of.names = names_of(values, writers, name_of)
+    slices(lines, who.count)
+    within(who, 0, writers)
+    of.name, of.threads, of.thread_count = name_of.at, lines.at, lines.count
+    with nogil:
+        fp_of_writer_and_name(&of, who.at, values.at, to.at)
+
+
+cdef Py_ssize_t names_of(Array table, size_t writers, Array names) except -1:
+    """How many names a table has beside each writer. IndexError: a name is none of them. ValueError: its length is not a
+    multiple of the writers."""
+    if not writers or table.count % writers:
+        raise ValueError("a table has a row of names for each writer")
+    if names.count and not table.count:
+        raise IndexError("there are no names")
+    within(names, -1, table.count // writers)
+    return <Py_ssize_t>(table.count // writers)
 
 
 def gap_pieces(device, transfers, host, busy, steps, int64_t last, times, causes):

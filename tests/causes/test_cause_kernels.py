@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastprof._native.cause_kernels import SIZES
-from fastprof.derive.causes import budget, gaps, host_causes
+from fastprof.derive.causes import budget, event_origin, gaps
 from fastprof.derive.ops import device_time
 
 
@@ -11,7 +11,7 @@ def test_sizes_are_those_of_c() -> None:
     ours = {
         "SPAN": device_time.SPAN,
         "PIECE": device_time.PIECE,
-        "THREAD": host_causes.THREAD,
+        "THREAD": event_origin.THREAD,
         "GAP": gaps.GAP,
         "GAP_SUM": budget.GAP_SUM,
     }

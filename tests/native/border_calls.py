@@ -223,6 +223,25 @@ simple(
     (24, 3),
     (9, 0, 1, 2, 3, 4),
 )
+simple(
+    cause_kernels.event_writers,
+    (index(u8(0, 3, 15)), index(i32(-1, 0, -1)), index(i32(1, -1, 0))),
+    index(THREADS, free=True),
+    free(np.ones(96, np.uint8)),
+    (2, 3),
+    out(u8(0, 0, 0)),
+    out(np.zeros(8, np.uint8), free=True),
+    4,
+)
+simple(
+    cause_kernels.of_writer_and_name,
+    index(u8(0, 3, 1)),
+    index(i32(1, -1, 0)),
+    index(THREADS, free=True),
+    free(np.ones(8, np.uint8)),
+    4,
+    out(u8(0, 0, 0)),
+)
 simple(cause_kernels.gap_sums, index(GAPS, free=True), free(i32(4, 3)), 5)
 simple(
     memory_kernels.stat_beside,

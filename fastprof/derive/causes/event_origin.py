@@ -13,11 +13,12 @@ from typing import Final
 
 import numpy as np
 
+from fastprof._native.cause_kernels import event_writers
 from fastprof._native.grouping import parents
 from fastprof.derive.causes.traceme_names import NameKind, is_thread_of_python, kind_of_name
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.thread_pools import regions
-from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
+from fastprof.schema.array_types import Bools, Int32s, Records, UInt8s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
 from fastprof.tables.once import once
 
@@ -50,23 +51,42 @@ _PLANES: Final = (
 )  # fmt: skip
 _STEP: Final = 9
 """Beside NameKind: the marker of a step, or another event that a stat gives to a user."""
-_ORIGINS: Final = np.array([
-    Origin.NONE, Origin.PYTHON, Origin.OP, Origin.INPUT, Origin.FRAMEWORK, Origin.FRAMEWORK, Origin.FRAMEWORK,
-    Origin.OP, Origin.USER, Origin.USER,
-], np.uint8)  # fmt: skip
-"""By NameKind, and of _STEP; events of unknown names are looked at one by one."""
+_RUNS_PYTHON: Final = (NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION, _STEP)
+_IS_NATIVE: Final = (NameKind.OP, NameKind.INPUT, NameKind.NATIVE, NameKind.PASSING)
+_WRITERS: Final = {
+    NameKind.PYTHON: Origin.PYTHON, NameKind.OP: Origin.OP, NameKind.INPUT: Origin.INPUT,
+    NameKind.NATIVE: Origin.FRAMEWORK, NameKind.PASSING: Origin.FRAMEWORK, NameKind.DISPATCH: Origin.FRAMEWORK,
+    NameKind.CALLBACK: Origin.OP, NameKind.ANNOTATION: Origin.USER, _STEP: Origin.USER,
+}  # fmt: skip
+_OF_KIND: Final = np.array(
+    [
+        (
+            kind == NameKind.UNKNOWN,
+            kind in (NameKind.UNKNOWN, NameKind.PASSING),
+            kind in _RUNS_PYTHON,
+            kind in _IS_NATIVE,
+            kind == NameKind.CALLBACK,
+            _WRITERS.get(kind, Origin.NONE),
+        )
+        for kind in range(16)
+    ],
+    np.uint8,
+)
+"""By NameKind, and of _STEP, as in csrc/kernels/event_writers.h: of unknown names, the nearest event around that says
+whether Python runs in it decides; without one, the thread does."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventOrigins:
     """``origin``: by row of events; ``parent``: the row of the innermost event of the thread that encloses each, -1:
     none. Asynchronous events neither enclose nor are enclosed. ``lines``: the threads of the host;
-    ``python_lines``: those that run Python."""
+    ``python_lines``: those that run Python; ``names``: [origin, number of a name], whether there are such events."""
 
     origin: UInt8s
     parent: Int32s
     lines: tuple[Line, ...]
     python_lines: tuple[Line, ...]
+    names: Bools
 
     def of(self, origin: Origin) -> Bools:
         """Which events someone wrote, by row."""
@@ -81,16 +101,29 @@ def event_origins(events: HostEvents) -> EventOrigins:
     by_name = np.array([kind_of_name(name) for name in events.names], np.uint8)
     for line in lines:
         kind[line.first : line.last] = by_name[events.meta[line.first : line.last]]
-    on_threads = _on(events, lines)
-    _ask_stats(events, on_threads, kind)
+    _ask_stats(events, lines, kind)
     python_lines = _python_lines(lines, kind)
     parent = _enclosing(events, lines)
-    origin = _ORIGINS[kind]
-    rows = np.flatnonzero(on_threads & (kind == NameKind.UNKNOWN))
-    origin[rows] = np.where(_is_users(rows, kind, parent, _on(events, python_lines)), Origin.USER, Origin.FRAMEWORK)
-    for found in (origin, parent):
+    runs_python = {line.number for line in python_lines}
+    rows = threads(lines, [line.number in runs_python for line in lines])
+    origin, names = np.zeros(len(events), np.uint8), np.zeros((len(Origin), len(events.names)), np.bool_)
+    known = (kind, parent, events.meta)
+    event_writers(known, rows, _OF_KIND, (Origin.USER, Origin.FRAMEWORK), origin, names, len(Origin))
+    for found in (origin, parent, names):
         found.flags.writeable = False
-    return EventOrigins(origin, parent, lines, python_lines)
+    return EventOrigins(origin, parent, lines, python_lines, names)
+
+
+THREAD: Final = np.dtype([("first", "i8"), ("last", "i8"), ("number", "i8")])
+"""The structs of csrc/kernels/event_writers.h and reasons.h; a test compares their sizes with C's."""
+
+
+def threads(lines: Sequence[Line], numbers: Sequence[int]) -> Records:
+    """THREAD: their rows, and a number of each."""
+    found = np.empty(len(lines), THREAD)
+    for place, (line, number) in enumerate(zip(lines, numbers, strict=True)):
+        found[place] = line.first, line.last, number
+    return found
 
 
 def is_thread(line: Line) -> bool:
@@ -100,15 +133,9 @@ def is_thread(line: Line) -> bool:
     return is_host and not is_derived(line)
 
 
-def _on(events: HostEvents, lines: Sequence[Line]) -> Bools:
-    on = np.zeros(len(events), np.bool_)
-    for line in lines:
-        on[line.first : line.last] = True
-    return on
-
-
-def _ask_stats(events: HostEvents, on_threads: Bools, kind: UInt8s) -> None:
+def _ask_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) -> None:
     """What stats say of events whose names say nothing, and of ops among those that carry one."""
+    bounds = [min((line.first for line in lines), default=0), max((line.last for line in lines), default=0)]
     for name, known in (
         ("tf_op", NameKind.OP), ("hlo_op", NameKind.OP),
         ("_ipl_stage_id", NameKind.INPUT), ("_ipl_stage_cat", NameKind.INPUT),
@@ -117,15 +144,15 @@ def _ask_stats(events: HostEvents, on_threads: Bools, kind: UInt8s) -> None:
         ("step_num", _STEP),
     ):  # fmt: skip
         rows = events.stat(name).rows
-        rows = rows[on_threads[rows] & (kind[rows] == NameKind.UNKNOWN)]
-        kind[rows] = known
+        rows = rows[slice(*np.searchsorted(rows, bounds).tolist())]
+        kind[rows[kind[rows] == NameKind.UNKNOWN]] = known
 
 
 def _python_lines(lines: Sequence[Line], kind: UInt8s) -> tuple[Line, ...]:
     """The threads that run Python: those that have its frames or calls of a framework from it, or mark steps, those
     that Python names, and others of the same name, as threads of one program are called alike."""
-    shows = np.isin(kind, (NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION, _STEP))
-    runs = [is_thread_of_python(line.name) or bool(shows[line.first : line.last].any()) for line in lines]
+    shows = _OF_KIND[:, 2] > 0
+    runs = [is_thread_of_python(line.name) or bool(shows[kind[line.first : line.last]].any()) for line in lines]
     names = {_program_of(line) for line, own in zip(lines, runs, strict=True) if own} - {""}
     names -= {_program_of(line) for line in lines if line.name.startswith(_POOLS)}
     return tuple(line for line, own in zip(lines, runs, strict=True) if own or _program_of(line) in names)
@@ -153,29 +180,3 @@ def _enclosing(events: HostEvents, lines: Sequence[Line]) -> Int32s:
     bounds = np.array([(line.first, line.last) for line in lines], np.int64).reshape(-1, 2)
     parents(events.start_ps, events.duration_ps, apart, regions(events), bounds, parent)
     return parent
-
-
-def _is_users(rows: Int64s, kind: UInt8s, parent: Int32s, on_python: Bools) -> Bools:
-    """Of events whose name says nothing: whether Python wrote them. The nearest event around that says whether Python
-    runs in it decides; without one, the thread does."""
-    nearest = kind[_above(rows, parent, kind, (NameKind.UNKNOWN,))]
-    through = kind[_above(rows, parent, kind, (NameKind.UNKNOWN, NameKind.PASSING))]
-    calls_python = np.isin(nearest, (NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION, _STEP))
-    is_native = np.isin(nearest, (NameKind.OP, NameKind.INPUT, NameKind.NATIVE, NameKind.PASSING))
-    users: Bools = (through == NameKind.CALLBACK) | calls_python | (on_python[rows] & ~is_native)
-    return users
-
-
-def _above(rows: Int64s, parent: Int32s, kind: UInt8s, passed: tuple[int, ...]) -> Int64s:
-    """The nearest event above each of the rows whose kind is not ``passed``; if there is none, the outermost above it,
-    or the row itself. The rows are ``passed``, too. Paths are halved at each turn: a nest of n takes log n."""
-    passes = np.isin(kind, passed)
-    members = np.flatnonzero(passes).astype(np.int32)
-    place = np.empty(len(kind), np.int32)
-    place[members] = np.arange(len(members), dtype=np.int32)
-    above = np.where(parent[members] < 0, members, parent[members])
-    onward = np.where(passes[above] & (above != members), place[above], np.int32(-1))
-    while len(further := np.flatnonzero(onward >= 0)):
-        through = onward[further]
-        above[further], onward[further] = above[through], onward[through]
-    return above[place[rows]]

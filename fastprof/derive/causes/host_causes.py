@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from fastprof._native.cause_kernels import foremost_reasons
-from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins
+from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
+from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins, threads
 from fastprof.derive.ops.device_time import PIECE
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
@@ -209,10 +209,6 @@ DRIVER, EXECUTOR, OTHER = range(3)
 """Threads that run Python and launch work; those that work for them; other threads of Python, and those of tf.data."""
 
 
-THREAD: Final = np.dtype([("first", "i8"), ("last", "i8"), ("role", "i8")])
-"""The struct of csrc/kernels/reasons.h; a test compares its size with C's."""
-
-
 @dataclass(frozen=True, slots=True)
 class HostCauses:
     """``code``: by row of events, see Code. ``role``: of each of ``lines``, the threads."""
@@ -227,19 +223,18 @@ class HostCauses:
         of 256 codes, for each role; ``open_ps``: [k, 2], begin and end of the stretches, in order."""
         if not len(open_ps):
             return np.zeros(0, PIECE)
-        threads = np.empty(len(self.lines), THREAD)
-        for place, (line, role) in enumerate(zip(self.lines, self.role, strict=True)):
-            threads[place] = line.first, line.last, role
         times = (events.start_ps, events.duration_ps, self.code)
         first, last = int(open_ps[0, 0]), int(open_ps[-1, 1])
-        return np.frombuffer(foremost_reasons(times, _POWERS.ravel(), threads, ranks, open_ps, first, last), PIECE)
+        return np.frombuffer(
+            foremost_reasons(times, _POWERS.ravel(), threads(self.lines, self.role), ranks, open_ps, first, last), PIECE
+        )
 
 
 def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     """What each event of the host's threads says, and what the threads are. ``marked``: rows that mark steps."""
     origins = event_origins(events)
     lines = tuple(line for line in origins.lines if line.last > line.first)
-    code = _named_codes(events, origins, lines)
+    code = _named_codes(events, origins)
     apart, values = events.ints("_a")
     code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
     code[marked[code[marked] == Code.ANNOTATION]] = Code.PYTHON  # what lies in a step may say more than its marker
@@ -248,20 +243,14 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))
 
 
-def _named_codes(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...]) -> UInt8s:
-    """The code of each event of the threads, which follows from its name and writer. Looks at each pair of these
-    once."""
-    code = np.zeros(len(events), np.uint8)
-    seen = np.zeros((len(Origin), len(events.names)), np.bool_)
-    for line in lines:
-        rows = slice(line.first, line.last)
-        seen[origins.origin[rows], events.meta[rows]] = True
-    codes = np.zeros(seen.shape, np.uint8)
-    for origin, meta in zip(*(one.tolist() for one in np.nonzero(seen)), strict=True):
+def _named_codes(events: HostEvents, origins: EventOrigins) -> UInt8s:
+    """The code of each event of the threads, which follows from its name and writer."""
+    codes = np.zeros(origins.names.shape, np.uint8)
+    for origin, meta in zip(*(one.tolist() for one in np.nonzero(origins.names)), strict=True):
         codes[origin, meta] = _code(events.names[meta], origin)
-    for line in lines:
-        rows = slice(line.first, line.last)
-        code[rows] = codes[origins.origin[rows], events.meta[rows]]
+    code = np.zeros(len(events), np.uint8)
+    rows = threads(origins.lines, [0] * len(origins.lines))
+    of_writer_and_name(origins.origin, events.meta, rows, codes, len(Origin), code)
     return code
 
 

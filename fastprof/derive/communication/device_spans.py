@@ -36,7 +36,7 @@ from fastprof.derive.ops.device_time import (
 )
 from fastprof.derive.ops.stat_values import distinct
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.event_types import CODES, TF_OP, among
+from fastprof.derive.steps.event_types import CODES, TF_OP
 from fastprof.schema.array_types import Int32s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
@@ -161,6 +161,11 @@ def _compiled_rows(events: HostEvents, plane: Plane) -> Int32s:
     return at[slice(*np.searchsorted(at, [plane.first, plane.last]).tolist())]
 
 
+_RUNS: Final = np.zeros(256, np.uint8)
+"""1 for the kinds of events that are functions of tf.data."""
+_RUNS[[code for name, code in CODES.items() if name.startswith("InstantiatedCapturedFunction")]] = 1
+
+
 def _tensorflow_rows(forest: Forest, plane: Plane, computes: Callable[[str], bool]) -> Int32s:
     """The ops of TensorFlow that no input pipeline runs: neither in a function of tf.data, on whatever thread, nor on a
     thread of its own."""
@@ -177,8 +182,7 @@ def _tensorflow_rows(forest: Forest, plane: Plane, computes: Callable[[str], boo
     met = np.flatnonzero(is_op)
     is_op[met] = [computes(events.names[one]) for one in met.tolist()]
     rows = rows[is_op[events.meta[rows]]]
-    runs = [code for name, code in CODES.items() if name.startswith("InstantiatedCapturedFunction")]
-    marks = among(forest.types, runs).view(np.uint8)
+    marks = _RUNS[forest.types]
     if len(rows) and marks.any() and not forest.vetoed:
         above = np.empty(len(rows), np.int32)
         forest.graph.nearest_above(marks, 1, rows, above)
@@ -192,8 +196,9 @@ _EAGER: Final = "EagerLocalExecute: "
 
 def _eager_rows(events: HostEvents, plane: Plane, computes: Callable[[str], bool]) -> Int32s:
     """The runs of kernels in ops, not functions, that are executed eagerly: these record no event of their own."""
-    kernels, calls = _named(events, plane, "KernelAndDevice"), _named(events, plane, _EAGER)
-    if not len(kernels) or not len(calls):
+    kernels = _named(events, plane, "KernelAndDevice")
+    calls = _named(events, plane, _EAGER) if len(kernels) else kernels
+    if not len(calls):
         return kernels[:0]
     ops = [one.removeprefix(_EAGER) for one in events.names]
     is_op = np.array([
