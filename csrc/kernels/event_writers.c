@@ -1,6 +1,6 @@
 /* Parents come before their children, so one pass hands down what the nearest events around a row say: in the low half of
- * a byte the kind of the nearest that is not open, in the high half that of the nearest that does not pass either. Both
- * are the outermost event without such a one. */
+ * a byte the kind of the nearest that is not open, in the high half that of the nearest that does not pass either. The
+ * outermost event takes the place of a missing one. */
 #include "kernels/event_writers.h"
 
 /* Whether an event whose kind is open is ours. */
