@@ -1,0 +1,287 @@
+"""Why devices do not compute, by asking for each moment between two changes: slow, but simple enough to be trusted.
+
+It starts from what each event of a thread says, what each device ran and when steps are, and takes threads whose events
+nest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.causes.host_causes import _POWERS, CAUSE_OF, DRIVER, EXECUTOR, OTHER, Code, HostCauses
+from fastprof.derive.causes.step_intervals import Intervals
+from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, COPY, IDLE, WAIT, Spans
+from fastprof.tables.host_events import HostEvents
+
+WEAK = {
+    Code.LAUNCH: (2, 3, 7), Code.FIRST_CALL: (2, 3, 7), Code.PYTHON: (4, 7, 7), Code.ANNOTATION: (4, 7, 7),
+    Code.LOCK: (6, 9, None), Code.WAITS: (8, 9, None), Code.PROFILER: (0, None, None),
+    Code.NOTHING: (None, None, None),
+}  # fmt: skip
+"""Which of several threads counts first: what drives, what works for it, others. All other codes: 0, 1, 5."""
+OF_WAIT = {"infeed": "input", "outfeed": "transfer", "host": "callback", "core": "straggler"}
+LATENCY_PS = 30_000_000
+
+
+def rank(role: int, code: int) -> int | None:
+    return WEAK.get(Code(code), (0, 1, 5))[(DRIVER, EXECUTOR, OTHER).index(role)]
+
+
+@dataclass
+class Part:
+    """A piece of time, or a part of one."""
+
+    begin: int
+    end: int
+    row: int
+    group: int
+    transfer: int
+    cause: str | None
+    kind: int
+
+
+def runs(values: list[tuple[int, int, Any]]) -> list[tuple[int, int, Any]]:
+    """Neighbours of equal value as one: (begin, end, value)."""
+    found: list[tuple[int, int, Any]] = []
+    for begin, end, value in values:
+        if found and found[-1][1] == begin and found[-1][2] == value:
+            found[-1] = (found[-1][0], end, value)
+        else:
+            found.append((begin, end, value))
+    return found
+
+
+def moments(*times: int) -> Iterator[tuple[int, int]]:
+    return pairwise(sorted(set(times)))
+
+
+class SlowHost:
+    """The threads of a host."""
+
+    def __init__(self, events: HostEvents, causes: HostCauses) -> None:
+        self.start = events.start_ps.tolist()
+        self.end = [at + max(length, 0) for at, length in zip(self.start, events.duration_ps.tolist(), strict=True)]
+        self.code = causes.code.tolist()
+        self.threads = list(zip(causes.lines, causes.role, strict=True))
+        self.line = {row: line for line in causes.lines for row in range(line.first, line.last)}
+        self.above = cache(self._above)
+        self.said = cache(self._said)
+
+    def _above(self, row: int) -> int:
+        around = [one for one in range(self.line[row].first, row) if self.end[one] >= self.end[row]]
+        return around[-1] if around else -1
+
+    def _said(self, row: int) -> int:
+        """The row that says what the thread does while this one is the innermost."""
+        if row < 0:
+            return -1
+        around, own = self.said(self.above(row)), self.code[row]
+        if not own or (around >= 0 and own == self.code[around]):
+            return around
+        return row if around < 0 or _POWERS[0, own] >= _POWERS[1, self.code[around]] else around
+
+    def doing(self, line: Any) -> list[tuple[int, int, int]]:
+        rows = range(line.first, line.last)
+        found = []
+        for begin, end in moments(*(self.start[row] for row in rows), *(self.end[row] for row in rows)):
+            open_rows = [row for row in rows if self.start[row] <= begin < self.end[row]]
+            found.append((begin, end, self.said(open_rows[-1]) if open_rows else -1))
+        return runs(found)
+
+    def foremost(self) -> list[tuple[int, int, int]]:
+        """Which row says what the host does; -1: none."""
+        pieces = []
+        for place, (line, role) in enumerate(self.threads):
+            for begin, end, row in self.doing(line):
+                first = rank(role, self.code[row]) if row >= 0 else None
+                if first is not None:
+                    pieces.append((first, begin, place, end, row))
+        found = []
+        for begin, end in moments(*(one[1] for one in pieces), *(one[3] for one in pieces)):
+            here = [one for one in pieces if one[1] <= begin < one[3]]
+            found.append((begin, end, min(here)[4] if here else -1))
+        return runs(found)
+
+    def finest(self, part: Part) -> int:
+        """The event that explains a piece, from nearby."""
+        code = self.code[part.row] if part.row >= 0 else Code.NOTHING
+        if code not in (Code.PYTHON, Code.INPUT):
+            return part.row
+        line, middle = self.line[part.row], part.begin + (part.end - part.begin) // 2
+        at = max(row for row in range(line.first, line.last) if self.start[row] <= middle)
+        while True:
+            covered = min(self.end[at], part.end) - max(self.start[at], part.begin)
+            fits = 2 * covered >= part.end - part.begin and (code == Code.PYTHON or self.code[at] == Code.INPUT)
+            if fits or at == part.row or self.above(at) < 0:
+                break
+            at = self.above(at)
+        return at if fits and at >= part.row and self.start[at] < self.end[part.row] else part.row
+
+
+def stretches(ran: Spans, window: tuple[int, int]) -> list[tuple[int, int, int]]:
+    """What a device does: the place of a transfer, -1: it computes, -2: nothing."""
+    spans = [(one[2], one[0], place, one[1], one[3]) for place, one in enumerate(ran.spans.tolist()) if one[1] > one[0]]
+    inside = [time for one in spans for time in (one[1], one[3]) if window[0] < time < window[1]]
+    found = []
+    for begin, end in moments(*window, *inside):
+        here = [one for one in spans if one[1] <= begin < one[3]]
+        found.append((begin, end, min(here)[4] - 1 if here else -2))
+    return runs(found)
+
+
+def kind_of(ran: Spans, state: int) -> int:
+    return IDLE if state == -2 else COMPUTE if state == -1 else ran.transfers[state].kind
+
+
+def launched_at(events: HostEvents, ran: Spans, end: int) -> tuple[int, int] | None:
+    """When, and by which row, a GPU's work was launched that begins at a time."""
+    begun = [row for row, at in zip(ran.events.rows.tolist(), ran.events.start_ps.tolist(), strict=True) if at == end]
+    ids = dict(zip(*(one.tolist() for one in events.ints("correlation_id")), strict=True))
+    if not begun or begun[0] not in ids:
+        return None
+    on_gpu = [(plane.first, plane.last) for plane in events.planes_of("GPU")]
+    calls = [row for row, one in ids.items() if one == ids[begun[0]] and not any(a <= row < b for a, b in on_gpu)]
+    return (int(events.start_ps[max(calls)]), max(calls)) if calls else None
+
+
+@dataclass
+class SlowDevice:
+    """A device whose clock is its host's. ``busy``: stretches in which any device works."""
+
+    events: HostEvents
+    host: SlowHost
+    ran: Spans
+    stretches: list[tuple[int, int, int]]
+    steps: Intervals
+    busy: list[tuple[int, int, Any]]
+
+    def pieces(self) -> Iterator[Part]:
+        works = [end for _, end, state in self.stretches if state != -2]
+        for begin, end, state in self.stretches:
+            is_gpu = self.ran.plane.kind == "GPU"
+            launch = launched_at(self.events, self.ran, end) if is_gpu and state == -2 else None
+            cuts = self.cuts(begin, end, state, launch)
+            parts = [self.part(one, (begin, end, state), launch, is_gpu, max(works, default=0)) for one in cuts]
+            yield from self.joined(parts)
+
+    def cuts(self, begin: int, end: int, state: int, launch: tuple[int, int] | None) -> Iterator[tuple[int, int]]:
+        times = [*self.steps.begin_ps.tolist(), *self.steps.end_ps.tolist(), *([launch[0]] if launch else [])]
+        if kind_of(self.ran, state) >= WAIT:
+            times += [time for one in self.host.foremost() for time in one[:2]]
+        for first, last, _ in self.busy:
+            if any(since <= first < until and other == -2 for since, until, other in self.stretches):
+                times += [first, last]
+        return moments(begin, end, *(time for time in times if begin < time < end))
+
+    def part(
+        self,
+        cut: tuple[int, int],
+        stretch: tuple[int, int, int],
+        launch: tuple[int, int] | None,
+        is_gpu: bool,
+        done: int,
+    ) -> Part:
+        begin, end = cut
+        state, kind = stretch[2], kind_of(self.ran, stretch[2])
+        step = [
+            int(group)
+            for group, since, until in zip(self.steps.group, self.steps.begin_ps, self.steps.end_ps, strict=True)
+            if since <= begin < until
+        ]
+        found = Part(begin, end, -1, step[0] if step else -1, max(state, -1), None, kind)
+        if kind <= COPY:
+            found.cause = {COMPUTE: None, COMMUNICATION: "communication", COPY: "transfer"}[kind]
+            return found
+        row = next((row for since, until, row in self.host.foremost() if since <= begin < until), -1)
+        code = Code(self.host.code[row]) if row >= 0 else Code.NOTHING
+        queued = launch is not None and kind == IDLE and begin >= launch[0]
+        own = CAUSE_OF.get(code)
+        if queued or own is None:
+            length, meanwhile = stretch[1] - stretch[0], any(since <= begin < until for since, until, _ in self.busy)
+            late = queued or (code == Code.WAITS and not is_gpu and end < done)
+            others = kind == IDLE and length > LATENCY_PS and meanwhile
+            found.cause = "straggler" if others else "launch" if late else "idle"
+        else:
+            found.cause = own
+        if kind == WAIT and found.cause in ("idle", "launch"):
+            found.cause = OF_WAIT[self.ran.transfers[state].waits_for]
+        if queued and launch is not None:
+            found.row = launch[1]
+        elif own == found.cause or code == Code.WAITS:
+            found.row = row
+        return found
+
+    def joined(self, parts: list[Part]) -> Iterator[Part]:
+        """Neighbours of equal cause and step as one, explained by the longest of them."""
+        while parts:
+            count = 1
+            while count < len(parts) and (parts[count].cause, parts[count].group) == (parts[0].cause, parts[0].group):
+                count += 1
+            longest = max(parts[:count], key=lambda one: one.end - one.begin)
+            first, last, parts = parts[0], parts[count - 1], parts[count:]
+            found = Part(first.begin, last.end, longest.row, first.group, first.transfer, first.cause, first.kind)
+            found.row = self.host.finest(found)
+            yield found
+
+    def explanation(self, part: Part) -> tuple[int, str] | None:
+        """A number that says which of two with equal time counts, and the text."""
+        if part.row >= 0:
+            meta = int(self.events.meta[part.row]) % len(self.events.names)
+            return meta, self.events.names[meta]
+        if part.transfer >= 0:
+            return len(self.events.names) + part.transfer, self.ran.transfers[part.transfer].name
+        return None
+
+    def beside(self, part: Part) -> tuple[str | None, str | None]:
+        """What the device ended last before a piece, and began first after it."""
+        ran = self.ran.events
+        own = list(zip(*(one.tolist() for one in (ran.rows, ran.start_ps, ran.end_ps)), strict=True))
+        before = [(end, place, row) for place, (row, _, end) in enumerate(own) if end <= part.begin]
+        after = [(start, place, row) for place, (row, start, _) in enumerate(own) if start >= part.end]
+        rows = [max(before)[2] if before else None, min(after)[2] if after else None]
+        names = [None if row is None else int(self.events.meta[row]) for row in rows]
+        first, second = (
+            None if meta is None else self.events.display_names[meta] or self.events.names[meta] for meta in names
+        )
+        return first, second
+
+
+Sums = dict[tuple[int, int, str | None], tuple[int, int, int, int, str | None]]
+
+
+def sums(device: SlowDevice, pieces: list[Part]) -> Sums:
+    """By group, kind and cause: time, count, the longest and its begin, and what explains most."""
+    by: dict[tuple[int, int, str | None], list[Part]] = defaultdict(list)
+    for one in pieces:
+        by[one.group, one.kind, one.cause].append(one)
+    found: Sums = {}
+    for key, own in by.items():
+        times: dict[tuple[int, str], int] = defaultdict(int)
+        for one in own:
+            what = device.explanation(one)
+            if what:
+                times[what] += one.end - one.begin
+        event = max(times, key=lambda what: (times[what], what[0]))[1] if times else None
+        longest = max(own, key=lambda one: one.end - one.begin)
+        time = sum(one.end - one.begin for one in own)
+        found[key] = time, len(own), longest.end - longest.begin, longest.begin, event
+    return found
+
+
+def all_busy(devices: list[tuple[Spans, list[tuple[int, int, int]]]]) -> list[tuple[int, int, Any]]:
+    """When any of several devices computes or communicates."""
+    if len(devices) < 2:
+        return []
+    works = [(begin, end) for ran, own in devices for begin, end, state in own if kind_of(ran, state) <= COMMUNICATION]
+    times = moments(*(time for one in works for time in one))
+    return runs([(begin, end, 0) for begin, end in times if any(a <= begin < b for a, b in works)])
+
+
+def cause_name(number: int) -> str | None:
+    return (*GAP_CAUSES, None)[number]
