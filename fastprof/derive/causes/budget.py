@@ -163,6 +163,7 @@ def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chose
         pieces = one.pieces if chosen is None else one.pieces[np.isin(one.pieces["group"], chosen[chosen >= 0])]
         sums.append(np.frombuffer(gap_sums(pieces, events.meta, len(events.names)), GAP_SUM))
         longest.append(_longest_pieces(pieces, most))
+        del one, pieces  # before those of the next device are made
     rows = np.concatenate(sums)
     device = np.repeat(np.arange(-1, len(times)), [len(one) for one in sums]).astype(np.int32)
     of_longest = np.repeat(np.arange(-1, len(times)), [len(one) for one in longest]).astype(np.int32)

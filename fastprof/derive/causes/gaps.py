@@ -125,8 +125,8 @@ def host_gaps(events: HostEvents, groups: Groups, steps: Int64s, spans: Sequence
         own = time.ran.events
         known = marked if ahead is None else (np.full_like(marked[0], NEVER), np.full_like(marked[1], -NEVER))
         within = intervals(steps, groups.group_id[own.rows], own.start_ps, own.end_ps, known)
-        pieces = _pieces(_Device(time, ahead, _launched(events, time), busy), host, causes.code, within)
-        yield DeviceGaps(time, _with_finest(events, causes, pieces))
+        device = _Device(time, ahead, _launched(events, time), busy)
+        yield DeviceGaps(time, _with_finest(events, causes, _pieces(device, host, causes.code, within)))
 
 
 def _window(spans: Sequence[Spans], *others: tuple[Int64s, Int64s]) -> tuple[int, int] | None:

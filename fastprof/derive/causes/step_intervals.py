@@ -50,15 +50,14 @@ def markers(events: HostEvents, groups: Groups, steps: Int64s) -> tuple[Int64s, 
     begin, end = np.full(len(steps), NEVER), np.full(len(steps), -NEVER)
     rows = np.concatenate([groups.step_rows, groups.root_rows[groups.root_rows >= 0]])
     of = np.concatenate([groups.step_groups.astype(np.int64), np.flatnonzero(groups.root_rows >= 0)])
+    place = np.minimum(np.searchsorted(steps, of), max(len(steps) - 1, 0))
+    known = steps[place] == of if len(steps) else np.zeros(len(of), np.bool_)
     for plane in events.planes:
         if plane.kind != "CPU":
-            keep = (rows < plane.first) | (rows >= plane.last)
-            rows, of = rows[keep], of[keep]
-    duration = np.maximum(events.duration_ps[rows], 0)
-    order = np.argsort(duration, kind="stable")
-    place = np.minimum(np.searchsorted(steps, of[order]), max(len(steps) - 1, 0))
-    known = steps[place] == of[order] if len(steps) else np.zeros(len(order), np.bool_)
-    place, rows = place[known], rows[order][known]
+            known &= (rows < plane.first) | (rows >= plane.last)
+    place, rows = place[known], rows[known]
+    order = np.argsort(np.maximum(events.duration_ps[rows], 0), kind="stable")
+    place, rows = place[order], rows[order]
     begin[place], end[place] = (
         events.start_ps[rows],
         ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)),
