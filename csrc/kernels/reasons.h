@@ -37,9 +37,9 @@ typedef struct fp_reasons_in {
  *    row 0 (takes 1, holds 2)    |---------------------------|
  *    row 1 (takes 1)                |-----|
  *    row 2 (takes 2)                           |------|
- *    pieces                      |000000000000|2222222|000000|
- *    open                          |--|             |----|
- *    spans                       |000000000000|2222222|000000|   without the last one if it were closed there
+ *    row 3                                                      |------|
+ *    open                               |---|       |---|
+ *    spans                       |000000000000|2222222|000|          not row 3, which lies outside
  */
 fp_code fp_reasons(fp_memory *memory, const fp_reasons_in *in, fp_vector *spans);
 
