@@ -12,7 +12,11 @@ PAGE_STAMP := $(PAGE_TOOLS)/.installed
 SOURCES := $(shell find csrc -name '*.[ch]' -not -path '*/tests/*' -not -path '*/fuzz/*') $(filter-out %.pyi,$(wildcard fastprof/_native/*.p*))
 MODULES := $(patsubst fastprof/_native/%.pyx,fastprof._native.%,$(wildcard fastprof/_native/*.pyx))
 
-.PHONY: help build demo test check format unit page bench fuzz asan asan-native wheel asan-native docs clean
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+# What targets say comes whole, one target after the other; older makes mix it.
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+.PHONY: help build demo test before-unit check core types stubs format unit page bench fuzz asan asan-native wheel docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -39,7 +43,11 @@ build: $(STAMP) ## make .venv and build the package in place
 demo: build ## run the main job and analyses on captures that ship with the project
 	$(BIN)/python -m demo
 
-test: check asan asan-native fuzz page unit ## everything that CI runs
+test: ## everything that CI runs: what takes one core side by side, then the tests that take all
+	$(MAKE) --no-print-directory --jobs=$(CORES) $(SYNC) before-unit
+	$(MAKE) --no-print-directory unit
+
+before-unit: core types asan-native stubs check page
 
 unit: build
 	$(BIN)/python -m pytest -n auto --dist loadfile --benchmark-disable
@@ -51,17 +59,24 @@ format: build $(PAGE_STAMP) ## rewrite Python and JavaScript in the one style
 	$(BIN)/ruff format .
 	$(BIN)/node $(PAGE)/format.js
 
-check: build $(PAGE_STAMP) ## lint, types, stubs, layers
+types: build
+	$(BIN)/mypy
+
+stubs: build
+	$(BIN)/stubtest --mypy-config-file tests/native/stubtest.toml $(MODULES)
+
+check: build $(PAGE_STAMP) types stubs ## lint, types, stubs, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/stubtest --mypy-config-file pyproject.toml $(MODULES)
 	$(BIN)/node $(PAGE)/format.js --check
 	$(BIN)/oxlint --config $(PAGE)/oxlint.json --deny-warnings fastprof/viewer/static $(PAGE)
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 asan: ## the C core's own tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(MAKE) -C csrc test
+
+core: # both in one make: they are built from the same objects
+	$(MAKE) -C csrc fuzz test
 
 asan-native: build ## what the native modules do with arrays that do not fit, under the sanitizers
 	FASTPROF_SANITIZE=1 $(BIN)/python setup.py -q build --build-base $(ASAN)

@@ -7,10 +7,12 @@ UndefinedBehaviorSanitizer, FASTPROF_DEBUG=1 without optimisation and with asser
 import os
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_clib import build_clib
 from setuptools.command.build_ext import build_ext
 
 DEBUG = bool(os.environ.get("FASTPROF_DEBUG"))
@@ -33,10 +35,32 @@ else:
     flags += ["-g0", "-DNDEBUG"]
     # Apple's linker has other words for it, and strips little.
     link += ["-Wl,-dead_strip"] if sys.platform == "darwin" else ["-Wl,--gc-sections", "-Wl,--strip-all"]
-# The modules only convert and check; what takes time is in the core.
-core_flags = [*flags, "-O0" if DEBUG else "-O3"]
-module_flags = [*flags, "-O0" if DEBUG else "-O1"]
+# The modules only convert and check; what takes time is in the core. Under the sanitizers, compiling takes longer than
+# what is tested, and gcc sees uninitialized variables where they have moved its code about.
+if DEBUG:
+    core_level, module_level = "-O0", "-O0"
+elif SANITIZE:
+    core_level, module_level = "-O1", "-O0"
+    flags += ["-Wno-maybe-uninitialized"]
+else:
+    core_level, module_level = "-O3", "-O1"
+core_flags = [*flags, core_level]
+module_flags = [*flags, module_level]
 macros = [("CYTHON_LIMITED_API", LIMITED_API), ("Py_LIMITED_API", LIMITED_API)] if LIMITED_API else []
+
+
+class BuildCore(build_clib):
+    """Compiles as many files at once as there are cores."""
+
+    def build_libraries(self, libraries: list[tuple[str, dict[str, object]]]) -> None:
+        compile_files = self.compiler.compile
+
+        def compile_side_by_side(sources: list[str], **options: object) -> None:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                list(pool.map(lambda source: compile_files([source], **options), sources))
+
+        self.compiler.compile = compile_side_by_side
+        super().build_libraries(libraries)
 
 
 class BuildWithCore(build_ext):
@@ -72,8 +96,9 @@ setup(
         [extension(source) for source in MODULES],
         compiler_directives={"language_level": 3, "auto_pickle": False, "autotestdict": False},
         build_dir="build/cython",
+        nthreads=os.cpu_count() or 1,
     ),
-    cmdclass={"build_ext": BuildWithCore},
+    cmdclass={"build_clib": BuildCore, "build_ext": BuildWithCore},
     options={
         "build_ext": {"parallel": os.cpu_count()},
         **({"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED_API else {}),
