@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 HOST_THREADS = "/host:CPU"
 COUNTER_LINE = "_counters_"
 """The line of a plane whose events are values of counters, each in a stat."""
+CATEGORY = "cat"
+"""The stat of event metadata in which traces of Chrome's form have an event's category. It is read where it is."""
 _INTEGERS = (records.INT64, records.UINT64)
 _TEXTS = (records.STR, records.REF)
 _MOST_ROWS = 2**31 - 1
@@ -228,6 +230,17 @@ class HostEvents:
         self._source.metadata_numbers[name]
         return self._source.meta_stats.get(name, _EMPTY)
 
+    @cached_property
+    def categories(self) -> list[str]:
+        """By row of metadata its category in lower case, as traces of Chrome's form record it, else ""; one more at the
+        end, for -1."""
+        found = [""] * len(self.names)
+        if CATEGORY in self._source.metadata_numbers:
+            stat = self.meta_stat(CATEGORY).of_kinds(_TEXTS)
+            for row, text in zip(stat.rows.tolist(), self.all_texts(stat.value), strict=True):
+                found[row] = text.lower()
+        return found
+
     def meta_bytes(self, name: str, rows: Iterable[int]) -> dict[int, bytes]:
         """A stat of event metadata of kind bytes, by row of metadata; of these rows, those that have it."""
         self._source.metadata_numbers[name]
@@ -295,6 +308,8 @@ def read_host(
     part = index.captures[number]
     narrow = tables.selection.narrowed([part.capture.host], planes or None)
     stats = _expanded(tables, number, stats)
+    if CATEGORY not in metadata and part.capture.declares(CATEGORY).any():
+        metadata = (*metadata, CATEGORY)
     wanted = Wanted(index, narrow)
     source = _Source(part, metadata)
     _learn_lines(index, narrow, alone=len(index.captures) == 1 and not planes)

@@ -32,6 +32,7 @@ from fastprof.derive.ops.gpu_ops import (
     named_op_events,
     on_op_lines,
     op_lines,
+    torch_op,
 )
 from fastprof.derive.ops.kernel_names import MEMSET, KernelNames, copy_category
 from fastprof.derive.ops.launches import Launches, enclosing, launches
@@ -134,6 +135,8 @@ class _Attribution:
         """The place of the op that a reference names; -1: it names none."""
         if reference.hlo_op:
             return self._instruction(reference.hlo_op, self._program(reference))
+        if reference.torch_op:
+            return self.ops.add(torch_op(reference.torch_op, kernel))
         return self.ops.add(framework_op(reference.tf_op, kernel)) if reference.tf_op else -1
 
     def _instruction(self, name: str, program_id: int) -> int:

@@ -221,6 +221,11 @@ def framework_op(full_name: str, kernel: str) -> GpuOp:
     return GpuOp(0, f"{parsed.name}/{kernel}", parsed.type or UNKNOWN_TYPE, full_name, NOTHING)
 
 
+def torch_op(name: str, kernel: str) -> GpuOp:
+    """The op of PyTorch together with a kernel that it ran: its name is its type, too."""
+    return GpuOp(0, f"{name}/{kernel}", name, name, NOTHING)
+
+
 def _in(wanted: Bools, rows: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
     keep = wanted[rows]
     return rows[keep], values[keep]

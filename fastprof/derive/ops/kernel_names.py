@@ -6,8 +6,9 @@ identifies an instruction only if no other fusion of its program could run as th
 a result of the same shapes, and the same opcodes in the same order.
 
 Copies and fills of a GPU's memory have names of their own. CUPTI writes ``MemcpyH2D`` and ``Memset``, TensorFlow
-``MEMCPYHtoD``, ROCm ``CopyHostToDevice`` and ``FillBuffer``, newer ROCm the kernel that copies,
-``__amd_rocclr_copyBuffer.kd``: there only the call that launched it says which way it goes, ``hipMemcpyHtoDAsync``.
+``MEMCPYHtoD``, PyTorch ``Memcpy HtoD (Pageable -> Device)``, ROCm ``CopyHostToDevice`` and ``FillBuffer``, newer ROCm
+the kernel that copies, ``__amd_rocclr_copyBuffer.kd``: there only the call that launched it says which way it goes,
+``hipMemcpyHtoDAsync``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _KERNEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.kd)?")
 def copy_category(name: str) -> str:
     """The category of a copy or fill, by its name or that of the call that launched it: ``copy (H2D)``, ``copy`` if the
     direction is unknown, ``memset``; "" for others."""
-    plain = _CALLS.sub("", name.lower())
+    plain = _CALLS.sub("", name.lower().replace("memcpy ", "memcpy"))
     for way, beginnings in _WAYS.items():
         if plain.startswith(beginnings):
             return f"copy ({way})"

@@ -7,12 +7,13 @@ innermost last. XLA's have ``hlo_op=…,hlo_module=…,program_id=…`` between 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.derive.devices.kineto_categories import is_kineto, is_op
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.derive.ops.gpu_ops import last_name
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside, stat_places
@@ -29,17 +30,18 @@ _LARGEST = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What an event names. ``hlo_op``, ``module``, ``tf_op``: "" if not named."""
+    """What an event names. ``hlo_op``, ``module``, ``tf_op``, ``torch_op``: "" if not named."""
 
     hlo_op: str = ""
     program_id: int | None = None
     module: str = ""
     tf_op: str = ""
+    torch_op: str = ""
     from_annotation: bool = False
 
     @property
     def names_op(self) -> bool:
-        return bool(self.hlo_op or self.tf_op)
+        return bool(self.hlo_op or self.tf_op or self.torch_op)
 
     @property
     def names_program(self) -> bool:
@@ -88,17 +90,23 @@ class References:
         return np.array(places, np.int32)[number]
 
     def possible(self) -> Bools:
-        """By row, whether an event has any stat that may name something, or the name of an op of TensorFlow."""
-        named = np.array([_is_tensorflow(name) for name in self.events.names], bool)[self.events.meta]
+        """By row, whether an event has any stat that may name something, or the name of an op of TensorFlow, or is an
+        op of PyTorch."""
+        named = self._names_op()[self.events.meta]
         for stat in TEXTS:
             named[self.events.texts(stat)[0]] = True
         return named
 
     def _names_at(self, rows: Int64s) -> Int64s:
-        """The metadata of events that are named as ops of TensorFlow."""
-        metas, place = np.unique(self.events.meta[rows].astype(np.int64), return_inverse=True)
-        named = [one if _is_tensorflow(self.events.names[one]) else -1 for one in metas.tolist()]
-        return np.array(named, np.int64)[place]
+        """The metadata of events that are named as ops of TensorFlow, or are ops of PyTorch."""
+        metas = self.events.meta[rows].astype(np.int64)
+        return np.where(self._names_op()[metas], metas, -1)
+
+    def _names_op(self) -> Bools:
+        """By row of metadata."""
+        if is_kineto(self.events):
+            return is_op(self.events)
+        return np.array([_is_tensorflow(name) for name in self.events.names], bool)
 
     def _number(self, hlo: int, module: int, tf_op: int, annotation: int, has: int, program: int, name: int) -> int:
         op, of_module, framework_op, annotated = (
@@ -110,7 +118,8 @@ class References:
             other = of_annotation(annotated)
             reference = other if other.names_op or (other.names_program and not reference.names_program) else reference
         if not reference.names_op and name >= 0:
-            reference = Reference(reference.hlo_op, reference.program_id, reference.module, self.events.names[name])
+            own = {"torch_op" if is_op(self.events)[name] else "tf_op": self.events.names[name]}
+            reference = replace(reference, **own)
         if not reference.names_op and not reference.names_program:
             return -1
         place = self._numbers.setdefault(reference, len(self.each))

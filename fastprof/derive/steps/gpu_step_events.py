@@ -70,7 +70,7 @@ def type_of_name(name: str) -> int:
 
 def _move_of_name(name: str) -> int:
     """The type of a copy or collective; NO_TYPE for any other name."""
-    lowered = name[:24].lower()
+    lowered = name[:25].lower().replace(" ", "")  # Kineto writes "Memcpy HtoD (Pageable -> Device)"
     return next((type_ for beginnings, type_ in _SPELLINGS if lowered.startswith(beginnings)), NO_TYPE)
 
 

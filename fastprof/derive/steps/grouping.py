@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.decode.workers import Workers
-from fastprof.derive.steps import device_steps
+from fastprof.derive.steps import device_steps, profiler_steps
 from fastprof.derive.steps.device_steps import DeviceSteps
 from fastprof.derive.steps.event_types import CODES, among
 from fastprof.derive.steps.forest import HAS_GRAPH_TYPE, HAS_ITER_NUM, HAS_STEP_NUM, Forest
@@ -139,6 +139,9 @@ def group(raw: HostEvents, workers: Workers) -> Groups:
 
 def groups_of(forest: Forest) -> Groups:
     """The groups of a forest, or those that whoever wrote the capture made."""
+    marks = profiler_steps.step_marks(forest.events)
+    if len(marks):
+        return _marked(forest, marks)
     if forest.recorded:
         groups = _recorded(forest)
     else:
@@ -147,6 +150,17 @@ def groups_of(forest: Forest) -> Groups:
             groups = _completed(groups, _recorded(forest), forest)
     groups.device_steps = device_steps.of_planes(groups.events, groups.group_id, forest.recorded)
     return groups
+
+
+def _marked(forest: Forest, marks: Int32s) -> Groups:
+    """The steps that PyTorch's profiler marks: other threads have no part in its nesting, but work for a step too."""
+    events, numbers = forest.events, np.arange(len(marks), dtype=np.int32)
+    group_id = profiler_steps.group_ids(events, marks)
+    names = dict(enumerate(events.names[meta] for meta in events.meta[marks].tolist()))
+    return Groups(
+        events, forest.types, group_id, np.zeros(len(events), np.uint8), len(marks), marks, marks, numbers,
+        np.zeros((0, 2), np.int32), profiler_steps.device_steps(events, group_id), _naming=known_names(names),
+    )  # fmt: skip
 
 
 def _recorded(forest: Forest) -> Groups:

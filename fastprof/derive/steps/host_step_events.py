@@ -20,6 +20,8 @@ from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
 _MARKER = 254
 _STAGE = "_ipl_stage_name"
 _EXPLICIT = ("train", "test", "TraceContext")
+_LOADERS = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
+"""What waits for PyTorch's next batch."""
 _CALLS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
 """Events around ops, which count for nothing themselves."""
 
@@ -56,7 +58,8 @@ def type_of_name(name: str) -> int:
         op = op_names.parse(name)
         if op.framework == Framework.TENSORFLOW and op.type.startswith("InfeedEnqueue"):
             return EventType.HOST_TO_DEVICE
-    return EventType.HOST_WAIT_INPUT if lowered == "iteratorgetnext" else EventType.HOST_COMPUTE
+    waits = lowered == "iteratorgetnext" or name.startswith(_LOADERS)
+    return EventType.HOST_WAIT_INPUT if waits else EventType.HOST_COMPUTE
 
 
 def host_step_events(

@@ -1,0 +1,47 @@
+"""What an event of PyTorch's profiler is, by its category.
+
+Kineto writes a category to every event; the reader keeps it with the event's metadata. Old files write ``Operator``,
+``Runtime`` and ``Kernel``, so case is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from fastprof.schema.array_types import Bools
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.once import once
+
+OPS: Final = frozenset({"cpu_op", "operator"})
+"""Ops of PyTorch, and of 2021 its annotations too."""
+ANNOTATIONS: Final = frozenset({"user_annotation"})
+PYTHON: Final = frozenset({"python_function"})
+MEMORY: Final = frozenset({"cpu_instant_event"})
+CALLS: Final = frozenset({
+    "cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime",
+    "privateuse1_runtime", "privateuse1_driver",
+})  # fmt: skip
+"""Calls of the driver or its runtime, which launch and copy."""
+STEP: Final = "ProfilerStep#"
+"""How the annotation of a step begins; its number follows."""
+
+
+@once
+def is_of(events: HostEvents, categories: frozenset[str]) -> Bools:
+    """By row of event metadata, whether the category is one of these; the last is that of events without any."""
+    return np.array([one in categories for one in events.categories], bool)
+
+
+@once
+def is_op(events: HostEvents) -> Bools:
+    """By row of event metadata, whether it is an op of PyTorch: no marker of a step, and no other annotation that old
+    files write as an op."""
+    named = np.array([not name.startswith((STEP, "enumerate(", "Optimizer.")) for name in events.names], bool)
+    return is_of(events, OPS) & named
+
+
+def is_kineto(events: HostEvents) -> bool:
+    """Whether events have categories of PyTorch's profiler."""
+    return bool(is_of(events, OPS | CALLS | PYTHON | ANNOTATIONS).any())
