@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.causes.python_frames import frame_of
-from fastprof.derive.devices.op_names import PYTHON_FRAME
+from fastprof.derive.devices.op_names import is_frame
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HostEvents
 
@@ -51,7 +51,7 @@ def joined(hosts: Iterable[NamesOfHost]) -> NamesOfHost:
 def _defined(names: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        if name.startswith(PYTHON_FRAME):
+        if is_frame(name):
             frame = frame_of(name)
             place = "" if frame.line is None else f"{frame.file}:{frame.line}"
             found[frame.function] = place if found.get(frame.function, place) == place else ""

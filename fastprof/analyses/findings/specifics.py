@@ -16,7 +16,7 @@ from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.python_frames import frame_of
 from fastprof.derive.communication.kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
-from fastprof.derive.devices.op_names import PYTHON_FRAME
+from fastprof.derive.devices.op_names import is_frame
 from fastprof.wording.quantities import counted, measured, size_text, time_text
 
 FIRST_STEP: Final = 0.9
@@ -39,7 +39,7 @@ def _source(facts: Facts, annotation: str | None) -> str | None:
     """Where a function of Python is defined, if the tracer recorded one of the name."""
     if annotation is None:
         return None
-    if annotation.startswith(PYTHON_FRAME):
+    if is_frame(annotation):
         frame = frame_of(annotation)
         return None if frame.line is None else f"{frame.file}:{frame.line}"
     return facts.names.defined.get(annotation) or None

@@ -16,6 +16,7 @@ import numpy as np
 from fastprof._native.cause_kernels import event_writers
 from fastprof._native.grouping import parents
 from fastprof.derive.causes.traceme_names import NameKind, is_thread_of_python, kind_of_name
+from fastprof.derive.devices import kineto_categories
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.thread_pools import regions
 from fastprof.schema.array_types import Bools, Int32s, Records, UInt8s
@@ -99,6 +100,8 @@ def event_origins(events: HostEvents) -> EventOrigins:
     lines = tuple(line for line in events.lines if is_thread(line))
     kind = np.zeros(len(events), np.uint8)
     by_name = np.array([kind_of_name(name) for name in events.names], np.uint8)
+    of_category = _by_category(events)
+    by_name = np.where(of_category, of_category, by_name)
     for line in lines:
         kind[line.first : line.last] = by_name[events.meta[line.first : line.last]]
     _ask_stats(events, lines, kind)
@@ -123,6 +126,18 @@ def threads(lines: Sequence[Line], numbers: Sequence[int]) -> Records:
     found = np.empty(len(lines), THREAD)
     for place, (line, number) in enumerate(zip(lines, numbers, strict=True)):
         found[place] = line.first, line.last, number
+    return found
+
+
+def _by_category(events: HostEvents) -> UInt8s:
+    """By row of metadata, what the category says of the writer; 0: it has none that does."""
+    found = np.zeros(len(events.names), np.uint8)
+    for categories, kind in (
+        (kineto_categories.PYTHON, NameKind.PYTHON), (kineto_categories.CALLS, NameKind.NATIVE),
+        (kineto_categories.ANNOTATIONS, _STEP),
+    ):  # fmt: skip
+        found[kineto_categories.is_of(events, categories)] = kind
+    found[kineto_categories.is_op(events)] = NameKind.OP
     return found
 
 

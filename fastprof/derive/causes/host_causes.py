@@ -17,6 +17,7 @@ import numpy as np
 
 from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
 from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins, threads
+from fastprof.derive.causes.python_frames import frame_of
 from fastprof.derive.ops.device_time import PIECE
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
@@ -113,7 +114,6 @@ _PATTERNS: Final = (
 )  # fmt: skip
 _NAMED: Final = tuple((code, re.compile(pattern)) for code, pattern in _PATTERNS)
 
-_FRAME: Final = re.compile(r"\$(?P<place>.*?) (?P<function>\S+)$", re.DOTALL)
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _INPUT: Final = frozenset((
     "data", "input", "batch", "batche", "dataset", "dataloader", "loader", "load", "fetch", "read", "reader", "next",
@@ -145,10 +145,9 @@ _LOCKS: Final = ("threading.py", "_thread", "<unknown>", "queue.py", "_base.py",
 @lru_cache(maxsize=1 << 16)
 def code_of_frame(name: str) -> Code:
     """What a frame of the Python tracer says: ``$file.py:12 function``."""
-    match = _FRAME.match(name)
-    if match is None:
+    function, place, _ = frame_of(name)
+    if not place:
         return Code.PYTHON
-    place, function = match["place"], match["function"]
     if function == "collect" and ("gc" in place or place.startswith("<")):
         return Code.GARBAGE
     waits = function in _LOCKED and place.startswith(_LOCKS)

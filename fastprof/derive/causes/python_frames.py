@@ -1,7 +1,9 @@
 """Frames of the Python tracer: the function, file and line in the name of an event.
 
 A function of Python is ``$file.py:12 name``, with the name of its file and the line at which it begins. One that is
-compiled is ``$module name``: ``$builtins len``, ``$<unknown> append``.
+compiled is ``$module name``: ``$builtins len``, ``$<unknown> append``. PyTorch's profiler writes
+``file.py(12): name``, ``<built-in method append of list object at 0x7f12>``, and for a call of a module
+``nn.Module: Linear_3``.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from typing import NamedTuple
 from fastprof.derive.devices.op_names import PYTHON_FRAME
 
 _OF_FILE = re.compile(r"\$(?P<file>.*?):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
+_OF_TORCH = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
+_BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<function>\S+)(?: of (?:type|module|\S+).*)?>", re.DOTALL)
+_MODULE = re.compile(r"nn\.Module: (?P<function>.+)", re.DOTALL)
 _COMPILED = re.compile(r"\$(?P<file>[^ ]*) (?P<function>.*)", re.DOTALL)
 _WAITING = re.compile(
     r".*(?:block_until_ready|try_to_block)$"
@@ -37,6 +42,12 @@ def frame_of(name: str) -> Frame:
         return Frame(match["function"], match["file"], int(match["line"]))
     if match := _COMPILED.fullmatch(name):
         return Frame(match["function"], match["file"], None)
+    if match := _OF_TORCH.fullmatch(name):
+        return Frame(match["function"], match["file"], int(match["line"]))
+    if match := _BUILT_IN.fullmatch(name):
+        return Frame(match["function"], "builtins", None)
+    if match := _MODULE.fullmatch(name):
+        return Frame(match["function"], "nn.Module", None)
     return Frame(name.removeprefix(PYTHON_FRAME), "", None)
 
 

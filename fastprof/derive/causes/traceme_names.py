@@ -11,7 +11,7 @@ import re
 from enum import IntEnum
 from functools import lru_cache
 
-from fastprof.derive.devices.op_names import PYTHON_FRAME, Framework, parse
+from fastprof.derive.devices.op_names import Framework, is_frame, parse
 
 
 class NameKind(IntEnum):
@@ -129,7 +129,7 @@ def is_thread_of_python(line_name: str) -> bool:
 @lru_cache(maxsize=1 << 16)
 def kind_of_name(name: str) -> NameKind:
     """What a name says of its writer."""
-    if name.startswith(PYTHON_FRAME):
+    if is_frame(name):
         return NameKind.PYTHON
     if name.startswith("NVTX:"):
         match = _NVTX.match(name)

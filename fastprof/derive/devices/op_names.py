@@ -12,6 +12,13 @@ from typing import Final, NamedTuple
 
 PYTHON_FRAME: Final = "$"
 """How names of the Python tracer's events begin: ``$file.py:12 function``."""
+_KINETO_FRAME = re.compile(r".+\(\d{1,9}\): .+|<built-in (?:function|method) .+>|nn\.Module: .+", re.DOTALL)
+"""PyTorch's profiler: ``file.py(12): function``, ``<built-in function len>``, ``nn.Module: Linear_3``."""
+
+
+def is_frame(name: str) -> bool:
+    """Whether a tracer of Python names a call so, that of TensorFlow and JAX or that of PyTorch."""
+    return name.startswith(PYTHON_FRAME) or _KINETO_FRAME.fullmatch(name) is not None
 
 
 class Framework(IntEnum):

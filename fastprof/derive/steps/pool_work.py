@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.devices.op_names import PYTHON_FRAME
+from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.executions import Executions
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents, host_step_events, type_of_name
@@ -40,12 +40,12 @@ def is_annotation(name: str) -> bool:
 
 def type_of_own(name: str) -> int:
     """As ``type_of_name``, but frames of Python compute nothing."""
-    return NO_TYPE if name.startswith(PYTHON_FRAME) else type_of_name(name)
+    return NO_TYPE if is_frame(name) else type_of_name(name)
 
 
 def type_among_runs(name: str) -> int:
     """As ``type_of_name``, of events outside of the threads that run ops, in a capture that records runs."""
-    if name.startswith((PYTHON_FRAME, *_WAITS)):
+    if name.startswith(_WAITS) or is_frame(name):
         return NO_TYPE
     type_ = type_of_name(name)
     return NO_TYPE if type_ == EventType.HOST_COMPUTE and is_annotation(name) else type_
