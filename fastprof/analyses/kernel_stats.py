@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +31,7 @@ from fastprof.analyses.contract import (
 from fastprof.derive.devices import kernel_launch, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.kernel_launch import Dim, Launch
+from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import exact_sum, summed_by
 from fastprof.hlo import METADATA_STATS
@@ -41,13 +42,25 @@ from fastprof.schema.tables import Column, Formula, TableSchema
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
+    from fastprof.hlo.modules import Modules
     from fastprof.tables.host_events import HostEvents, Plane
 
 
 NAME = "kernel_stats"
 READS = Needs(
     planes=(r"^/device:GPU:", *HLO_PLANES),
-    stats=("kernel_details", "tf_op", "hlo_op", "program_id", "equation"),
+    stats=(
+        "kernel_details",
+        "tf_op",
+        "hlo_op",
+        "program_id",
+        "equation",
+        "correlation_id",
+        "_a",
+        "annotation",
+        "hlo_module",
+        "cuda_graph_node_id",
+    ),
     metadata_stats=METADATA_STATS,
 )
 AFTER: tuple[str, ...] = ()
@@ -232,6 +245,7 @@ def of_host(host: Host, params: Params) -> HostKernels:
         stat_beside(*events.texts("equation"), rows),
         stat_beside(*events.texts("hlo_op"), rows),
         stat_beside(*events.ints("program_id"), rows),
+        _torch_ops(host, rows),
     ]
     first, code = distinct_rows(columns)
     namer = _Namer(host, planes)
@@ -256,6 +270,18 @@ def of_host(host: Host, params: Params) -> HostKernels:
     return HostKernels(
         len(planes), [Row(host.name, kernel, *first, len(on), ps, ns) for kernel, first, on, ps, ns in kernels]
     )
+
+
+def _torch_ops(host: Host, rows: Int64s) -> Int64s:
+    """The place of the op of PyTorch that launched each row among the ops of the host's GPUs; -1: none is known."""
+    if not is_kineto(host.raw):
+        return np.full(len(rows), -1, np.int64)
+    from fastprof.derive.ops.gpu import op_events
+
+    found = op_events(host.raw, host.modules)
+    known = np.array([not one.is_hlo and bool(one.provenance) for one in found.ops] + [False], bool)
+    op = found.op[rows].astype(np.int64)
+    return np.where(known[op], op, -1)
 
 
 def _kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
@@ -292,11 +318,12 @@ class _Namer:
         self.launch = cache(lambda number: kernel_launch.parse(events.text(number)))
         self.tf_op = cache(lambda number: tf_op.parse(events.text(number)).name)
         self.uses = cache(lambda meta, plane: tensor_cores.kernel_uses(events.names[meta], vendors[plane]))
+        self.torch_op = partial(_provenance, events, host.modules)
         self.hlo_op = cache(lambda program, text: host.modules.op_name(program, events.text(text).split("::")[-1]))
         """The framework op of an HLO instruction; None if the capture has no such instruction."""
 
     def kernel(
-        self, plane: int, meta: int, details: int, op: int, equation: int, hlo_op: int, program: int
+        self, plane: int, meta: int, details: int, op: int, equation: int, hlo_op: int, program: int, torch_op: int
     ) -> tuple[Kernel, Launch]:
         launch, uses = self.launch(details), self.uses(meta, plane)
         name, could = "", False
@@ -304,6 +331,9 @@ class _Namer:
             name = self.tf_op(op)
             einsum = equation >= 0 and tensor_cores.einsum_could(self._events.text(equation))
             could = einsum or uses or tensor_cores.op_could(name)
+        if torch_op >= 0:
+            name = self.torch_op(torch_op)
+            could = uses or tensor_cores.torch_op_could(name)
         compiled = self.hlo_op(program, hlo_op) if hlo_op >= 0 else None
         if compiled is not None:
             name, could = compiled, could or tensor_cores.op_could(compiled)
@@ -319,6 +349,12 @@ class _Namer:
             name,
         )
         return kernel, launch
+
+
+def _provenance(events: HostEvents, modules: Modules, place: int) -> str:
+    from fastprof.derive.ops.gpu import op_events
+
+    return op_events(events, modules).ops[place].provenance
 
 
 def _text(value: Any) -> str | None:

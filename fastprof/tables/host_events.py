@@ -306,10 +306,11 @@ def read_host(
     all planes), with these stats of events and of event metadata. Raises CaptureError where the file is broken."""
     index = tables.session.index
     part = index.captures[number]
+    if part.capture.declares(CATEGORY).any():
+        metadata = tuple(dict.fromkeys((*metadata, CATEGORY)))
+        planes = ()  # there, what devices ran names no op: what launched it does
     narrow = tables.selection.narrowed([part.capture.host], planes or None)
     stats = _expanded(tables, number, stats)
-    if CATEGORY not in metadata and part.capture.declares(CATEGORY).any():
-        metadata = (*metadata, CATEGORY)
     wanted = Wanted(index, narrow)
     source = _Source(part, metadata)
     _learn_lines(index, narrow, alone=len(index.captures) == 1 and not planes)

@@ -134,6 +134,7 @@ def _by_category(events: HostEvents) -> UInt8s:
     found = np.zeros(len(events.names), np.uint8)
     for categories, kind in (
         (kineto_categories.PYTHON, NameKind.PYTHON), (kineto_categories.CALLS, NameKind.NATIVE),
+        (kineto_categories.MEMORY, NameKind.NATIVE),
         (kineto_categories.ANNOTATIONS, _STEP),
     ):  # fmt: skip
         found[kineto_categories.is_of(events, categories)] = kind

@@ -81,6 +81,20 @@ def op_could(op: str) -> bool:
     return op.endswith(_OP_ENDS) or any(part in op for part in _OP_PARTS)
 
 
+_TORCH_OPS = re.compile(
+    r"(?:aten::)?(?:_?convolution(?:_backward)?|conv[123]d|conv_tbc|conv_transpose[123]d|cudnn_convolution\w*|prelu"
+    r"|addmm|addmv|addr|matmul|mm|mv|linear|addbmm|baddbmm|bmm|chain_matmul|linalg_multi_dot"
+    r"|_thnn_fused_(?:lstm|gru)_cell|(?:lstm|gru|rnn_tanh|rnn_relu)_cell)"
+    r"|(?:Cudnn)?(?:Conv\w*|Mm|Mv|Addmm|Addmv|Addr|Bmm|Baddbmm|Linear|MatMul)Backward\d*"
+)
+"""Ops of PyTorch that are products of matrices or convolutions, and their backward nodes."""
+
+
+def torch_op_could(op: str) -> bool:
+    """Whether an op of PyTorch is a matrix product or a convolution."""
+    return _TORCH_OPS.fullmatch(op) is not None
+
+
 def einsum_could(equation: str) -> bool:
     """Whether an einsum has two operands, as ``ab,bc->ac`` has."""
     sides = equation.split("->")

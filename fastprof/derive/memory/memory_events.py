@@ -2,7 +2,7 @@
 
 Allocators record an event MemoryAllocation or MemoryDeallocation on the thread that asked, with how much memory is in
 use and free right after it. TensorFlow's BFC allocator (``bytes_allocated`` is what is in use, ``bytes_available`` the
-rest of its limit) and those of TPUs do.
+rest of its limit) and those of TPUs do. PyTorch's are in torch_memory.py.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from fastprof._native import records
 from fastprof._native.grouping import key_numbers
 from fastprof._native.memory_kernels import stat_beside
 from fastprof.decode.workers import Workers
+from fastprof.derive.memory import torch_memory
 from fastprof.derive.memory.sites import Sites
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s
@@ -44,7 +45,7 @@ NUMBERS = {
 _ALLOCATOR = ("allocator_name", "device_ordinal", "index_on_host")
 """What names the allocator: the first of these that the event has."""
 _SITE = ("tf_op", "region_type", "shape", "data_type")
-STATS = (*_ALLOCATOR, *(name for name, _ in NUMBERS.values()), "fragmentation", *_SITE)
+STATS = (*_ALLOCATOR, *(name for name, _ in NUMBERS.values()), "fragmentation", *_SITE, *torch_memory.STATS)
 """What is read of events; group_id comes from the groups of the host."""
 
 
@@ -154,6 +155,8 @@ def added(one: Int64s, other: Int64s, what: str) -> Int64s:
 def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: Workers | None = None) -> MemoryEvents:
     """Those of the plane of the host's threads. ``group_id``: the group of each row of ``events``, -1: none; it may be
     given later, by ``in_groups``."""
+    if torch_memory.has_torch_memory(events):
+        return _of_torch(events, group_id)
     rows, is_allocation = _rows(events)
     start = events.start_ps[rows]
     names, allocator = _allocators(events, rows, workers or Workers(1))
@@ -185,6 +188,42 @@ def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: W
         recorded=reader.recorded,
         unsigned=reader.odd if reader.any_odd else None,
         site=site_number,
+        sites=sites,
+        **numbers,
+    )
+
+
+def _of_torch(events: HostEvents, group_id: Int32s | None) -> MemoryEvents:
+    rows, is_allocation = torch_memory.rows_of_memory(events)
+    names, allocator = torch_memory.allocators(events, rows)
+    order = torch_memory.order_of_records(events, rows, allocator)
+    rows, is_allocation = rows[order], is_allocation[order]
+    known = torch_memory.amounts(events, rows)
+    recorded = np.zeros(len(rows), np.uint16)
+    for column, (has, _) in known.items():
+        recorded[has] |= NUMBERS[column][1]
+    numbers: dict[str, Any] = {column: np.zeros(len(rows), np.int64) for column in NUMBERS}
+    numbers |= {column: np.where(has, values, 0) for column, (has, values) in known.items()}
+    site, sites = torch_memory.sites(events, rows)
+    ascending = np.argsort(rows)
+    lines, bases, line = _lines(events, rows[ascending])
+    of_row = np.empty(len(rows), np.int32)
+    of_row[ascending] = line
+    return MemoryEvents(
+        host=events.host,
+        allocators=names,
+        bounds=np.concatenate([[0], np.cumsum(np.bincount(allocator, minlength=len(names)))]).astype(np.int64),
+        lines=lines,
+        line_base_ps=bases,
+        row=rows,
+        line=of_row,
+        start_ps=events.start_ps[rows],
+        is_allocation=is_allocation,
+        fragmentation=np.full(len(rows), np.nan),
+        group=np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows],
+        recorded=recorded,
+        unsigned=None,
+        site=site,
         sites=sites,
         **numbers,
     )

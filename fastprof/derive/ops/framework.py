@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.derive.ops.combine import merged
+from fastprof.derive.ops.kernel_names import MEMSET
 from fastprof.derive.ops.tables import OpTable
 
 UNKNOWN = "Unknown"
@@ -36,6 +37,8 @@ def by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) -> OpT
         row[i] = found.setdefault(key, len(found))
         if row[i] == len(types):
             types.append((op.type if op else "") or instead[i] or UNKNOWN)
+        elif types[row[i]] == MEMSET and instead[i]:  # what an op clears first is not what it is
+            types[row[i]] = instead[i]
     return replace(merged([table], row, list(found)), category=types)
 
 
