@@ -164,9 +164,14 @@ def code_of_frame(name: str) -> Code:
     return code_of_words(function) or Code.PYTHON
 
 
+_GIVEN: Final = re.compile(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")
+"""What is done with data is not loading them: ``run_on_input``."""
+
+
 @lru_cache(maxsize=1 << 16)
 def code_of_words(name: str) -> Code:
     """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
+    name = _GIVEN.sub("_", name)
     words = {word.lower().removesuffix("s") for word in _WORD.findall(name)}
     if words & _CHECKPOINT:
         return Code.CHECKPOINT_WORDS

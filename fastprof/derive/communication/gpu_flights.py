@@ -19,8 +19,10 @@ from fastprof.derive.communication.flights import (
     Operations,
     as_stretches,
 )
-from fastprof.derive.communication.kinds import Kind, kind_of_kernel
+from fastprof.derive.communication.kinds import Kind, kind_of_call, kind_of_kernel
+from fastprof.derive.communication.torch_collectives import NOT_NAMED, collective_calls
 from fastprof.derive.devices.device_events import joined
+from fastprof.derive.ops.stat_values import distinct_rows
 from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps import stretches
 from fastprof.derive.steps.device_steps import is_derived
@@ -69,17 +71,20 @@ def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: 
 def _operations_of(
     events: HostEvents, plane: Plane, rows: Int64s, found: GpuOpEvents, operations: Operations
 ) -> tuple[Int32s, Int64s]:
-    """The operation of each event, -1: it computes; and the bytes that it records. Looks at each pair of kernel and op
-    once."""
-    count = len(events.names)
-    code = (found.op[rows].astype(np.int64) + 1) * count + events.meta[rows] % count
-    distinct, place = np.unique(code, return_inverse=True)
-    of_pair, to_peer = (np.full(len(distinct), -1, np.int32) for _ in range(2))
-    for at, one in enumerate(distinct.tolist()):
-        op = found.ops[one // count - 1] if one >= count else None
-        kernel = events.names[one % count]
+    """The operation of each event, -1: it computes; and the bytes that it records. Looks once at each kernel with its op
+    and the call of a collective that launched it."""
+    called = collective_calls(events, rows)
+    first, place = distinct_rows([found.op[rows], events.meta[rows], called])
+    of_pair, to_peer = (np.full(len(first), -1, np.int32) for _ in range(2))
+    for at, row in enumerate(first.tolist()):
+        number = int(found.op[rows[row]])
+        op = found.ops[number] if number >= 0 else None
+        kernel = events.names[events.meta[rows[row]]]
         kind = kind_of_kernel(kernel, op.category if op is not None else "")
-        if kind is not None:
+        if kind is not None and called[row] != NOT_NAMED:
+            call = events.names[called[row]]
+            of_pair[at] = operations.number(Operation(0, call, kind_of_call(call), kernel, call))
+        elif kind is not None:
             of_pair[at] = to_peer[at] = operations.number(_operation(kernel, op, kind))
         if kind is Kind.LOCAL_COPY:
             to_peer[at] = operations.number(_operation(kernel, op, Kind.PEER_COPY))

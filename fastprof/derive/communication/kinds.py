@@ -175,6 +175,12 @@ def kind_of_kernel(name: str, category: str) -> Kind | None:
     return known or _COPIES.get(way)
 
 
+def kind_of_call(name: str) -> Kind:
+    """What a call of a library of collectives runs: ``nccl:all_reduce``, ``c10d::allgather_``."""
+    lowered = name.lower().rpartition(":")[2]
+    return Kind.SEND_RECV if lowered.startswith(("send", "recv")) else _of_library(lowered)
+
+
 def _of_library(name: str) -> Kind:
     lowered = name.lower()
     return next((kind for texts, kind in _LIBRARY if any(text in lowered for text in texts)), Kind.OTHER_COLLECTIVE)

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native import records
+from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
@@ -78,6 +79,12 @@ def _kernel_of_name(name: str) -> int:
     return EventType.DEVICE_COMPUTE_16 if "half" in name or "fp16" in name else EventType.DEVICE_COMPUTE_32
 
 
+def _kernel_of_torch(name: str) -> int:
+    """PyTorch's kernels name the types of their elements: ``bf16``, ``BFloat16``, ``c10::Half``."""
+    is_half = "bf16" in name or "bfloat16" in name.lower() or "Half" in name
+    return EventType.DEVICE_COMPUTE_16 if is_half else _kernel_of_name(name)
+
+
 def gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents:
     """Events of all GPUs of a host that run for a launch (they have a correlation id), in groups whose step the same
     GPU marks."""
@@ -119,7 +126,8 @@ def _types(events: HostEvents, rows: Int32s) -> tuple[Types, NamedMoves]:
     distinct, place = np.unique(meta, return_inverse=True)
     names = [events.names[number] for number in distinct.tolist()]
     move = np.array([_move_of_name(name) for name in names], np.uint8)[place]
-    type_ = np.array([_kernel_of_name(name) for name in names], np.uint8)[place]
+    kernel_of_name = _kernel_of_torch if is_kineto(events) else _kernel_of_name
+    type_ = np.array([kernel_of_name(name) for name in names], np.uint8)[place]
     shape = events.stat("shape").of_kinds((records.STR, records.REF))
     _, shaped, beside = np.intersect1d(rows, shape.rows, assume_unique=True, return_indices=True)
     if len(shaped):
