@@ -1,0 +1,68 @@
+"""Queues of streams, launches and copies: how many kernels wait on a stream, how long after its call each begins, and at
+what bandwidth copies run.
+
+A queue grows where the host calls a launch, and shrinks where the kernel begins::
+
+    host       | launch a | launch b | launch c |
+    stream 7          |-- a --|-- b --|-- c --|
+    queue      1      0  1    0  ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastprof.derive.streams.stream_events import StreamEvents
+from fastprof.schema.array_types import Float64s, Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Values that change at points of time, the points of one ``of`` together, in order of time."""
+
+    of: Int64s
+    time_ps: Int64s
+    value: Float64s
+
+    def part(self, number: int) -> slice:
+        return slice(*np.searchsorted(self.of, [number, number + 1]).tolist())
+
+    def lasted_ps(self, part: slice) -> Int64s:
+        """How long each value of a part lasts; the last does not count."""
+        return np.append(np.diff(self.time_ps[part]), 0).astype(np.int64)
+
+
+def queue_lengths(events: StreamEvents) -> Series:
+    """The number of kernels that are launched and have not begun, by stream, at each launch and each begin. Kernels
+    whose launch is not recorded do not count. A launch comes before a begin of the same moment."""
+    known = events.call >= 0
+    stream = events.stream[known].astype(np.int64)
+    time = np.concatenate([events.call_ps[known], events.start_ps[known]])
+    change = np.repeat([1, -1], [len(stream), len(stream)])
+    of = np.concatenate([stream, stream])
+    order = np.lexsort((-change, time, of))
+    of, time, total = of[order], time[order], np.cumsum(change[order])
+    return Series(of, time, total.astype(np.float64))  # each stream ends at 0, so that sums begin anew
+
+
+def bandwidths(of: Int64s, start: Int64s, end: Int64s, gbps: Float64s) -> Series:
+    """The sum of the bandwidths of copies that run at once, by kind ``of`` copy. A copy without duration lasts a
+    microsecond."""
+    end = np.where(end == start, start + 1_000_000, end)
+    time, change = np.concatenate([start, end]), np.concatenate([gbps, -gbps])
+    both = np.concatenate([of, of])
+    order = np.lexsort((time, both))
+    both, time, change = both[order], time[order], change[order]
+    total = np.cumsum(change)
+    first = np.flatnonzero(np.append(True, both[1:] != both[:-1])) if len(both) else np.zeros(0, np.int64)
+    before = np.concatenate([[0.0], total])[first]
+    sizes = np.diff(np.append(first, len(both)))
+    return Series(both, time, np.maximum(total - np.repeat(before, sizes), 0.0))
+
+
+def launch_delays(events: StreamEvents) -> Int64s:
+    """From the end of the call to the begin of what it launched, at least 0; of events whose call is known."""
+    known = events.call >= 0
+    return np.maximum(events.start_ps[known] - events.call_end_ps[known], 0)
