@@ -13,6 +13,7 @@ ANALYSES = {
     "input_pipeline": "How much of each step waits for input, and which input ops take the time.",
     "op_stats": "Where time goes by op, on the host and on devices, most expensive first.",
     "kernel_stats": "GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.",
+    "streams": "Streams of GPUs: which kernels overlap, what idle streams wait for, launches, queues, copies.",
     "op_profile": "Device time by program, category or name scope, how well it was used, and what fusions are made of.",
     "hlo_stats": "Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.",
     "roofline": "How near ops, steps and programs come to the peaks of the device, and what bounds them.",

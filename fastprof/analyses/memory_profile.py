@@ -6,6 +6,7 @@ of them are kept. Definitions: docs/analyses/memory-profile.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +30,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.derive.host import Host
-from fastprof.derive.memory import memory_events, memory_remarks, memory_tables, torch_memory
+from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
 from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, module_runs
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
@@ -51,7 +52,7 @@ READS = union([
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence(
     "No memory profile: the capture has no events of allocators.",
-    events=(memory_events.ALLOCATION_EVENT, memory_events.FREE_EVENT, torch_memory.EVENT),
+    events=tuple(map(re.escape, memory_events.EVENTS)),
 )
 _LATEST_PS = 2**63 - 1
 
@@ -198,7 +199,7 @@ def of_host(host: Host, params: Params) -> HostMemory:
 def _memory_events(host: Host) -> MemoryEvents:
     """With their groups, which are made meanwhile; where there are no such events there is no need of groups."""
     read = partial(memory_events.memory_events, host.raw, workers=host.workers)
-    if not set(CONTENT.events).intersection(host.raw.names):
+    if not set(memory_events.EVENTS).intersection(host.raw.names):
         return read()
     tasks: list[Callable[[], Any]] = [lambda: host.groups, read]
     groups, found = host.workers.run(None, tasks)

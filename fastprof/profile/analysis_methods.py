@@ -109,6 +109,18 @@ class AnalysisMethods:
         """
         return self.report("kernel_stats")
 
+    def streams(self, *, kernel_wait_us: int = 30, queue_length: int = 1024) -> Report:
+        """Streams of GPUs: which kernels overlap, what idle streams wait for, launches, queues, copies.
+
+        kernel_wait_us: a break between kernels below this, in microseconds, waits for nothing
+        queue_length: length from which on a queue is full: calls that launch wait
+
+        Tables: devices, kinds, idle, launches, queues, copies.
+        Figures: stream_count, launch_count, unlaunched_count, idle_share, hidden_share, host_wait_ps,
+        host_wait_share, delay_mean_ps, short_launch_share, longest_queue.
+        """
+        return self.report("streams", kernel_wait_us=kernel_wait_us, queue_length=queue_length)
+
     def op_profile(
         self,
         *,

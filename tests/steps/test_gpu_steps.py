@@ -8,7 +8,7 @@ import pytest
 from step_captures import HOST, US, found, in_order, ran, rows, shown, spaces, step
 from trace_builder import Event, Plane, event, line, plane
 
-from fastprof.derive.communication.gpu_flights import num_bytes
+from fastprof.derive.ops.kernel_names import num_bytes
 from fastprof.derive.steps.gpu_step_events import type_of_name
 from fastprof.derive.steps.step_time import EventType as Kind
 

@@ -22,6 +22,7 @@ from fastprof.derive.communication.flights import (
 from fastprof.derive.communication.kinds import Kind, kind_of_call, kind_of_kernel
 from fastprof.derive.communication.torch_collectives import NOT_NAMED, collective_calls
 from fastprof.derive.devices.device_events import joined
+from fastprof.derive.ops.kernel_names import num_bytes
 from fastprof.derive.ops.stat_values import distinct_rows
 from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps import stretches
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 EVENT_STATS: Final = ("memcpy_details",)
 """Stats that are read beyond those of ops."""
 
-_BYTES: Final = re.compile(r"(?:^|[\s:])(?:num_bytes|size):\s*(\d{1,18})(?!\d)", re.ASCII)
 _DESTINATION: Final = re.compile(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
 
 
@@ -71,8 +71,8 @@ def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: 
 def _operations_of(
     events: HostEvents, plane: Plane, rows: Int64s, found: GpuOpEvents, operations: Operations
 ) -> tuple[Int32s, Int64s]:
-    """The operation of each event, -1: it computes; and the bytes that it records. Looks once at each kernel with its op
-    and the call of a collective that launched it."""
+    """The operation of each event, -1: it computes; and the bytes that it records. Looks once at each kernel with its
+    op and the call of a collective that launched it."""
     called = collective_calls(events, rows)
     first, place = distinct_rows([found.op[rows], events.meta[rows], called])
     of_pair, to_peer = (np.full(len(first), -1, np.int32) for _ in range(2))
@@ -109,12 +109,6 @@ def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Boo
         moved[has] = np.array([num_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse.reshape(-1)]
         elsewhere[has] = np.array([_leaves(text, plane) for text in texts], np.bool_)[inverse.reshape(-1)]
     return moved, elsewhere
-
-
-def num_bytes(details: str) -> int:
-    """The bytes that a copy moved, from its details: ``num_bytes:4096`` or ``size:4096 dest:0``; 0: not recorded."""
-    match = _BYTES.search(details)
-    return int(match.group(1)) if match else 0
 
 
 def _leaves(details: str, plane: Plane) -> bool:

@@ -39,7 +39,8 @@ def is_op(events: HostEvents) -> Bools:
     """By row of event metadata, whether it is an op of PyTorch: no marker of a step, and no other annotation that old
     files write as an op."""
     named = np.array([not name.startswith((STEP, "enumerate(", "Optimizer.")) for name in events.names], bool)
-    return is_of(events, OPS) & named
+    found: Bools = is_of(events, OPS) & named
+    return found
 
 
 def is_kineto(events: HostEvents) -> bool:

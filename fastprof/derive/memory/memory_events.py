@@ -29,6 +29,7 @@ from fastprof.tables.once import KeptValues
 Bits = npt.NDArray[np.uint16]
 
 ALLOCATION_EVENT, FREE_EVENT = "MemoryAllocation", "MemoryDeallocation"
+EVENTS = (ALLOCATION_EVENT, FREE_EVENT, torch_memory.EVENT)
 ADDRESS, REQUESTED, ALLOCATION, STACK, HEAP, FREE, LIFETIME_PEAK, FRAGMENTATION, DATA_TYPE = (1 << i for i in range(9))
 """Bits of ``recorded`` and of ``unsigned``."""
 

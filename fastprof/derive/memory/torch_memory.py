@@ -2,7 +2,7 @@
 
 Each has ``Bytes``, below 0 for a free, the address, the device, and what the allocator holds after it. Unlike other
 allocators, what is "free" is not what the device has left but what the allocator keeps for later: Total Reserved less
-Total Allocated. ``[OutOfMemory]`` is no allocation: the memory was asked for and not given.
+Total Allocated. ``[OutOfMemory]`` does not count: that memory was not given.
 """
 
 from __future__ import annotations

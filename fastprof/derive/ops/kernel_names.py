@@ -33,6 +33,7 @@ _WAYS = {
 _COPY = ("memcpy", "copy", "__amd_rocclr_copybuffer", "__amd_rocclr_copyimage")
 _FILLS = ("memset", "fillbuffer", "__amd_rocclr_fillbuffer", "__amd_rocclr_fillimage")
 _CALLS = re.compile(r"^(?:cuda|cu|hip)(?=mem)")
+_BYTES = re.compile(r"(?:^|[\s:])(?:num_bytes|size):\s*(\d{1,18})(?!\d)", re.ASCII)
 _NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
 _KERNEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.kd)?")
 
@@ -52,6 +53,12 @@ def copy_category(name: str) -> str:
 def _is_copy(plain: str) -> bool:
     """Kernels of XLA are named after instructions, such as ``copy_fusion``, which are no copies of the driver."""
     return plain.startswith(("memcpy", "__amd")) or plain in ("copybuffer", "copy buffer", "copyimage")
+
+
+def num_bytes(details: str) -> int:
+    """The bytes that a copy moved, from its details: ``num_bytes:4096`` or ``size:4096 dest:0``; 0: not recorded."""
+    match = _BYTES.search(details)
+    return int(match.group(1)) if match else 0
 
 
 def plain(name: str) -> str:

@@ -118,8 +118,9 @@ class References:
             other = of_annotation(annotated)
             reference = other if other.names_op or (other.names_program and not reference.names_program) else reference
         if not reference.names_op and name >= 0:
-            own = {"torch_op" if is_op(self.events)[name] else "tf_op": self.events.names[name]}
-            reference = replace(reference, **own)
+            own = self.events.names[name]
+            of_torch = is_kineto(self.events)
+            reference = replace(reference, tf_op="" if of_torch else own, torch_op=own if of_torch else "")
         if not reference.names_op and not reference.names_program:
             return -1
         place = self._numbers.setdefault(reference, len(self.each))

@@ -1,4 +1,4 @@
-"""What the streams of a host's GPUs ran, of which kind each is, and the call that launched it."""
+"""What the streams of a host's GPUs ran, the kind of each event, and the call that launched it."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.derive.ops.streams.stream_events import COMMUNICATION, COMPUTE, KINDS, StreamEvents
 from fastprof.derive.steps.stretches import filled, union
-from fastprof.derive.streams.stream_events import COMMUNICATION, COMPUTE, KINDS, StreamEvents
 from fastprof.schema.array_types import Int64s, UInt8s
 
 HOST_WAIT, KERNEL_WAIT, OTHER = range(3)
@@ -27,8 +27,8 @@ WAITS: Final = ("host wait", "kernel wait", "other")
 @dataclass(frozen=True, slots=True)
 class DeviceTimes:
     """Of a device, picoseconds. ``window``: from its first begin to its last end; ``busy``: in which anything ran;
-    ``kinds``: of each kind; ``hidden``: of collectives, in which something computed as well; ``sets``: by the kinds that
-    ran at once, a bit each."""
+    ``kinds``: of each kind; ``hidden``: of collectives, in which something computed as well; ``sets``: by the kinds
+    that ran at once, a bit each."""
 
     window: int
     busy: int
@@ -50,7 +50,7 @@ def device_times(start: Int64s, end: Int64s, kind: UInt8s) -> DeviceTimes:
 
 
 def _by_set(unions: list[tuple[Int64s, Int64s]]) -> dict[int, int]:
-    """Time by the set of kinds that run, of those that do: where a kind begins its bit is added, where it ends taken."""
+    """Time by the set of kinds that run: where a kind begins its bit is added, where it ends it is taken away."""
     time = np.concatenate([side for pair in unions for side in pair])
     change = np.concatenate(
         [np.full(len(pair[0]), sign << bit, np.int64) for bit, pair in enumerate(unions) for sign in (1, -1)]

@@ -1,5 +1,5 @@
-"""Queues of streams, launches and copies: how many kernels wait on a stream, how long after its call each begins, and at
-what bandwidth copies run.
+"""Queues of streams, launches and copies: how many kernels wait on a stream, how long after its call each begins, and
+at what bandwidth copies run.
 
 A queue grows where the host calls a launch, and shrinks where the kernel begins::
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastprof.derive.streams.stream_events import StreamEvents
+from fastprof.derive.ops.streams.stream_events import StreamEvents
 from fastprof.schema.array_types import Float64s, Int64s
 
 
@@ -44,7 +44,7 @@ def queue_lengths(events: StreamEvents) -> Series:
     of = np.concatenate([stream, stream])
     order = np.lexsort((-change, time, of))
     of, time, total = of[order], time[order], np.cumsum(change[order])
-    return Series(of, time, total.astype(np.float64))  # each stream ends at 0, so that sums begin anew
+    return Series(of, time, total.astype(np.float64))  # each stream ends at 0, where the next begins
 
 
 def bandwidths(of: Int64s, start: Int64s, end: Int64s, gbps: Float64s) -> Series:
@@ -65,4 +65,5 @@ def bandwidths(of: Int64s, start: Int64s, end: Int64s, gbps: Float64s) -> Series
 def launch_delays(events: StreamEvents) -> Int64s:
     """From the end of the call to the begin of what it launched, at least 0; of events whose call is known."""
     known = events.call >= 0
-    return np.maximum(events.start_ps[known] - events.call_end_ps[known], 0)
+    delay: Int64s = np.maximum(events.start_ps[known] - events.call_end_ps[known], 0)
+    return delay

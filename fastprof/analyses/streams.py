@@ -1,0 +1,230 @@
+"""Streams of GPUs: which kernels overlap, what idle streams wait for, launches, queues, copies.
+
+Definitions: docs/analyses/streams.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from fastprof.analyses.contract import (
+    Evidence,
+    Known,
+    Needs,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    scalars,
+)
+from fastprof.derive.ops.streams.stream_sums import HostStreams, host_streams
+from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
+
+if TYPE_CHECKING:
+    from fastprof.derive.host import Host
+
+NAME = "streams"
+READS = Needs(
+    planes=(r"^/device:GPU:", r"^/host:"),
+    stats=("correlation_id", "memcpy_details", "bytes", "memory bandwidth (GB/s)"),
+)
+AFTER: tuple[str, ...] = ()
+CONTENT = Evidence("No streams: the capture has no GPU planes.", planes=("^/device:GPU:",))
+_MICRO: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    kernel_wait_us: int = field(
+        default=30,
+        metadata={"help": "a break between kernels below this, in microseconds, waits for nothing", "min": 0},
+    )
+    queue_length: int = field(
+        default=1024, metadata={"help": "length from which on a queue is full: calls that launch wait", "min": 1}
+    )
+
+
+def _of(name: str) -> Formula:
+    """The attribute of each row."""
+    return lambda rows: [getattr(row, name) for row in rows.each]
+
+
+def _share(part: str, whole: str) -> Formula:
+    def formula(rows: Any) -> list[float | None]:
+        pairs = [(getattr(row, part), getattr(row, whole)) for row in rows.each]
+        return [one / all_ if all_ else None for one, all_ in pairs]
+
+    return formula
+
+
+_HOST = Text("host", "host, named after the file of its capture", _of("host"))
+_DEVICE = Text("device", "plane of the GPU", _of("device"))
+_STREAM = Text("stream", "line of the stream", _of("stream"))
+
+
+def _time_columns(what: str) -> tuple[Column, ...]:
+    return tuple(
+        Picoseconds(f"{name}_ps", f"{words} {what}", _of(f"{name}_ps"))
+        for name, words in (
+            ("mean", "mean, rounded down, of"),
+            ("p50", "median, the lower one, of"),
+            ("max", "largest"),
+        )
+    )
+
+
+TABLES = {
+    "devices": TableSchema("devices", "a GPU that ran anything", (
+        _HOST,
+        _DEVICE,
+        Picoseconds("window_ps", "from the first begin to the last end of what its streams ran", _of("window_ps")),
+        Picoseconds("busy_ps", "time in which any stream ran anything", _of("busy_ps")),
+        Picoseconds("idle_ps", "window_ps - busy_ps", _of("idle_ps")),
+        Picoseconds("compute_ps", "time in which a kernel other than a collective ran", _of("compute_ps")),
+        Picoseconds("communication_ps", "time in which a collective ran", _of("communication_ps")),
+        Picoseconds("copy_ps", "time in which a copy or fill ran", _of("copy_ps")),
+        Picoseconds("other_ps", "busy_ps - compute_ps: time in which only collectives and copies ran", _of("other_ps")),
+        Share("idle_share", "idle_ps / window_ps; null: it lasted no time", _share("idle_ps", "window_ps")),
+        Share("compute_share", "compute_ps / window_ps; null: it lasted no time", _share("compute_ps", "window_ps")),
+        Share("hidden_share", "part of communication_ps in which a kernel computes as well; null: no collectives",
+              _share("hidden_ps", "communication_ps")),
+    ), derived=True),
+    "kinds": TableSchema("kinds", "a set of kinds of kernels that ran at once on a GPU, and nothing else", (
+        _HOST,
+        _DEVICE,
+        Text("kinds", "compute, communication, copy; those that ran at once joined by and", _of("kinds")),
+        Picoseconds("time_ps", "time in which exactly these ran", _of("time_ps")),
+        Share("share", "time_ps / busy_ps of the GPU; null: it lasted no time", _share("time_ps", "whole_ps")),
+    ), derived=True),
+    "idle": TableSchema("idle", "what a stream waited for between its kernels", (
+        _HOST,
+        _DEVICE,
+        _STREAM,
+        Text("waits_for", "host wait: the call that launches the next had not begun; kernel wait: the break is shorter "
+             "than --kernel-wait-us; other: another stream, or a launch that is not recorded", _of("waits_for")),
+        Picoseconds("time_ps", "sum of such breaks", _of("time_ps")),
+        Share("share", "time_ps / all breaks of the stream; null: they last no time", _share("time_ps", "whole_ps")),
+        Count("count", "number of such breaks", _of("count")),
+        *_time_columns("of them"),
+    ), derived=True),
+    "launches": TableSchema("launches", "a kernel or copy and the call that launches it, the longest delay first", (
+        _HOST,
+        Text("call", "call of the driver or its runtime", _of("call")),
+        Text("name", "kernel or copy", _of("name")),
+        Count("count", "number of launches", _of("count")),
+        Picoseconds("call_ps", "time of the calls", _of("call_ps")),
+        Picoseconds("kernel_ps", "time of what they launched", _of("kernel_ps")),
+        Picoseconds("delay_ps", "time from the end of each call to the begin of what it launched; a begin before the "
+                    "end counts 0", _of("delay_ps")),
+        Picoseconds("mean_delay_ps", "delay_ps / count, rounded down", _of("mean_delay_ps")),
+        Picoseconds("max_delay_ps", "longest delay", _of("max_delay_ps")),
+        Count("short_count", "launches whose call took longer than what it launched", _of("short_count")),
+    ), derived=True),
+    "queues": TableSchema("queues", "the queue of a stream: kernels that are launched and have not begun", (
+        _HOST,
+        _DEVICE,
+        _STREAM,
+        Count("points", "launches and begins: each changes the length", _of("points")),
+        Number("mean_length", "mean length over time", _of("mean_length")),
+        Number("mean_at_points", "mean of the lengths after each point", _of("mean_at_points")),
+        Number("p50_at_points", "median of the lengths after each point", _of("p50_at_points")),
+        Count("max_length", "largest length", _of("max_length")),
+        Picoseconds("full_ps", "time in which the length is at least --queue-length", _of("full_ps")),
+    ), derived=True),
+    "copies": TableSchema("copies", "a kind of copies or fills of a GPU", (
+        _HOST,
+        _DEVICE,
+        Text("kind", "direction of the copies, as the profiler names it, or Memset", _of("kind")),
+        Count("count", "number of copies", _of("count")),
+        Picoseconds("time_ps", "sum of their durations", _of("time_ps")),
+        Bytes("bytes", "bytes moved; null: not recorded", _of("bytes")),
+        Number("mean_gbps", "bytes / time_ps, in gigabytes (10^9) a second; null: not recorded", _of("mean_gbps")),
+        Number("peak_gbps", "largest sum of the bandwidths of copies that run at once, in gigabytes a second; null: "
+               "not recorded", _of("peak_gbps")),
+    ), derived=True),
+}  # fmt: skip
+SCALARS = {
+    "stream_count": ScalarSpec(None, "streams of GPUs that ran anything"),
+    "launch_count": ScalarSpec(None, "kernels and copies whose launch is recorded"),
+    "unlaunched_count": ScalarSpec(None, "kernels and copies whose launch is not recorded, such as those launched "
+                                   "before the capture"),
+    "idle_share": ScalarSpec("share", "idle_ps / window_ps over all GPUs"),
+    "hidden_share": ScalarSpec("share", "part of the time of collectives in which the GPU computes as well"),
+    "host_wait_ps": ScalarSpec("ps", "time of all streams in which the next kernel was not launched yet"),
+    "host_wait_share": ScalarSpec("share", "host_wait_ps / idle time of all streams"),
+    "delay_mean_ps": ScalarSpec("ps", "mean time from the end of a launch to the begin of what it launched"),
+    "short_launch_share": ScalarSpec("share", "launches whose call took longer than what it launched / launch_count"),
+    "longest_queue": ScalarSpec(None, "largest number of kernels that were launched and had not begun on a stream"),
+}  # fmt: skip
+OPENING = Opening(
+    ("Streams wait for the host in {host_wait_share} of their idle time.",),
+    ("idle_share", "host_wait_share", "hidden_share", "delay_mean_ps", "longest_queue", "stream_count"),
+)
+SECTIONS = (
+    Section("Streams", scalars=tuple(SCALARS)),
+    Section("GPUs", "devices", ("device", "window_ps", "compute_ps", "communication_ps", "copy_ps", "idle_ps",
+            "hidden_share", "idle_share"), "idle_share", 16, shown=has_rows("devices")),
+    Section("Kinds of kernels that run at once", "kinds", ("device", "kinds", "time_ps", "share"), "share", 16,
+            shown=has_rows("kinds")),
+    Section("What idle streams wait for", "idle", ("device", "stream", "waits_for", "time_ps", "share", "count",
+            "mean_ps", "max_ps"), "share", 24, shown=has_rows("idle")),
+    Section("Launches", "launches", ("call", "name", "count", "call_ps", "kernel_ps", "mean_delay_ps", "short_count"),
+            rows=15, shown=has_rows("launches"), kernels="name"),
+    Section("Queues", "queues", ("device", "stream", "points", "mean_length", "max_length", "full_ps"), rows=16,
+            shown=has_rows("queues")),
+    Section("Copies", "copies", ("device", "kind", "count", "time_ps", "bytes", "mean_gbps", "peak_gbps"), rows=16,
+            shown=has_rows("copies")),
+)  # fmt: skip
+
+
+def of_host(host: Host, params: Params) -> HostStreams:
+    return host_streams(host.raw, params.kernel_wait_us * _MICRO, params.queue_length)
+
+
+def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, Report]) -> Report:
+    def rows(name: str) -> SimpleNamespace:
+        return SimpleNamespace(each=[row for one in kept for row in getattr(one, name)])
+
+    parts = {name: rows(name) for name in TABLES}
+    parts["launches"].each.sort(key=lambda row: (-row.delay_ps, row.host, row.call, row.name))
+    tables = {name: schema.of(parts[name]) for name, schema in TABLES.items()}
+    return Report(NAME, tables, scalars(SCALARS, dict(_figures(kept, parts))), tuple(_notices(kept)), after)
+
+
+def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]]:
+    devices, idle, launches = (parts[name].each for name in ("devices", "idle", "launches"))
+    if not devices:
+        yield from dict.fromkeys(SCALARS, (None, CONTENT.absent)).items()
+        return
+
+    def total(rows: Sequence[Any], name: str) -> int:
+        return sum(getattr(row, name) for row in rows)
+
+    def share(part: int, whole: int, why: str) -> Known:
+        return part / whole if whole else (None, why)
+
+    count, waits = total(launches, "count"), [row for row in idle if row.waits_for == "host wait"]
+    no_launch = "the capture has no launch of what GPUs ran"
+    yield "stream_count", sum(one.stream_count for one in kept)
+    yield "launch_count", count
+    yield "unlaunched_count", sum(one.unlaunched_count for one in kept)
+    yield "idle_share", share(total(devices, "idle_ps"), total(devices, "window_ps"), "the GPUs lasted no time")
+    yield "hidden_share", share(total(devices, "hidden_ps"), total(devices, "communication_ps"), "no collectives ran")
+    yield "host_wait_ps", total(waits, "time_ps") if count else (None, no_launch)
+    idle_ps = total(idle, "time_ps")
+    yield "host_wait_share", share(total(waits, "time_ps"), idle_ps if count else 0, no_launch)
+    yield "delay_mean_ps", total(launches, "delay_ps") // count if count else (None, no_launch)
+    yield "short_launch_share", share(total(launches, "short_count"), count, no_launch)
+    longest = [row.max_length for row in parts["queues"].each]
+    yield "longest_queue", max(longest) if longest else (None, no_launch)
+
+
+def _notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
+    if not any(one.devices for one in kept):
+        yield Notice("info", CONTENT.absent)
