@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-__all__ = ["stream_events", "stream_queues", "stream_sums", "stream_times"]
+__all__ = ["stream_sums"]

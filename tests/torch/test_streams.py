@@ -1,0 +1,78 @@
+"""Streams: time by kinds that run at once, what idle streams wait for, queues, launches, copies."""
+
+from __future__ import annotations
+
+from torch_captures import MICRO, Recorded, kernel, launch, torch_capture
+
+import fastprof
+
+
+def streams(host: list[Recorded], gpu: dict[str, list[Recorded]], **params: int) -> fastprof.Report:
+    return torch_capture({"main": host}, gpu).streams(**params)
+
+
+def micros(report: fastprof.Report, table: str, *columns: str) -> list[tuple[object, ...]]:
+    """Rows of these columns, times in microseconds."""
+    rows = report.tables[table].to_pylist()
+    return [
+        tuple(row[c] // MICRO if c.endswith("_ps") and row[c] is not None else row[c] for c in columns) for row in rows
+    ]
+
+
+def test_kinds_that_run_at_once() -> None:
+    gpu = {
+        "stream 7": [kernel("gemm", 0, 40, 1), kernel("gemm", 60, 40, 2)],
+        "stream 20": [kernel("ncclDevKernel_AllReduce_Sum_f32", 30, 40, 3)],
+        "stream 21": [kernel("Memcpy HtoD (Pinned -> Device)", 65, 10, 4, "gpu_memcpy")],
+    }
+    report = streams([], gpu)
+    # 0-30 and 75-100 compute; 30-40, 60-65 with the collective; 40-60 it alone; 65-70 all; 70-75 compute and copy
+    assert micros(report, "kinds", "kinds", "time_ps") == [
+        ("compute", 55), ("communication", 20), ("compute and communication", 15),
+        ("compute and copy", 5), ("compute and communication and copy", 5),
+    ]  # fmt: skip
+    columns = ("window_ps", "busy_ps", "idle_ps", "compute_ps", "communication_ps", "copy_ps", "other_ps")
+    assert micros(report, "devices", *columns) == [(100, 100, 0, 80, 40, 10, 20)]
+    assert report.scalars["hidden_share"].value == 0.5
+
+
+def test_what_an_idle_stream_waits_for() -> None:
+    host = [launch(0, 1), launch(5, 2), launch(200, 3), launch(210, 4)]
+    gpu = {"stream 7": [kernel("a", 10, 10, 1), kernel("b", 25, 10, 2), kernel("c", 215, 5, 3), kernel("d", 300, 5, 4)]}
+    report = streams(host, gpu)
+    # a-b: 5 µs, b was launched before. b-c: 180 µs, launched later. c-d: 80 µs, launched before.
+    assert micros(report, "idle", "waits_for", "time_ps", "count") == [
+        ("host wait", 180, 1), ("kernel wait", 5, 1), ("other", 80, 1),
+    ]  # fmt: skip
+    assert micros(streams(host, gpu, kernel_wait_us=100), "idle", "waits_for", "time_ps") == [
+        ("host wait", 180), ("kernel wait", 85),
+    ]  # fmt: skip
+
+
+def test_launches_and_queues() -> None:
+    host = [launch(0, 1), launch(3, 2), launch(6, 3)]
+    gpu = {"stream 7": [kernel("a", 10, 1, 1), kernel("a", 12, 4, 2), kernel("b", 20, 5, 3), kernel("old", 1, 2, 99)]}
+    report = streams(host, gpu, queue_length=3)
+    columns = ("name", "count", "call_ps", "kernel_ps", "delay_ps", "max_delay_ps", "short_count")
+    # a: called 0-2 and 3-5, begun 10 and 12: 8 and 7; b: called 6-8, begun 20: 12
+    assert micros(report, "launches", *columns) == [("a", 2, 4, 5, 15, 8, 1), ("b", 1, 2, 5, 12, 12, 0)]
+    # lengths: 1 from 0, 2 from 3, 3 from 6, 2 from 10, 1 from 12, 0 from 20
+    assert micros(report, "queues", "points", "max_length", "full_ps", "mean_at_points") == [(6, 3, 4, 1.5)]
+    assert report.tables["queues"].column("mean_length").to_pylist() == [(1 * 3 + 2 * 3 + 3 * 4 + 2 * 2 + 1 * 8) / 20]
+    assert report.scalars["unlaunched_count"].value == 1
+
+
+def test_copies_add_their_bandwidths() -> None:
+    def copy(start: int, duration: int, number: int, size: int) -> Recorded:
+        category, name, *times, stats = kernel("Memcpy HtoD (Pinned -> Device)", start, duration, number, "gpu_memcpy")
+        return category, name, times[0], times[1], {**stats, "bytes": size}  # type: ignore[return-value]
+
+    gpu = {"stream 7": [copy(0, 10, 1, 20_000)], "stream 8": [copy(5, 10, 2, 10_000)]}
+    report = streams([], gpu)
+    columns = ("kind", "count", "time_ps", "bytes", "mean_gbps", "peak_gbps")
+    assert micros(report, "copies", *columns) == [("Memcpy HtoD", 2, 20, 30_000, 1.5, 3.0)]
+
+
+def test_a_capture_without_gpus_says_so() -> None:
+    report = torch_capture({"main": [launch(0, 1)]}, {}).streams()
+    assert [notice.text for notice in report.notices] == ["No streams: the capture has no GPU planes."]

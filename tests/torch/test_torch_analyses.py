@@ -1,0 +1,125 @@
+"""What analyses make of PyTorch's profiler: steps, ops, kernels, memory, Python, collectives."""
+
+from __future__ import annotations
+
+import pytest
+from torch_captures import MICRO, kernel, launch, op, step, torch_capture
+
+import fastprof
+
+
+@pytest.fixture
+def trained() -> fastprof.Profile:
+    """Two steps: forward on the main thread, backward on autograd's; the GPU is a step late."""
+    main = [
+        step(7, 0, 100), op("aten::linear", 10, 20), op("aten::addmm", 12, 15), launch(20, 1),
+        step(8, 100, 100), op("aten::linear", 110, 20), op("aten::addmm", 112, 15), launch(120, 3),
+    ]  # fmt: skip
+    autograd = [op("AddmmBackward0", 50, 20), launch(60, 2), op("AddmmBackward0", 150, 20), launch(160, 4)]
+    gpu = [kernel("sgemm", 30, 60, 1), kernel("sgemm_bwd", 95, 60, 2), kernel("sgemm", 155, 30, 3)]
+    gpu += [kernel("sgemm_bwd", 190, 60, 4), kernel("early", 1, 5, 99)]
+    return torch_capture({"main": main, "autograd": autograd}, {"stream 7": gpu})
+
+
+def test_steps_are_of_all_threads_and_of_what_they_launched(trained: fastprof.Profile) -> None:
+    """Case 7 of the hard cases: autograd has no marker. A kernel belongs to the step of its launch."""
+    steps = trained.steps().tables["steps"].to_pylist()
+    assert [row["name"] for row in steps] == ["ProfilerStep#7", "ProfilerStep#8"]
+    # step 7 runs sgemm and its backward, 30 to 155 µs; step 8 155 to 250
+    assert [row["duration_ps"] // MICRO for row in steps] == [125, 95]
+    assert [row["device_compute_ps"] // MICRO for row in steps] == [120, 90]
+
+
+def test_the_copy_of_a_step_on_the_gpu_is_no_step() -> None:
+    """Case 8: the annotation on the device covers what it launched."""
+    host = {"main": [step(6, 0, 50), op("aten::add", 5, 10), launch(8, 1)]}
+    gpu = {
+        "stream 7": [kernel("add", 20, 10, 1)],
+        "stream 7 annotations": [("gpu_user_annotation", "ProfilerStep#6", 19, 12, {})],
+    }
+    profile = torch_capture(host, gpu)
+    assert profile.steps().tables["steps"].num_rows == 1
+    assert profile.streams().tables["devices"].column("busy_ps").to_pylist() == [10 * MICRO]
+
+
+def test_kernels_have_the_op_around_their_launch(trained: fastprof.Profile) -> None:
+    """Case 9: a kernel whose launch is not recorded keeps its row. Names of ops are no names of TensorFlow (13)."""
+    rows = trained.kernel_stats().tables["kernels"].to_pylist()
+    found = {row["name"]: (row["op_name"], row["occurrences"], row["could_use_tensor_cores"]) for row in rows}
+    assert found == {
+        "sgemm": ("aten::addmm", 2, True),
+        "sgemm_bwd": ("AddmmBackward0", 2, True),
+        "early": (None, 1, False),
+    }
+
+
+def test_collectives_are_named_by_what_calls_them() -> None:
+    """Case 10: all kernels of many builds of NCCL are called SendRecv."""
+    name = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)"
+    calls = ("nccl:all_to_all", "nccl:all_reduce", "c10d::allgather_")
+    host = [
+        one
+        for number, call in enumerate(calls)
+        for one in (
+            ("user_annotation" if call.startswith("nccl") else "cpu_op", call, 100 * number, 50, {}),
+            op("record_param_comms", 100 * number + 5, 40),
+            launch(100 * number + 10, number + 1),
+        )
+    ]
+    gpu = [kernel(name, 100 * number + 20, 30, number + 1) for number in range(3)]
+    rows = torch_capture({"main": host}, {"stream 20": gpu}).communication().tables["operations"].to_pylist()
+    assert sorted((row["name"], row["kind"]) for row in rows) == [
+        ("c10d::allgather_", "all-gather"), ("nccl:all_reduce", "all-reduce"), ("nccl:all_to_all", "all-to-all"),
+    ]  # fmt: skip
+
+
+def memory(start: int, size: int, total: int, reserved: int, number: int, device: int = 0) -> tuple[object, ...]:
+    stats = {
+        "Bytes": size, "Addr": 4096 * number, "Device Type": int(device >= 0), "Device Id": device,
+        "Total Allocated": total, "Total Reserved": reserved, "Ev Idx": start,
+    }  # fmt: skip
+    return "cpu_instant_event", "[memory]", start, 0, stats
+
+
+def test_memory_is_that_of_the_caching_allocator() -> None:
+    """Cases 11 and 34: what is reserved is no stack, and memory that was not given is no allocation."""
+    host = [
+        op("aten::empty", 0, 10), memory(5, 1000, 5000, 8000, 1), memory(20, -1000, 4000, 8000, 1),
+        memory(30, 64, 64, 0, 2, device=-1), ("cpu_instant_event", "[OutOfMemory]", 40, 0, {"Bytes": 10**12}),
+        memory(50, 0, 4000, 8000, 3),
+    ]  # fmt: skip
+    report = torch_capture({"main": host}, {"stream 7": [kernel("k", 1, 1, 1)]}).memory_profile()  # type: ignore[dict-item]
+    rows = {row["allocator"]: row for row in report.tables["allocators"].to_pylist()}
+    assert sorted(rows) == ["CPU", "GPU_0"]
+    gpu = rows["GPU_0"]
+    assert (gpu["peak_bytes"], gpu["capacity_bytes"], gpu["allocation_count"], gpu["free_count"]) == (5000, 8000, 1, 1)
+    assert rows["CPU"]["capacity_bytes"] is None
+    ops = {(row["allocator"], row["op_name"]): row["count"] for row in report.tables["ops"].to_pylist()}
+    assert ops == {("GPU_0", "aten::empty"): 1, ("CPU", None): 1}
+
+
+def test_python_is_that_of_the_tracer_of_pytorch() -> None:
+    """Case 30: addresses in names of frames."""
+    host = [
+        ("python_function", "train.py(12): step", 0, 100, {"Python id": 1}),
+        ("python_function", "<built-in method linear of module object at 0x7f>", 10, 40, {"Python id": 2}),
+        op("aten::linear", 20, 20),
+    ]  # fmt: skip
+    report = torch_capture({"main": host}, {"stream 7": [kernel("k", 1, 1, 1)]}).python_time()  # type: ignore[arg-type]
+    rows = [
+        (r["function"], r["file"], r["line"], r["self_ps"] // MICRO) for r in report.tables["functions"].to_pylist()
+    ]
+    assert sorted(rows, key=str) == [("linear", "builtins", None, 40), ("step", "train.py", 12, 60)]
+
+
+def test_a_wait_for_the_loader_is_input() -> None:
+    host = [
+        step(1, 0, 100), ("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 60, {}),
+        op("aten::add", 70, 10), launch(72, 1), step(2, 100, 100),
+        ("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 60, {}),
+        op("aten::add", 170, 10), launch(172, 2),
+    ]  # fmt: skip
+    gpu = [kernel("add", 80, 10, 1), kernel("add", 180, 10, 2)]
+    findings = torch_capture({"main": host}, {"stream 7": gpu}).diagnosis().tables["findings"].to_pylist()  # type: ignore[dict-item]
+    assert findings[0]["cause"] == "input"
+    assert "DataLoader" in findings[0]["advice"]
