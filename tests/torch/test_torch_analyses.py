@@ -30,7 +30,7 @@ def test_steps_are_of_all_threads_and_of_what_they_launched(trained: fastprof.Pr
     assert [row["device_compute_ps"] // MICRO for row in steps] == [120, 90]
 
 
-def test_the_copy_of_a_step_on_the_gpu_is_no_step() -> None:
+def test_the_copy_of_a_step_on_the_gpu_is_not_a_step() -> None:
     """Case 8: the annotation on the device covers what it launched."""
     host = {"main": [step(6, 0, 50), op("aten::add", 5, 10), launch(8, 1)]}
     gpu = {
@@ -43,7 +43,7 @@ def test_the_copy_of_a_step_on_the_gpu_is_no_step() -> None:
 
 
 def test_kernels_have_the_op_around_their_launch(trained: fastprof.Profile) -> None:
-    """Case 9: a kernel whose launch is not recorded keeps its row. Names of ops are no names of TensorFlow (13)."""
+    """Case 9: a kernel whose launch is not recorded keeps its row. Its ops are not TensorFlow's (13)."""
     rows = trained.kernel_stats().tables["kernels"].to_pylist()
     found = {row["name"]: (row["op_name"], row["occurrences"], row["could_use_tensor_cores"]) for row in rows}
     assert found == {
@@ -82,7 +82,7 @@ def memory(start: int, size: int, total: int, reserved: int, number: int, device
 
 
 def test_memory_is_that_of_the_caching_allocator() -> None:
-    """Cases 11 and 34: what is reserved is no stack, and memory that was not given is no allocation."""
+    """Cases 11 and 34: what is reserved is not in use, and memory that was not given does not count."""
     host = [
         op("aten::empty", 0, 10), memory(5, 1000, 5000, 8000, 1), memory(20, -1000, 4000, 8000, 1),
         memory(30, 64, 64, 0, 2, device=-1), ("cpu_instant_event", "[OutOfMemory]", 40, 0, {"Bytes": 10**12}),
