@@ -74,9 +74,10 @@ _COLUMNS = (
 )  # fmt: skip
 _PARTS = ("device_communication_ps", "device_copy_ps")
 SECTIONS = (
-    Section("Annotations", "annotations", _COLUMNS, "share", 30, shown=has_rows("annotations"), parts=_PARTS),
-    Section("By step", "steps", ("step", *_COLUMNS[:4], "max_ps", *_COLUMNS[8:]), rows=20,
+    Section("Annotations (time of devices: summed over them)", "annotations", _COLUMNS, "share", 30,
             shown=has_rows("annotations"), parts=_PARTS),
+    Section("By step (time of devices: summed over them)", "steps",
+            ("step", *_COLUMNS[:4], "max_ps", *_COLUMNS[8:]), rows=20, shown=has_rows("annotations"), parts=_PARTS),
     Section("Scopes in the names of ops", "scopes", ("name", "ops", "occurrences", "device_ps", "share"), "share", 30,
             shown=has_rows("scopes"), depth="depth"),
 )  # fmt: skip

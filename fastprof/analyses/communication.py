@@ -32,9 +32,9 @@ from fastprof.derive.communication.communication_tables import TABLES as TABLES
 from fastprof.derive.communication.communication_tables import StepCosts, step_costs
 from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
-from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.meetings import Meetings, meetings
 from fastprof.derive.devices import device_count
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum

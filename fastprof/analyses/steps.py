@@ -109,8 +109,9 @@ def _in_category(place: int) -> Formula:
 
 _CATEGORIES = (
     "time that devices computed: ops and kernels, without copies",
-    "time of copies between devices; on TPUs time of send, recv, async-done and megacore fusion, which wait for others",
-    "time of nccl kernels; on TPUs time of all-reduce and all-to-all",
+    "time of copies between devices; on TPUs time of send, recv, asynchronous ops of unknown kind and "
+    "megacore fusion, which wait for others",
+    "time of collectives: nccl kernels; on TPUs all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute",
     "time that host threads ran events of no other category; only of hosts without devices",
     "time to prepare kernels on the host; always 0, because it is not distinguished at present",
     "time to wait for input or to copy it to devices; on TPUs infeed, and idle time that the host's input explains",
@@ -225,8 +226,7 @@ _TABLES = (
         Picoseconds("longest_ps", "longest gap"),
         Picoseconds("longest_start_ps", "start of the longest gap, from the start of the host's capture"),
         Share("share", "time_ps / time from the begin of the host's first step to the end of its last"),
-        *(Picoseconds(one.name, f"{one.description}; null: on TPUs, where the analysis gaps has it", one.of,
-                      lambda rows: rows.is_tpu) for one in IN_CATEGORIES),
+        *IN_CATEGORIES,
     ),
     _table(
         "stragglers", "a step that took longer than the median of its cores, and its slowest core",

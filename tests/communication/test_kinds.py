@@ -17,7 +17,8 @@ from flight_spaces import (
 )
 
 from fastprof._native.communication_kernels import MOST_KINDS
-from fastprof.derive.communication.kinds import DONE, KINDS, START, WHOLE, kind_of, kind_of_kernel
+from fastprof.derive.communication.kernel_kinds import kind_of_kernel
+from fastprof.derive.devices.communication_kinds import DONE, KINDS, START, WHOLE, kind_of
 
 
 def kind_and_role(category: str, text: str = "", name: str = "") -> tuple[str, int] | None:

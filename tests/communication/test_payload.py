@@ -8,10 +8,10 @@ from flight_spaces import AG_START, AR, LOAD_START
 
 from fastprof._native.communication_kernels import SIZES
 from fastprof.derive.communication.flights import STRETCH, TRANSFER
-from fastprof.derive.communication.kinds import KINDS
 from fastprof.derive.communication.payload import payload
 from fastprof.derive.communication.teams import groups_of
 from fastprof.derive.communication.tpu_flights import places_of
+from fastprof.derive.devices.communication_kinds import KINDS
 from fastprof.derive.ops.async_ops import before_each
 
 KIND = {kind.title: kind for kind in KINDS}

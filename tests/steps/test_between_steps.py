@@ -29,6 +29,23 @@ def test_time_between_steps_has_the_categories_of_steps() -> None:
     assert rows(host(in_order(main))) == [(1, 2, 80, 40, 60, {"host_compute_ps": 25, "all_others_ps": 55})]
 
 
+def test_ops_of_tpus_count_as_far_as_they_lie_between_steps() -> None:
+    ops = [
+        ("f", "fusion", 0, 60),
+        ("over", "fusion", 90, 30),  # 20 µs of it are after the step
+        ("while", "while", 120, 70),
+        ("ag", "all-gather", 130, 40),
+        ("late", "copy-done", 195, 30),  # 5 µs before the next step
+    ]
+    first = tpu(0, [ran("0", 0, 100), ran("1", 200, 100)], ops)
+    second = tpu(1, [ran("0", 0, 100), ran("1", 200, 100)], [("f", "fusion", 0, 60), ("g", "fusion", 210, 60)])
+    by_category = {"device_compute_ps": 50, "device_collectives_ps": 40, "all_others_ps": 5, "copies_ps": 5}
+    assert rows(first, second) == [
+        (2, 1, 100, 100, 100, by_category),
+        (3, 1, 100, 100, 100, {"all_others_ps": 100}),
+    ]
+
+
 def test_the_share_is_of_the_time_from_the_first_step_to_the_last() -> None:
     main = [one for k in range(3) for one in (step(k, 100 * k, 60), ran("op:Op", 100 * k, 60))]
     report = fastprof.load(spaces(host(main))).steps()
@@ -63,7 +80,7 @@ def test_steps_that_follow_each_other_have_no_time_between() -> None:
     assert rows(host(in_order(main))) == []
 
 
-def test_on_tpus_the_categories_between_steps_are_unknown() -> None:
+def test_between_executions_a_tpu_is_idle() -> None:
     runs = [ran("jit_f(1)", 100 * k, 60) for k in range(3)]
     ops = [("f", "fusion", 100 * k, 60) for k in range(3)]
-    assert rows(tpu(0, [], ops, lines=[line("XLA Modules", runs, id=2)])) == [(2, 2, 80, 40, 60, {})]
+    assert rows(tpu(0, [], ops, lines=[line("XLA Modules", runs, id=2)])) == [(2, 2, 80, 40, 60, {"all_others_ps": 80})]

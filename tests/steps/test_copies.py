@@ -50,6 +50,29 @@ def test_starting_and_awaiting_a_copy_is_a_copy(category: str) -> None:
     assert rows(report, "steps", "device_compute_ps", "copies_ps") == [(5 * US, 20 * US)]
 
 
+COLLECTIVES = (
+    "all-reduce", "all-reduce fusion", "all-gather", "all-gather-start", "all-gather-done", "reduce-scatter",
+    "all-reduce-scatter fusion", "all-to-all", "ragged-all-to-all", "collective-permute", "collective-permute-done",
+    "collective-broadcast",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("category", COLLECTIVES)
+def test_whatever_devices_exchange_is_communication(category: str) -> None:
+    found = session_of(spaces(tpu(0, [ran("0", 0, 100)], [("f", "fusion", 0, 5), ("c", category, 5, 20)])))
+    names = ("device_compute_ps", "device_collectives_ps", "all_others_ps")
+    assert rows(found.report("steps"), "steps", *names) == [(5 * US, 20 * US, 75 * US)]
+    shares = dict(rows(found.report("input_pipeline"), "breakdown", "category", "mean_ps"))
+    assert (shares["compute"], shares["collectives"]) == (5 * US, 20 * US)
+
+
+def test_xprof_takes_only_some_collectives_for_such() -> None:
+    ops = [("f", "fusion", 0, 5), ("g", "all-gather", 5, 20), ("r", "all-reduce", 30, 10)]
+    answer = json.loads(session_of(spaces(tpu(0, [ran("0", 0, 100)], ops))).report("pod_viewer").to_xprof())
+    times = answer["podStatsSequence"]["podStatsMap"][0]["podStatsPerCore"]["2"]["stepBreakdownUs"]
+    assert (times["1"], times["3"], times["9"]) == (25, 10, 65)
+
+
 def test_the_pod_viewer_names_copies_as_the_bottleneck() -> None:
     found = rows(profile().report("pod_viewer"), "cores", "core_name", "bottleneck", "bottleneck_share")
     assert found == [("vm:0", "Copies", 0.61), ("vm:1", "Copies", 0.61)]

@@ -214,7 +214,7 @@ def test_categories_of_ops_have_their_place_among_the_ten() -> None:
         ("h", "all-gather", 200, 128),
     ]  # fmt: skip
     database = found(spaces(tpu(0, [tpu_step(0, 1000)], ops)))
-    assert (core_breakdown(database)[0, 0] // US).tolist() == [64 + 128, 16 + 32, 8, 0, 0, 1 + 2, 4, 0, 1000 - 255, 0]
+    assert (core_breakdown(database)[0, 0] // US).tolist() == [64, 16 + 32, 8 + 128, 0, 0, 1 + 2, 4, 0, 1000 - 255, 0]
     values = tpu_step_values(database)
     assert (values.tc_infeed_ms[0], values.tc_outfeed_ms[0], values.host_transfer_ms[0]) == (0.001, 0.004, 0.002)
     assert busy_ps(database).tolist() == [[(8 + 16 + 64 + 128) * US]]

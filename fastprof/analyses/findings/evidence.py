@@ -16,7 +16,7 @@ from fastprof.analyses.findings.facts import Facts, times
 from fastprof.analyses.findings.finding import Finding
 from fastprof.analyses.findings.of_ops import single_precision_kernels
 from fastprof.analyses.findings.specifics import slow_pipeline, time_by_step
-from fastprof.derive.communication.kinds import BETWEEN_DEVICES
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.step_source import LAUNCHED, MARKERS
 

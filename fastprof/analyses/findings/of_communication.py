@@ -21,7 +21,7 @@ from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.communication.kinds import BETWEEN_DEVICES
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.ops.tables import sums_by
 
 COMMUNICATION: Final = "communication"

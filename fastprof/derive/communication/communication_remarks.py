@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from fastprof.derive.communication.communication_tables import StepCosts, total_of
 from fastprof.derive.communication.host_communication import HostCommunication
-from fastprof.derive.communication.kinds import BETWEEN_DEVICES, WITH_HOST
 from fastprof.derive.communication.meetings import Meetings
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST
 from fastprof.wording.quantities import counted, moment_text
 
 COSTLY_SHARE: Final = 0.05

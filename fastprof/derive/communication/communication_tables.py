@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, Sums
 from fastprof.derive.communication.host_communication import Device, HostCommunication, merged
-from fastprof.derive.communication.kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
 from fastprof.derive.communication.meetings import Groups, Meetings, devices_of
 from fastprof.derive.communication.payload import NO_PAYLOAD, Payload, payload
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
 from fastprof.derive.ops.tables import exact_sum, sums_by
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts

@@ -17,7 +17,7 @@ from fastprof.decode.nesting import line_rows
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication import activities
 from fastprof.derive.communication.flights import STRETCH, CoreActivity
-from fastprof.derive.communication.kinds import BETWEEN_DEVICES, Kind, kind_of
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, Kind, kind_of
 from fastprof.derive.devices.device_events import op_events
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,

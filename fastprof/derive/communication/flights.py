@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.communication_kernels import SUM_KINDS, overlaps
-from fastprof.derive.communication.kinds import KINDS, Kind
+from fastprof.derive.devices.communication_kinds import KINDS, Kind
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps import stretches
+from fastprof.derive.steps.stretches import STRETCH as STRETCH
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 
-STRETCH: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("row", "i8")])
 TRANSFER: Final = np.dtype(
     [("begin", "i8"), ("end", "i8"), ("kind", "i4"), ("rank", "i4"), ("exposed", "i8"), ("hidden", "i8")]
 )
-"""The structs of csrc/kernels/stretches.h and exposed.h; a test compares their sizes with C's."""
+"""The struct of csrc/kernels/exposed.h; a test compares its size with C's."""
 
 NO_BYTES: Final = -1
 """Bytes of a flight that records none."""

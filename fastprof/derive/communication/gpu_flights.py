@@ -19,8 +19,9 @@ from fastprof.derive.communication.flights import (
     Operations,
     as_stretches,
 )
-from fastprof.derive.communication.kinds import Kind, kind_of_call, kind_of_kernel
+from fastprof.derive.communication.kernel_kinds import kind_of_call, kind_of_kernel
 from fastprof.derive.communication.torch_collectives import NOT_NAMED, collective_calls
+from fastprof.derive.devices.communication_kinds import Kind
 from fastprof.derive.devices.device_events import joined
 from fastprof.derive.ops.kernel_names import num_bytes
 from fastprof.derive.ops.stat_values import distinct_rows

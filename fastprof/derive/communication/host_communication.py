@@ -13,9 +13,9 @@ from fastprof import hlo
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication import activities, gpu_flights, tpu_flights
 from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, measured
-from fastprof.derive.communication.kinds import BETWEEN_DEVICES
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
 from fastprof.derive.communication.teams import Assignments, DeviceIds, device_ids
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.device_ops import GPU_STATS

@@ -19,7 +19,7 @@ from functools import lru_cache
 from math import prod
 from typing import Final
 
-from fastprof.derive.communication.kinds import Kind
+from fastprof.derive.devices.communication_kinds import Kind
 from fastprof.hlo.shape_reader import Expression, Leaf, Value, read_expression
 
 MOST_DEVICES: Final = 1 << 20

@@ -30,7 +30,7 @@ from fastprof.derive.communication.flights import (
     Operations,
     in_order,
 )
-from fastprof.derive.communication.kinds import DONE, START, Part, kind_of
+from fastprof.derive.devices.communication_kinds import DONE, START, Part, kind_of
 from fastprof.derive.devices.device_events import OP_LINES, OpEvents, joined, op_events
 from fastprof.derive.ops.async_ops import ASYNC_LINE, before_each, part_before
 from fastprof.derive.ops.tables import span_ps, sums_by

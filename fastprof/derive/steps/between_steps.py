@@ -16,6 +16,7 @@ from fastprof.derive.steps.step_figures import OTHER, core_breakdown, fitted
 from fastprof.derive.steps.step_source import StepSource
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, Markers
 from fastprof.derive.steps.stretches import union
+from fastprof.derive.steps.tpu_stretches import times_within
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
@@ -24,15 +25,14 @@ from fastprof.schema.time_sums import ends_of
 @dataclass(frozen=True, slots=True)
 class BetweenSteps:
     """``begin_ps``, ``duration_ps``: the gaps between steps of a host, in order. ``span_ps``: from the begin of the
-    first step to the end of the last. ``core_id``: [c] ids of cores on the host; ``times_ps``: [c, 9] time in the gaps
-    by category, 0 on TPUs, whose ops go on beyond the gaps that they begin in."""
+    first step to the end of the last. ``core_id``: [c] ids of cores on the host; ``times_ps``: [c, 10] time in the gaps
+    by category."""
 
     begin_ps: Int64s
     duration_ps: Int64s
     span_ps: int
     core_id: Int64s
     times_ps: Int64s
-    is_tpu: bool
 
     @property
     def time_ps(self) -> int:
@@ -48,7 +48,6 @@ class BetweenSteps:
             "longest_ps": int(self.duration_ps[longest]) if n else 0,
             "longest_start_ps": int(self.begin_ps[longest]) if n else 0,
             "share": self.time_ps / max(self.span_ps, 1),
-            "is_tpu": self.is_tpu,
         }
         columns = {name: np.full(n, value) for name, value in values.items()}
         return SimpleNamespace(host=host, core_id=self.core_id[:n], times_ps=self.times_ps[:n], **columns)
@@ -63,7 +62,12 @@ def between_steps(source: StepSource, database: StepDatabase, hardware: str, wor
     begin, duration = ends[:-1], begins[1:] - ends[:-1]
     begin, duration = begin[duration > 0], duration[duration > 0]
     times = np.zeros((len(core_id), len(OWN_CATEGORIES)), np.int64)
-    if len(begin) and not database.is_tpu:
+    if len(begin) and database.is_tpu:
+        devices = [database.cores.device[core] for core in np.flatnonzero(there.any(axis=0)).tolist()]
+        times = times_within(source.groups.events, devices, (begin, begin + duration), workers)
+        times = fitted(times, np.full(len(times), duration.sum()))
+        times[:, OTHER] += int(duration.sum()) - times.sum(axis=1)
+    elif len(begin):
         gaps = steps_of_host(_of_gaps(source, begin, duration), hardware, workers).database
         spent = fitted(core_breakdown(gaps), gaps.duration_ps)
         spent[~gaps.present] = 0
@@ -72,7 +76,7 @@ def between_steps(source: StepSource, database: StepDatabase, hardware: str, wor
         for at, column in enumerate(known):
             times[at] = spent[:, column].sum(axis=0) if column >= 0 else 0
         times[:, OTHER] += int(duration.sum()) - times.sum(axis=1)
-    return BetweenSteps(begin, duration, span, core_id, times, database.is_tpu)
+    return BetweenSteps(begin, duration, span, core_id, times)
 
 
 def _span(begin: Int64s, duration: Int64s) -> int:

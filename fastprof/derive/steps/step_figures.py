@@ -6,12 +6,15 @@ database. On TPUs they follow the critical core, see TpuStepValues.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, Kind, kind_of
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.database import IDLE, Collectives, StepDatabase
 from fastprof.derive.steps.step_time import (
@@ -106,14 +109,6 @@ def generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericSteps:
 
 SCV0_INFEED, SCV0_OUTFEED = "sparsecorev0 infeed", "sparsecorev0 outfeed"
 SCV0_WAIT, SCV0_TRANSFORM = "sparsecorev0 infeed wait", "sparsecorev0 infeed transform"
-COLLECTIVE_OPS: Final = ("all-reduce", "all-to-all", "all-reduce fusion")
-"""Categories of ops in which cores work together."""
-COPY_OPS: Final = tuple(
-    f"{move}-{part}"
-    for move in ("copy", "slice", "dynamic-slice", "dynamic-update-slice")
-    for part in ("start", "update", "done")
-)
-"""Categories of ops that start or await a copy by DMA, between host and device or within the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +181,7 @@ def tpu_step_values(database: StepDatabase) -> TpuStepValues:
         cores.mean(outfeed / PS_PER_MS),
     )
     scv0_compute = cores.most(wait) / PS_PER_MS
-    parts = (_of_least(cores.there, compute, database.category(*ops)) for ops in (COLLECTIVE_OPS, COPY_OPS))
+    parts = (_of_least(cores.there, compute, _time_in(database, place)) for place in (COLLECTIVES, COPIES))
     in_collectives, in_copies = (part / PS_PER_MS for part in parts)
     tc_collectives = np.minimum(in_collectives, tc_compute)
     together, alone = _collectives(database)
@@ -223,6 +218,11 @@ def tpu_step_values(database: StepDatabase) -> TpuStepValues:
         sc_outfeed_ms=sparse.mean(outfeed / PS_PER_MS),
         sc_step_ms=sparse.mean(step / PS_PER_MS),
     )
+
+
+def _time_in(database: StepDatabase, place: int) -> Int64s:
+    """[n, c]: time of the ops of this category of step time."""
+    return database.category(*(op for op in database.categories if place_of(op) == place))
 
 
 def _of_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) -> Int64s:
@@ -361,41 +361,42 @@ def fitted(times: Int64s, duration: Int64s) -> Int64s:
     return left
 
 
-_OP_CATEGORIES: Final = {
-    INPUT: (
-        "infeed", "host recv", "host recv-done", "sparsecorev0 infeed", "sparsecorev0 infeed wait",
-        "sparsecorev0 infeed transform",
-    ),
-    OUTPUT: ("outfeed", "host send", "host send-done", "sparsecorev0 outfeed"),
-    COLLECTIVES: COLLECTIVE_OPS,
-    DEVICE_TO_DEVICE: ("send", "send-done", "recv", "recv-done", "megacore fusion", "async-done"),
-    OTHER: (IDLE,),
-    COPIES: COPY_OPS,
-}  # fmt: skip
-"""Categories of TPU ops by category of step time; all other ops compute."""
-
-_PLACE: Final = {op: place for place, ops in _OP_CATEGORIES.items() for op in ops}
+_OF_SPARSE_CORES: Final = {SCV0_WAIT: INPUT, SCV0_TRANSFORM: INPUT, "megacore fusion": DEVICE_TO_DEVICE}
+_OF_KINDS: Final = {
+    Kind.SEND_RECV: DEVICE_TO_DEVICE,
+    Kind.PEER_COPY: DEVICE_TO_DEVICE,
+    Kind.OFFLOAD: DEVICE_TO_DEVICE,
+    Kind.INFEED: INPUT,
+    Kind.OUTFEED: OUTPUT,
+}
+"""Other kinds between devices are collectives, and the rest are copies."""
 
 
-def core_breakdown(database: StepDatabase) -> Int64s:
+@lru_cache(maxsize=1 << 12)
+def place_of(op: str) -> int:
+    """The category of step time that a category of TPU ops is in: all that do not communicate compute."""
+    if op in (IDLE, *_OF_SPARSE_CORES):
+        return _OF_SPARSE_CORES.get(op, OTHER)
+    part = kind_of(op, "", "")
+    if part is None:
+        return COMPUTE
+    if part.kind is Kind.HOST_SEND_RECV:
+        return OUTPUT if op.startswith("host send") else INPUT
+    return _OF_KINDS.get(part.kind, COLLECTIVES if part.kind.scope == BETWEEN_DEVICES else COPIES)
+
+
+def core_breakdown(database: StepDatabase, place: Callable[[str], int] = place_of) -> Int64s:
     """[n, c, 10]: time of each core by category, in the order of OWN_CATEGORIES, whatever the hardware. A SparseCore
-    that does not mark its steps computes while it is busy."""
+    that does not mark its steps computes while it is busy. ``place``: of the category of an op."""
     times = np.zeros((*database.duration_ps.shape, len(OWN_CATEGORIES)), np.int64)
     if not database.is_tpu:
         times[:, :, :COPIES] = category_times(database.type_ps)
         return times
     for number, op in enumerate(database.categories):
-        times[:, :, _PLACE.get(op, COMPUTE)] += database.category_ps[:, :, number]
+        times[:, :, place(op)] += database.category_ps[:, :, number]
     times[:, :, INPUT] += database.infeed_ps
     times[:, :, OTHER] -= database.infeed_ps
     busy = database.cores.sparse & ~database.knows_categories
     times[:, :, COMPUTE] = np.where(busy, database.sparse_busy_ps, times[:, :, COMPUTE])
     times[:, :, OTHER] = np.where(busy, database.duration_ps - database.sparse_busy_ps, times[:, :, OTHER])
     return times
-
-
-def breakdown_of_xprof(database: StepDatabase) -> Int64s:
-    """[n, c, 9]: the same in the order of CATEGORIES: copies on TPUs are compute."""
-    times = core_breakdown(database)
-    times[:, :, COMPUTE] += times[:, :, COPIES]
-    return times[:, :, :COPIES]

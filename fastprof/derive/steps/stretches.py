@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from fastprof._native import records
@@ -11,6 +13,9 @@ from fastprof.schema.time_sums import ends_of
 
 Stretches = tuple[Int64s, Int64s]
 """Begin and end of each."""
+
+STRETCH: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("row", "i8")])
+"""The struct of csrc/kernels/stretches.h; a test compares its size with C's."""
 
 
 def nothing() -> Stretches:

@@ -253,8 +253,8 @@ def tpu_step_events(events: HostEvents, groups: Groups, workers: Workers) -> Tpu
     if not any(len(groups.device_steps[plane.number]) for plane in planes if plane.number in groups.device_steps):
         return TpuStepEvents([_without_steps(plane) for plane in planes], [], False)
     ops = workers.run(None, [partial(op_events, events, plane) for plane in planes])
-    category, categories = _categories(events, ops)
-    is_op = _ops(events)
+    category, categories = op_categories(events, ops)
+    is_op = ops_of(events)
     cores = [
         _core(events, groups, plane, found, category, is_op, categories)
         for plane, found in zip(planes, ops, strict=True)
@@ -273,7 +273,7 @@ def among(groups: Int32s, count: int) -> Bools:
     return found
 
 
-def _categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[str]]:
+def op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[str]]:
     """The number of the category of each row of metadata that has ops, and the categories; the empty
     text where none is recorded. One more row at the end, -1, is for events without metadata."""
     met = np.zeros(len(events.names), np.bool_)
@@ -291,7 +291,7 @@ def _categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[s
     return category, texts
 
 
-def _ops(events: HostEvents) -> Bools:
+def ops_of(events: HostEvents) -> Bools:
     """Rows of metadata that identify an op."""
     symbol = events.meta_stat("symbol_id")
     identified = np.intersect1d(events.meta_stat("program_id").rows, symbol.rows[symbol.value != 0])

@@ -7,20 +7,26 @@ its infeed from a SparseCore and its waiting for it, the waiting counts as compu
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from fastprof.analyses.contract import Report
 from fastprof.derive.devices.run_environment import RunEnvironment
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.database import IDLE, StepDatabase
 from fastprof.derive.steps.step_figures import (
+    COLLECTIVES,
     COMPUTE,
+    COPIES,
+    DEVICE_TO_DEVICE,
     INPUT,
+    OTHER,
+    OUTPUT,
     SCV0_INFEED,
+    SCV0_OUTFEED,
     SCV0_TRANSFORM,
     SCV0_WAIT,
-    breakdown_of_xprof,
+    core_breakdown,
 )
 from fastprof.derive.steps.step_time import CATEGORIES
 from fastprof.schema.array_types import Int64s
@@ -29,6 +35,18 @@ from fastprof.xprof.steps import shown_steps, step_warnings
 
 UNNAMED_TPU = "TPU"
 """The name here of a TPU whose model is not recorded; XProf gives it none."""
+
+_OP_CATEGORIES: Final = {
+    INPUT: (
+        "infeed", "host recv", "host recv-done", SCV0_INFEED, SCV0_WAIT, SCV0_TRANSFORM,
+    ),
+    OUTPUT: ("outfeed", "host send", "host send-done", SCV0_OUTFEED),
+    COLLECTIVES: ("all-reduce", "all-to-all", "all-reduce fusion"),
+    DEVICE_TO_DEVICE: ("send", "send-done", "recv", "recv-done", "megacore fusion", "async-done"),
+    OTHER: (IDLE,),
+}  # fmt: skip
+_PLACE: Final = {op: place for place, ops in _OP_CATEGORIES.items() for op in ops}
+"""The category of step time of the categories of TPU ops; all others compute, copies and other collectives too."""
 
 _LABELS = [category.label for category in CATEGORIES]
 _BY_LABEL = sorted(range(len(_LABELS)), key=_LABELS.__getitem__, reverse=True)
@@ -47,7 +65,7 @@ def answer(report: Report) -> object:
 
 
 def _times(database: StepDatabase) -> Int64s:
-    times = breakdown_of_xprof(database)
+    times = core_breakdown(database, lambda op: _PLACE.get(op, COMPUTE))[:, :, :COPIES]
     waits = database.category(SCV0_WAIT, SCV0_TRANSFORM)
     waits[database.category(SCV0_INFEED) == 0] = 0
     times[:, :, INPUT] -= waits

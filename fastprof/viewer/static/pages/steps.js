@@ -23,7 +23,7 @@ function draw(body, report, context) {
   durations(body, steps, cores);
   if (breakdown.length) kinds(body, steps, breakdown, cores);
   tableSection(context, body, "slow_steps", report.tables.slow_steps, { columns: OUT_OF_LINE });
-  for (const name of ["stragglers", "hosts", "step_summary"])
+  for (const name of ["stragglers", "between_steps", "hosts", "step_summary"])
     tableSection(context, body, name, report.tables[name]);
   let chosen = 0;
   const place = () => {

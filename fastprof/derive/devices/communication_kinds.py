@@ -11,9 +11,6 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from fastprof.derive.devices.op_names import without_serial
-from fastprof.derive.ops.kernel_names import copy_category
-from fastprof.derive.steps.gpu_step_events import type_of_name
-from fastprof.derive.steps.step_time import EventType
 from fastprof.hlo.shape_reader import Expression, read_expression
 
 BETWEEN_DEVICES: Final = "between devices"
@@ -59,8 +56,9 @@ class Kind(Enum):
 KINDS: Final = tuple(Kind)
 """By number."""
 
-_BASES: Final = {
+OF_CATEGORY: Final = {
     "all-reduce": Kind.ALL_REDUCE,
+    "all-reduce fusion": Kind.ALL_REDUCE,
     "all-reduce-scatter fusion": Kind.REDUCE_SCATTER,
     "reduce-scatter": Kind.REDUCE_SCATTER,
     "all-gather": Kind.ALL_GATHER,
@@ -84,25 +82,6 @@ _MOVES: Final = frozenset({"copy", "slice", "dynamic-slice", "dynamic-update-sli
 """Opcodes that, asynchronous, move data by DMA."""
 
 _ENDINGS: Final = (("-start", START), ("-done", DONE), ("-update", WHOLE))
-_LIBRARY: Final = (
-    (("allreduce", "all_reduce"), Kind.ALL_REDUCE),
-    (("reducescatter", "reduce_scatter"), Kind.REDUCE_SCATTER),
-    (("allgather", "all_gather"), Kind.ALL_GATHER),
-    (("alltoall", "all_to_all"), Kind.ALL_TO_ALL),
-    (("broadcast",), Kind.BROADCAST),
-    (("sendrecv", "send_recv"), Kind.SEND_RECV),
-    (("reduce",), Kind.REDUCE),
-)
-"""What names of collective libraries' kernels contain, in lower case."""
-_OTHER_LIBRARIES: Final = ("nvshmem", "rocshmem")
-_COPIES: Final = {
-    "copy (H2D)": Kind.HOST_TO_DEVICE_COPY,
-    "copy (D2H)": Kind.DEVICE_TO_HOST_COPY,
-    "copy (D2D)": Kind.LOCAL_COPY,
-    "copy (P2P)": Kind.PEER_COPY,
-    "copy": Kind.LOCAL_COPY,
-}
-"""By category of device ops; copies that do not record their direction are within the device."""
 
 
 class Part(NamedTuple):
@@ -115,8 +94,8 @@ class Part(NamedTuple):
 def kind_of(category: str, text: str, name: str) -> Part | None:
     """What an HLO instruction is, given its category, its text (``%name = shape opcode(…``; "": unknown) and its name;
     None: it computes."""
-    base, role = _split(category or _without_serial(name))
-    known = _BASES.get(base)
+    base, role = split(category or _without_serial(name))
+    known = OF_CATEGORY.get(base)
     if known is not None:
         return Part(known, START if role == WHOLE and base in _STARTS else role)
     if base not in ("async", "copy") or role == WHOLE:
@@ -125,7 +104,8 @@ def kind_of(category: str, text: str, name: str) -> Part | None:
     return Part(_of_asynchronous(base, read, name), role)
 
 
-def _split(opcode: str) -> tuple[str, int]:
+def split(opcode: str) -> tuple[str, int]:
+    """A category or opcode without its ending, and what the ending says: WHOLE, START or DONE."""
     for ending, role in _ENDINGS:
         if opcode.endswith(ending):
             return opcode.removesuffix(ending), role
@@ -138,11 +118,11 @@ def _without_serial(name: str) -> str:
 
 def _of_asynchronous(base: str, read: Expression | None, name: str) -> Kind:
     """``base``: copy, or async; the text, else the name, has the opcode."""
-    opcode = _split(read.opcode)[0] if read is not None else base
+    opcode = split(read.opcode)[0] if read is not None else base
     if opcode == "async":
-        opcode = _split(_without_serial(name))[0]
-    if opcode in _BASES:
-        return _BASES[opcode]
+        opcode = split(_without_serial(name))[0]
+    if opcode in OF_CATEGORY:
+        return OF_CATEGORY[opcode]
     if opcode in _MOVES:
         return _of_copy(read)
     return Kind.OFFLOAD
@@ -161,26 +141,3 @@ def _of_copy(read: Expression | None) -> Kind:
         return Kind.LOCAL_COPY
     to_host = first if read.opcode.startswith("copy") else second
     return Kind.DEVICE_TO_HOST_COPY if to_host else Kind.HOST_TO_DEVICE_COPY
-
-
-def kind_of_kernel(name: str, category: str) -> Kind | None:
-    """What a kernel or copy of a GPU is; None: it computes. ``category``: of its op, "" without one: if the name of a
-    copy does not have its direction, that of its launch may."""
-    base = _split(category)[0]
-    known = _BASES.get(base)
-    is_collective = type_of_name(name) == EventType.DEVICE_COLLECTIVES
-    if known is None and (is_collective or name.lower().startswith(_OTHER_LIBRARIES)):
-        return _of_library(name)
-    way = category if category.startswith("copy (") else copy_category(name)
-    return known or _COPIES.get(way)
-
-
-def kind_of_call(name: str) -> Kind:
-    """What a call of a library of collectives runs: ``nccl:all_reduce``, ``c10d::allgather_``."""
-    lowered = name.lower().rpartition(":")[2]
-    return Kind.SEND_RECV if lowered.startswith(("send", "recv")) else _of_library(lowered)
-
-
-def _of_library(name: str) -> Kind:
-    lowered = name.lower()
-    return next((kind for texts, kind in _LIBRARY if any(text in lowered for text in texts)), Kind.OTHER_COLLECTIVE)
