@@ -18,8 +18,9 @@ from fastprof.derive.steps.step_time import OWN_CATEGORIES, Markers
 from fastprof.derive.steps.stretches import union
 from fastprof.derive.steps.tpu_stretches import times_within
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.tables.host_events import HostEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +94,12 @@ def _of_gaps(source: StepSource, begin: Int64s, duration: Int64s) -> StepSource:
     """The gaps as if each were a step: events belong to the one that they begin in."""
     groups = source.groups
     events, count = groups.events, len(begin)
-    at = np.searchsorted(begin, events.start_ps, side="right") - 1
-    inside = (at >= 0) & (events.start_ps < ends_of(begin, duration)[at])
     number, none = np.arange(count, dtype=np.int32), np.zeros(0, np.int32)
     spans = Markers(number, begin, duration)
     planes = [plane.number for plane in events.planes if plane.kind == "GPU"]
     made = replace(
         groups,
-        group_id=np.where(inside, at, -1).astype(np.int32),
+        group_id=_beginning_in(events, begin, ends_of(begin, duration)),
         count=count,
         root_rows=np.full(count, -1, np.int32),
         step_rows=none,
@@ -111,3 +110,16 @@ def _of_gaps(source: StepSource, begin: Int64s, duration: Int64s) -> StepSource:
         _naming=known_names({}),
     )
     return replace(source, groups=made, spans=None if planes else spans)
+
+
+def _beginning_in(events: HostEvents, begin: Int64s, end: Int64s) -> Int32s:
+    """By row the span that the event begins in, -1: none. Lines are in order of time, so each span is a range of rows
+    on each of them: only what lies within is written."""
+    found = np.full(len(events), -1, np.int32)
+    for line in events.lines:
+        start = events.start_ps[line.first : line.last]
+        if len(start):
+            low, high = np.searchsorted(start, begin) + line.first, np.searchsorted(start, end) + line.first
+            for span in np.flatnonzero(high > low).tolist():
+                found[low[span] : high[span]] = span
+    return found

@@ -16,6 +16,7 @@ from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEv
 from fastprof.derive.steps.stretches import nesting
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
+from fastprof.tables.once import once
 
 _MARKER = 254
 _STAGE = "_ipl_stage_name"
@@ -62,6 +63,7 @@ def type_of_name(name: str) -> int:
     return EventType.HOST_WAIT_INPUT if waits else EventType.HOST_COMPUTE
 
 
+@once
 def host_step_events(
     events: HostEvents, groups: Groups, type_of: Callable[[str], int] = type_of_name
 ) -> HostStepEvents | None:

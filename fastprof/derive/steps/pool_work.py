@@ -114,13 +114,8 @@ def on_threads(
     fit = np.zeros(groups.count, np.bool_)
     fit[spans.group] = True
     if runs is None or not has_runs:
-        lasts = seen.events.duration_ps > 0
-        assert seen.lines is not None
-        if lasts.all():
-            return replace(seen, markers=spans, fit=fit, named=fit)
-        counts = [np.count_nonzero(lasts[a:b]) for a, b in pairwise(seen.lines.tolist())]
-        lines = np.append(0, np.cumsum(counts)).astype(np.int64)
-        return replace(seen, markers=spans, events=seen.events[lasts], lines=lines, fit=fit, named=fit)
+        type_ = np.where(seen.events.duration_ps > 0, seen.events.type, np.uint8(NO_TYPE))
+        return replace(seen, markers=spans, events=replace(seen.events, type=type_), fit=fit, named=fit)
     here = slice(runs.plane.first, runs.plane.last)
     of_runs, by_time = (np.zeros(here.stop - here.start, np.bool_) for _ in range(2))
     of_runs[runs.rows - here.start] = True
