@@ -8,6 +8,7 @@ An analysis is a module of this package:
     READS = Needs(planes=(…), stats=(…))           what the decoder must produce at least; with Host.GROUPING for
                                                    host.events, groups and steps
     AFTER = ("steps",)                             analyses whose reports it is given
+    WITHOUT = ("diagnosis",)                       those of AFTER without whose answer it has one; absent: none
     OF_ALL_THREADS = True                          selected steps include everything in their time, also events
                                                    without a step; absent: False
     OPENING = Opening(("…",), ("…",))              what its page begins with; absent: its first figures
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastprof.derive.host import Host
+    from fastprof.errors import FastprofError
     from fastprof.schema.tables import TableSchema
 
 Value = int | float | str | bool | None
@@ -164,7 +166,8 @@ class Keeper:
 @dataclass(frozen=True, slots=True)
 class Report:
     """The answer of an analysis. ``after``: the reports of its prerequisites; ``detail``: intermediate results, for
-    later analyses and renderers; ``kept``: by name of a keeper, what it returned for each host."""
+    later analyses and renderers; ``kept``: by name of a keeper, what it returned for each host; ``failure``: why the
+    analysis has no answer, if others beside it have."""
 
     analysis: str
     tables: Mapping[str, pa.Table]
@@ -173,6 +176,7 @@ class Report:
     after: Mapping[str, Report] = field(default_factory=dict, repr=False)
     detail: object = field(default=None, repr=False)
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict, repr=False)
+    failure: FastprofError | None = None
 
     def detail_as(self, kind: type[Detail]) -> Detail:
         """``detail``, of the type that the analysis documents. Raises TypeError if it has another type."""

@@ -54,6 +54,7 @@ READS = Needs(
     metadata_stats=duty_cycle.METADATA_STATS,
 )
 AFTER = ("diagnosis", "steps", "op_stats", "kernel_stats", "input_pipeline", "inference")
+WITHOUT = ("diagnosis",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +302,8 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         "latency": after["inference"].tables["latency"],
         "hosts": TABLES["hosts"].of(kept),
     }
-    notices = (*_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
+    failed = after["diagnosis"].notices if after["diagnosis"].failure else ()
+    notices = (*failed, *_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
     return Report(NAME, tables, figures, notices, dict(after), overview)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from fastprof._native import records
 from fastprof.analyses import ANALYSES, parameters, step_choice
 from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar, union
+from fastprof.analyses.failures import Failures
 from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps, steps_text
 from fastprof.derive.host import Host
@@ -105,6 +106,9 @@ def run(
     ``steps=(a, b)``: only events of the steps numbered a up to b, b left out; None leaves an end open. Numbers are
     those of the tables, whatever ``steps_from`` takes for steps. ``keepers``: what a form of
     the reports needs; each report has what they kept.
+
+    If an analysis of several fails, the others answer, and its report has only the reason and no rows; a requested
+    one alone raises, and so does any with ``keepers``, because pages of XProf need intermediate results.
     """
     names = list(dict.fromkeys(names))
     with _indexing_meanwhile(tables, names):
@@ -121,6 +125,7 @@ def run(
     source = next((one.steps_from for one in chosen.values() if hasattr(one, "steps_from")), AUTO)
     choices = None if steps is None else step_choice.choices(tables, hosts, steps, source)
     of_no_step, of_steps = 0, 0
+    failures = Failures(analyses, names, tables.session.log, strict=bool(keepers))
     for done, number in enumerate(hosts):
         with _faults_named(tables, number):
             stats = together.stats_of(tables.session.captures[number].plane_keys)
@@ -129,9 +134,9 @@ def run(
             of_no_step += int(np.count_nonzero(host.groups.group_id < 0))
             host = host.of_steps(choices[number], steps_text(steps) if "steps" in analyses else None, source)
             of_steps += len(host.groups.group_id)
-        for name, analysis in analyses.items():
-            with _faults_named(tables, number):
-                kept[name].append(analysis.of_host(host, chosen[name]))
+        for name in [name for name in analyses if name not in failures.by_name]:
+            with failures.caught(name), _faults_named(tables, number):
+                kept[name].append(analyses[name].of_host(host, chosen[name]))
         for name, keeper in keepers.items():
             with _faults_named(tables, number):
                 of_form[name].append(keeper.of_host(host, params or {}))
@@ -140,13 +145,17 @@ def run(
             workers.report("analysing hosts", done + 1, len(hosts))
     reports: dict[str, Report] = {}
     for name, analysis in analyses.items():
-        with _faults_named(tables, hosts[0] if len(hosts) == 1 else None):
-            reports[name] = analysis.run(kept.pop(name), chosen[name], {n: reports[n] for n in analysis.AFTER})
+        if name not in failures.by_name:
+            with failures.caught(name), _faults_named(tables, hosts[0] if len(hosts) == 1 else None):
+                reports[name] = analysis.run(kept.pop(name), chosen[name], {n: reports[n] for n in analysis.AFTER})
+        if name in failures.by_name:
+            reports[name] = failures.report(name)
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
     found = {name: _with_note(reports[name], of_no_step if name in of_groups else 0) for name in names}
     if steps is not None and not of_steps:
         absence = step_choice.absence(tables, hosts, steps, source)
-        of_steps_only = [name for name in names if not getattr(analyses[name], "OF_PROGRAMS", False)]
+        answered = [name for name in names if name not in failures.by_name]
+        of_steps_only = [name for name in answered if not getattr(analyses[name], "OF_PROGRAMS", False)]
         found |= {name: _of_no_steps(reports[name], absence) for name in of_steps_only}
     return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()} if keepers else found
 

@@ -162,7 +162,8 @@ class Profile(AnalysisMethods):
 
     def reports(self, *names: str, **params: Any) -> dict[str, Report]:
         """Several reports (without names: all) from one pass over the capture. A parameter goes to all analyses that
-        have it."""
+        have it. If some fail, as on damaged numbers, the others answer; reports of those that failed have no rows and a
+        notice of the severity "error"."""
         from fastprof.analyses import runner
 
         for name in names:
@@ -179,7 +180,11 @@ class Profile(AnalysisMethods):
             self._reports.update(
                 {(name, given): Report(answer, again, self.run or "") for name, answer in answers.items()}
             )
-        return {name: self._reports[name, given] for name in chosen}
+        found = {name: self._reports[name, given] for name in chosen}
+        failures = [report.answer.failure for report in found.values()]
+        if failures[0] is not None and None not in failures:
+            raise failures[0]
+        return found
 
     def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.Report]:
         """The reports for the renderers of a format. For ``xprof``, they also have what XProf's pages need of each
