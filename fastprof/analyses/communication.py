@@ -168,7 +168,8 @@ def _of_programs(kept: Sequence[KeptHost], kinds: pa.Table) -> Iterator[Remark]:
     """What of programs cannot be read; and that there are none, where it is not known what collectives moved."""
     scopes, moved = kinds["scope"].to_pylist(), kinds["moved_bytes"].to_pylist()
     unknown = any(scope == BETWEEN_DEVICES and size is None for scope, size in zip(scopes, moved, strict=True))
-    if unknown and not any(one.has_programs for one in kept):
+    compiled = not any(one.communication.of_torch for one in kept)
+    if unknown and compiled and not any(one.has_programs for one in kept):
         yield (
             "info",
             "The capture carries no programs (HLO): what moves how much, and among which devices, is known only where "

@@ -29,6 +29,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
 from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, module_runs
@@ -193,6 +194,7 @@ def of_host(host: Host, params: Params) -> HostMemory:
         modules=module_runs(host.raw),
         threads=host.workers.threads,
         chosen=host.entire is not host,
+        of_torch=is_kineto(events),
     )
 
 

@@ -26,6 +26,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.pipelines import pipeline_tables
@@ -167,6 +168,8 @@ class HostKept:
     pipelines: KeptPipelines
     steps: Steps
     chosen: bool
+    of_torch: bool = False
+    """PyTorch's profiler recorded it."""
 
 
 def of_host(host: Host, params: Params) -> HostKept:
@@ -174,7 +177,7 @@ def of_host(host: Host, params: Params) -> HostKept:
     called = len(kept.exact.calls) > 0
     none = np.zeros(0, np.int64)
     steps = steps_of(host.steps.database) if called else Steps(none, none, none, [])
-    return HostKept(host.name, kept, steps, host.entire is not host)
+    return HostKept(host.name, kept, steps, host.entire is not host, is_kineto(host.raw))
 
 
 def _kept(host: Host) -> KeptPipelines:
@@ -272,6 +275,9 @@ def _wait_share(hosts: Sequence[HostPipelines]) -> float | tuple[None, str]:
 def _notices(
     kept: Sequence[HostKept], hosts: Sequence[HostPipelines], params: Params, values: Mapping[str, object]
 ) -> Iterator[Notice]:
+    if not values["call_count"] and any(one.of_torch for one in kept):
+        yield Notice("info", "No input pipelines: the capture is of PyTorch, whose loaders the analysis steps shows.")
+        return
     if not values["call_count"]:
         yield Notice("info", f"No input pipelines: the capture has {_why_none(kept)}.")
         return

@@ -30,6 +30,10 @@ _OVERLAP: Final = (
     "start it earlier or compute something else meanwhile: asynchronous collectives and XLA's latency hiding scheduler "
     "do so where the program leaves them independent work, as of another layer or of another part of the batch"
 )
+_OF_TORCH: Final = (
+    "start it earlier or compute something else meanwhile: DistributedDataParallel and FSDP overlap buckets of "
+    "gradients with the backward pass, and collectives with async_op=True return at once"
+)
 _FROM_HOST: Final = (
     "keep what is used often in the device's memory, or start copies and feeds earlier, so that they run during compute"
 )
@@ -53,12 +57,13 @@ def remarks(
     if not len(tables["operations"]):
         yield "info", "Nothing communicates: no collective, copy or feed ran on any device."
         return
-    yield from _costs(tables, costs)
+    yield from _costs(tables, costs, _OF_TORCH if any(host.of_torch for host in hosts) else _OVERLAP)
     yield from _stragglers(tables["stragglers"])
     yield from _unmatched(found)
 
 
-def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None) -> Iterator[Remark]:
+def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str) -> Iterator[Remark]:
+    """``overlap``: how to hide what is exchanged between devices."""
     devices, kinds, ops = tables["devices"], tables["kinds"], tables["operations"]
     recorded, exposed = (total_of(devices, name) for name in ("duration_ps", "exposed_ps"))
     if not recorded or exposed < COSTLY_SHARE * recorded:
@@ -66,7 +71,7 @@ def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None) -> Iterator[
     kind, op = kinds["kind"][0].as_py(), ops["name"][0].as_py()
     of_op = int(ops["exposed_ps"][0].as_py())
     scope = kinds["scope"][0].as_py()
-    advice = {BETWEEN_DEVICES: _OVERLAP, WITH_HOST: _FROM_HOST}.get(scope, _WITHIN)
+    advice = {BETWEEN_DEVICES: overlap, WITH_HOST: _FROM_HOST}.get(scope, _WITHIN)
     gain = ""
     if costs is not None and costs.gain >= COSTLY_SHARE:
         gain = (

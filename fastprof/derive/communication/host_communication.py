@@ -17,6 +17,7 @@ from fastprof.derive.communication.payload import NO_PAYLOAD, payload
 from fastprof.derive.communication.teams import Assignments, DeviceIds, device_ids
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.devices.device_count import HostDevices
+from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.device_ops import GPU_STATS
 from fastprof.derive.ops.tables import summed_by, sums_by
@@ -98,6 +99,8 @@ class HostCommunication:
     devices: tuple[Device, ...]
     operations: tuple[Operation, ...]
     teams: tuple[Int64s, ...]
+    of_torch: bool = False
+    """PyTorch's profiler recorded it."""
 
 
 class _Windows(NamedTuple):
@@ -134,7 +137,9 @@ def host_communication(
     ids = device_ids([plane for _, plane, _ in active])
     teams = _teams(devices, ids, modules, operations.known, hardware)
     present = HostDevices.of(events)
-    return HostCommunication(events.host, hardware, present, tuple(devices), tuple(operations.known), teams)
+    return HostCommunication(
+        events.host, hardware, present, tuple(devices), tuple(operations.known), teams, is_kineto(events)
+    )
 
 
 def _teams(

@@ -130,7 +130,7 @@ class MemorySteps:
 class HostMemory:
     """What is kept of one host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: of the capture;
     ``modules``: runs of programs; ``threads``: how many may compute; ``chosen``: only what happened within ``steps`` is
-    reported, though ``events`` has all."""
+    reported, though ``events`` has all; ``of_torch``: PyTorch's profiler recorded it."""
 
     host: str
     hardware: str
@@ -142,6 +142,7 @@ class HostMemory:
     modules: ModuleRuns
     threads: int = 1
     chosen: bool = False
+    of_torch: bool = False
 
     @property
     def names(self) -> list[str]:

@@ -63,12 +63,19 @@ _HOW: Final = {
 }
 
 
+_OF_TORCH: Final = (
+    "the capture has no events of PyTorch's allocators: record them with torch.profiler.profile(profile_memory=True)."
+)
+
+
 Remark = tuple[str, str]
 """Severity, as notices have it, and a sentence."""
 
 
 def none_there(hosts: Sequence[HostMemory]) -> Remark:
     """Why there is nothing, and what to switch on."""
+    if any(host.of_torch for host in hosts):
+        return "info", f"No memory profile: {_OF_TORCH}"
     kinds = {host.hardware for host in hosts} or {"CPU_ONLY"}
     kind = next(kind for kind in _HOW if kind in kinds)
     if not any(host.has_host_plane for host in hosts):
