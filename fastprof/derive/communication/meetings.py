@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from fastprof.derive.communication.flights import Operation
 from fastprof.derive.communication.host_communication import Device, HostCommunication, merged
 from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.steps.links import first_of
+from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int64s
 
 Groups = Sequence[Mapping[int, int]]
@@ -74,8 +73,9 @@ class Meetings:
         self.step, self.number, self.op = found.step[rows], number[rows], found.op[rows]
         self.host_count = np.bincount(_pairs(meeting, found.host), minlength=count)
         self.device_count = np.bincount(_pairs(meeting, found.device), minlength=count)
-        self.shortest_ps, self.longest_ps = _extremes(meeting, found.duration_ps, count)
-        first_begin, last_begin = _extremes(meeting, found.begin_ps, count)
+        self.shortest_ps = _least(meeting, found.duration_ps, count)
+        self.longest_ps = _most(meeting, found.duration_ps, count)
+        first_begin, last_begin = _least(meeting, found.begin_ps, count), _most(meeting, found.begin_ps, count)
         blocks = np.bincount(meeting[~found.blocks], minlength=count) == 0
         alone = self.host_count == 1
         waited = found.duration_ps - self.shortest_ps[meeting]
@@ -176,8 +176,8 @@ def _numbers(found: _Occurrences) -> tuple[Int64s, Int64s]:
 
 def _joined(columns: list[Int64s]) -> tuple[Int64s, int]:
     """A number for each row, equal for equal values; some may be unused. And a bound of the numbers."""
-    place, count = np.zeros(len(columns[0]), np.int64), 1
-    for column in columns:
+    place, count = _encoded(columns[0])
+    for column in columns[1:]:
         number, many = _encoded(column)
         place, count = _encoded(place * many + number)
     return place, count
@@ -190,22 +190,27 @@ def _encoded(values: Int64s) -> tuple[Int64s, int]:
     least, most = int(values.min()), int(values.max())
     if most - least < 4 * len(values):
         return values - least, most - least + 1
-    encoded = pa.array(values).dictionary_encode()
-    return np.asarray(encoded.indices).astype(np.int64), len(encoded.dictionary)
+    number, count = numbered([values])
+    return number.astype(np.int64), count
 
 
-def _extremes(place: Int64s, values: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    least, most = np.full(count, 2**63 - 1), np.full(count, -(2**63))
+def _least(place: Int64s, values: Int64s, count: int) -> Int64s:
+    least = np.full(count, 2**63 - 1)
     np.minimum.at(least, place, values)
+    return least
+
+
+def _most(place: Int64s, values: Int64s, count: int) -> Int64s:
+    most = np.full(count, -(2**63))
     np.maximum.at(most, place, values)
-    return least, most
+    return most
 
 
 def _together(found: _Occurrences, meeting: Int64s, count: int) -> Bools:
     """Whether, on each host, all devices of a meeting have begun before any is done."""
     on_host, hosts = _joined([meeting, found.host])
-    _, last_begin = _extremes(on_host, found.begin_ps, hosts)
-    first_end, _ = _extremes(on_host, found.end_ps, hosts)
+    last_begin = _most(on_host, found.begin_ps, hosts)
+    first_end = _least(on_host, found.end_ps, hosts)
     together = np.ones(count, np.bool_)
     together[meeting[(last_begin > first_end)[on_host]]] = False
     return together
@@ -213,7 +218,7 @@ def _together(found: _Occurrences, meeting: Int64s, count: int) -> Bools:
 
 def _in_order(found: _Occurrences, meeting: Int64s, count: int) -> Int64s:
     """The place of each one's meeting among all that occur, by step and then by the arrival of the first device."""
-    begin, _ = _extremes(meeting, found.begin_ps, count)
+    begin = _least(meeting, found.begin_ps, count)
     step = np.zeros(count, np.int64)
     step[meeting] = found.step
     met = np.unique(meeting)

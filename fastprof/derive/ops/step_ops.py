@@ -142,6 +142,12 @@ def _by_group(part: _Events, chosen: Bools, met: Int64s) -> OpTable:
     mine, count = chosen[part.op], len(met)
     op, row, table = part.op[mine], np.searchsorted(met, part.group[mine]), part.table
     share = np.where(is_container(table), 0.0, divided(np.ones(len(table)), table.occurrences))
+
+    def summed(amount: Float64s) -> Float64s:
+        if not amount.any():  # devices have few of the kinds of memory
+            return np.zeros(count)
+        return np.bincount(row, (amount * share)[op], count).astype(np.float64)
+
     return OpTable.of(
         [""] * count,
         occurrences=np.bincount(row, minlength=count),
@@ -149,7 +155,7 @@ def _by_group(part: _Events, chosen: Bools, met: Int64s) -> OpTable:
         self_ps=sums_by(row, part.self_ps[mine], count),
         flops_source=np.full(count, table.flops_source.max(initial=0)),
         bytes_source=np.full(count, table.bytes_source.max(initial=0)),
-        **_work(table, lambda amount: np.bincount(row, (amount * share)[op], count).astype(np.float64)),
+        **_work(table, summed),
     )
 
 

@@ -95,10 +95,11 @@ class HostLines:
         return len(self.rows)
 
     def _roles(self) -> Roles:
-        of_meta = np.zeros(len(self.events.names), np.uint8)
-        present = np.flatnonzero(np.bincount(self._all_metas + 1, minlength=len(of_meta) + 1)) - 1
-        for number in present.tolist():
-            of_meta[number] = role_of(self.events.names[number])
+        names = self.events.names
+        of_meta, present = np.zeros(len(names), np.uint8), np.zeros(len(names), np.bool_)
+        present[self._all_metas] = True
+        for number in np.flatnonzero(present).tolist():
+            of_meta[number] = role_of(names[number])
         return np.asarray(of_meta[self._all_metas])
 
     def _parents(self, workers: Workers) -> Int32s:

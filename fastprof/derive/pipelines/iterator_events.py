@@ -15,7 +15,6 @@ from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 INTEGERS = (records.INT64, records.UINT64)
 ATTRIBUTES = ("parallelism", "buffer_limit", "buffer_size", "autotune", "batch_size", "cycle_length", "deterministic",
               "cpu_budget", "threadpool_size")  # fmt: skip
-"""Stats of iterator events that say how the iterator is set up; the last two are those of whole pipelines."""
 """Stats of iterator events that record the setup of the iterator; the last two are those of entire pipelines."""
 
 

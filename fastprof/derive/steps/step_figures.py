@@ -17,6 +17,7 @@ import numpy.typing as npt
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, Kind, kind_of
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.database import IDLE, Collectives, StepDatabase
+from fastprof.derive.steps.links import first_of, numbered
 from fastprof.derive.steps.step_time import (
     CATEGORIES,
     HOST_TRANSFERS,
@@ -269,13 +270,13 @@ def _collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
         return np.zeros(len(database)), np.zeros(len(database))
     duration = np.maximum(every.end_ps - every.begin_ps, 0)
     fastest = _least_of(every, duration)
-    key = np.stack([every.step, every.core_id], axis=1)
-    cores, place = np.unique(key, axis=0, return_inverse=True)
-    compute, total = np.zeros(len(cores), np.int64), np.zeros(len(cores), np.int64)
-    np.add.at(compute, place.reshape(-1), fastest)
-    np.add.at(total, place.reshape(-1), duration)
-    order = np.lexsort((-total, cores[:, 0]))
-    step, first = np.unique(cores[order, 0], return_index=True)
+    place, count = numbered([every.step, every.core_id])
+    at = first_of(place, count)
+    compute, total = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    np.add.at(compute, place, fastest)
+    np.add.at(total, place, duration)
+    order = np.lexsort((every.core_id[at], -total, every.step[at]))
+    step, first = np.unique(every.step[at[order]], return_index=True)
     chosen = order[first]
     together, alone = np.zeros(len(database)), np.zeros(len(database))
     together[step] = compute[chosen] / PS_PER_MS
@@ -285,10 +286,10 @@ def _collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
 
 def _least_of(every: Collectives, duration: Int64s) -> Int64s:
     """Beside each collective, the time of the core that was fastest at it in that step."""
-    ids, place = np.unique(np.stack([every.step, every.unique_id], axis=1), axis=0, return_inverse=True)
-    least = np.full(len(ids), np.iinfo(np.int64).max)
-    np.minimum.at(least, place.reshape(-1), duration)
-    beside: Int64s = least[place.reshape(-1)]
+    place, count = numbered([every.step, every.unique_id])
+    least = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(least, place, duration)
+    beside: Int64s = least[place]
     return beside
 
 
