@@ -6,7 +6,7 @@ launch configuration and use of Tensor Cores are one row. Formulas: docs/analyse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import SimpleNamespace
@@ -30,6 +30,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.derive.devices import kernel_launch, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
+from fastprof.derive.devices.gpu_vendor import NOT_RECORDED, VENDOR_STAT, likely_vendor, models_of
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
@@ -76,7 +77,8 @@ class Params:
 
 
 _NO_VENDOR = (
-    "the capture does not say who made the GPU (device_vendor), so which kernels run on its matrix units is not known"
+    "the capture does not say who made the GPU (device_vendor), and nothing else shows it, so which kernels run on its "
+    "matrix units is not known"
 )
 
 
@@ -199,25 +201,24 @@ class Kernel(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A kernel of a host. ``ps``: count, total, minimum and maximum of its durations; ``ns``: the same in whole
-    nanoseconds, as XProf adds them up."""
+    """A kernel of a host. ``vendor``: who made the GPU, as recorded or as other facts show; ``uses``: whether the
+    kernel runs on matrix units; None: of the vendor's kernels, those that do are unknown; ``op_could``: whether its
+    op could. ``kernel`` has both by the recorded vendor alone. ``ps``: count, total, minimum and maximum of its
+    durations; ``ns``: the same in whole nanoseconds, as XProf adds them up."""
 
     host: str
     kernel: Kernel
     launch: Launch
     vendor: str | None
+    uses: bool | None
+    op_could: bool
     devices: int
     ps: tuple[int, int, int, int]
     ns: tuple[int, int, int, int]
 
     @property
-    def uses(self) -> bool | None:
-        """None: of the vendor's kernels, those on matrix units are not known by name."""
-        return self.kernel.uses if tensor_cores.knows(self.vendor) else None
-
-    @property
     def could(self) -> bool:
-        return self.kernel.could and (self.kernel.uses or not tensor_cores.only_moves(self.kernel.name))
+        return self.op_could and (bool(self.uses) or not tensor_cores.only_moves(self.kernel.name))
 
     @property
     def misses(self) -> bool:
@@ -227,10 +228,12 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostKernels:
-    """The kernels of one host, in order of first occurrence, and the number of its GPU planes."""
+    """The kernels of one host, in order of first occurrence, the number of its GPU planes, and why their makers are
+    what they are taken to be, if it is not recorded."""
 
     planes: int
     rows: list[Row]
+    reasons: tuple[str, ...]
 
 
 def of_host(host: Host, params: Params) -> HostKernels:
@@ -248,16 +251,16 @@ def of_host(host: Host, params: Params) -> HostKernels:
         _torch_ops(host, rows),
     ]
     first, code = distinct_rows(columns)
-    namer = _Namer(host, planes)
+    namer = _Namer(host, planes, (events.names[meta] for meta in np.unique(events.meta[rows]).tolist()))
     numbers: dict[Kernel, int] = {}
-    configured: list[tuple[Launch, str | None]] = []
+    configured: list[tuple[Launch, str | None, bool | None, bool]] = []
     devices: list[set[int]] = []
     kernel_of_code = np.zeros(len(first), np.int32)
     for i, parts in enumerate(np.stack([column[first] for column in columns], axis=1).tolist()):
-        kernel, launch = namer.kernel(*parts)
+        kernel, beside = namer.kernel(*parts)
         number = numbers.setdefault(kernel, len(numbers))
         if number == len(configured):
-            configured.append((launch, namer.vendors[parts[0]]))
+            configured.append(beside)
             devices.append(set())
         devices[number].add(parts[0])
         kernel_of_code[i] = number
@@ -267,9 +270,8 @@ def of_host(host: Host, params: Params) -> HostKernels:
         for values in (duration, duration // 1000)
     )
     kernels = zip(numbers, configured, devices, sums, sums_ns, strict=True)
-    return HostKernels(
-        len(planes), [Row(host.name, kernel, *first, len(on), ps, ns) for kernel, first, on, ps, ns in kernels]
-    )
+    made = [Row(host.name, kernel, *first, len(on), ps, ns) for kernel, first, on, ps, ns in kernels]
+    return HostKernels(len(planes), made, namer.reasons)
 
 
 def _torch_ops(host: Host, rows: Int64s) -> Int64s:
@@ -310,30 +312,34 @@ def _plane_numbers(events: HostEvents, rows: Int64s) -> Int64s:
 class _Namer:
     """Makes kernels of distinct rows of stats; each text is parsed once."""
 
-    def __init__(self, host: Host, planes: Mapping[int, Plane]) -> None:
-        vendors = {number: _text(plane.stats.get("device_vendor")) for number, plane in planes.items()}
+    def __init__(self, host: Host, planes: Mapping[int, Plane], names: Iterable[str]) -> None:
+        """``names``: of the kernels."""
+        recorded = {number: _text(plane.stats.get(VENDOR_STAT)) for number, plane in planes.items()}
         events = host.raw
-        self._events, self.vendors = events, vendors
+        vendors, self.reasons = _vendors(planes, recorded, names)
+        self._events, self._recorded, self._vendors = events, recorded, vendors
         # what is cached holds no `self`: a circle would keep the host's events until they are collected
         self.launch = cache(lambda number: kernel_launch.parse(events.text(number)))
         self.tf_op = cache(lambda number: tf_op.parse(events.text(number)).name)
-        self.uses = cache(lambda meta, plane: tensor_cores.kernel_uses(events.names[meta], vendors[plane]))
+        self.uses = cache(lambda meta, vendor: tensor_cores.kernel_uses(events.names[meta], vendor))
         self.torch_op = partial(_provenance, events, host.modules)
         self.hlo_op = cache(lambda program, text: host.modules.op_name(program, events.text(text).split("::")[-1]))
         """The framework op of an HLO instruction; None if the capture has no such instruction."""
 
     def kernel(
         self, plane: int, meta: int, details: int, op: int, equation: int, hlo_op: int, program: int, torch_op: int
-    ) -> tuple[Kernel, Launch]:
-        launch, uses = self.launch(details), self.uses(meta, plane)
-        name, could = "", False
+    ) -> tuple[Kernel, tuple[Launch, str | None, bool | None, bool]]:
+        """The kernel, and ``launch``, ``vendor``, ``uses`` and ``op_could`` of its row."""
+        vendor, launch = self._vendors[plane], self.launch(details)
+        uses = self.uses(meta, self._recorded[plane])
+        name, could, of_framework = "", False, False
         if op >= 0 and self._events.text(op):
-            name = self.tf_op(op)
+            name, of_framework = self.tf_op(op), True
             einsum = equation >= 0 and tensor_cores.einsum_could(self._events.text(equation))
-            could = einsum or uses or tensor_cores.op_could(name)
+            could = einsum or tensor_cores.op_could(name)
         if torch_op >= 0:
-            name = self.torch_op(torch_op)
-            could = uses or tensor_cores.torch_op_could(name)
+            name, of_framework = self.torch_op(torch_op), True
+            could = tensor_cores.torch_op_could(name)
         compiled = self.hlo_op(program, hlo_op) if hlo_op >= 0 else None
         if compiled is not None:
             name, could = compiled, could or tensor_cores.op_could(compiled)
@@ -345,10 +351,32 @@ class _Namer:
             launch.static_shared or 0,
             launch.dynamic_shared or 0,
             uses,
-            could,
+            could or (of_framework and uses),
             name,
         )
-        return kernel, launch
+        likely = self.uses(meta, vendor)
+        known = likely if tensor_cores.knows(vendor) else None
+        return kernel, (launch, vendor, known, could or (of_framework and likely))
+
+
+def _vendors(
+    planes: Mapping[int, Plane], recorded: Mapping[int, str | None], names: Iterable[str]
+) -> tuple[dict[int, str | None], tuple[str, ...]]:
+    """Who made each GPU, as recorded or as its model, its compute capability or ``names`` of kernels show; and the
+    sentences that say which of these did."""
+    vendors, reasons = dict(recorded), []
+    names = list(names) if None in recorded.values() else []
+    kinds: dict[str, tuple[str, str] | None] = {}  # the same for planes of equal stats: the names are searched once
+    for number in (number for number, vendor in recorded.items() if vendor is None):
+        stats = planes[number].stats
+        kind = repr((models_of(stats), stats.get("compute_cap_major"), stats.get("compute_cap_minor")))
+        if kind not in kinds:
+            kinds[kind] = likely_vendor(stats, models_of(stats), names)
+        likely = kinds[kind]
+        if likely is not None:
+            vendors[number] = likely[0]
+            reasons.append(NOT_RECORDED.format(*likely))
+    return vendors, tuple(dict.fromkeys(reasons))
 
 
 def _provenance(events: HostEvents, modules: Modules, place: int) -> str:
@@ -365,7 +393,7 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
     rows = [row for host in kept for row in host.rows]
     rows.sort(key=lambda row: (-row.ps[1], row.kernel, row.host))  # longest first, then by name and configuration
     total = exact_sum([row.ps[1] for row in rows], "the durations of kernels")
-    tensor = sum(row.ps[1] for row in rows if row.kernel.uses)
+    tensor = sum(row.ps[1] for row in rows if row.uses)
     missed = sum(row.ps[1] for row in rows if row.misses)
     unknown = (None, _why_none(kept))
     shares = {"tensor_core_share": _share(tensor, total), "missed_tensor_core_share": _share(missed, total)}
@@ -397,6 +425,8 @@ def _why_none(kept: Sequence[HostKernels]) -> str:
 def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, missed: int) -> Iterator[Notice]:
     if not rows:
         yield Notice("info", f"No kernels: {_why_none(kept)}.")
+    for reason in dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons):
+        yield Notice("info", f"{reason[0].upper()}{reason[1:]}.")
     share = _share(missed, total)
     if share is not None and share >= WORTH_SAYING:
         yield _missed(rows, share)

@@ -315,6 +315,42 @@ def test_on_amd_they_are_matrix_cores() -> None:
     assert "kernels without Matrix Cores" in report.notices[0].text
 
 
+SAYS = "The capture does not say who made the GPU (device_vendor): it is taken to be {}, because {}."
+
+
+@pytest.mark.parametrize(
+    ("stats", "names", "vendor", "why"),
+    [
+        ({}, ("volta_h884gemm", "plain"), "Nvidia", "it runs kernels such as volta_h884gemm"),
+        ({}, ("Cijk_Ailk_MI16x16x16", "plain"), "AMD", "it runs kernels such as Cijk_Ailk_MI16x16x16"),
+        ({"gpu_device_name": "Tesla V100"}, ("a_h884", "plain"), "Nvidia", "its model is Tesla V100"),
+        ({"gpu_device_name": "gfx942"}, ("a_mfma", "plain"), "AMD", "its model is gfx942"),
+        (
+            {"compute_cap_major": 7, "compute_cap_minor": 0}, ("a_h884", "plain"), "Nvidia",
+            "only GPUs of Nvidia have compute capability 7.0",
+        ),
+    ],
+)  # fmt: skip
+def test_a_vendor_that_is_not_recorded_is_the_one_that_other_facts_show(
+    stats: dict[str, Any], names: tuple[str, str], vendor: str, why: str
+) -> None:
+    kernels = [kernel(name, 10 * at, 5, tf_op="a/MatMul:MatMul") for at, name in enumerate(names)]
+    report = report_of(xspace(plane("/device:GPU:0", [line("Stream #1", kernels)], stats=stats)))
+    used = rows(report, "kernels", "name", "uses_tensor_cores", "could_use_tensor_cores")
+    assert sorted(used) == sorted([(names[0], True, True), ("plain", False, True)])
+    assert report.scalars["tensor_core_share"].value == report.scalars["missed_tensor_core_share"].value == 0.5
+    assert report.notices[0].text == SAYS.format(vendor, why)
+    units = {"Nvidia": "Tensor Cores", "AMD": "Matrix Cores"}[vendor]
+    assert f"kernels without {units}" in report.notices[1].text
+    assert {row["is_kernel_using_tensor_core"] for row in shown(report)} == {False}  # as XProf takes it
+
+
+def test_kernels_of_both_vendors_show_neither() -> None:
+    both = [kernel("volta_h884gemm", 0, 5), kernel("Cijk_MI16x16x16", 10, 5)]
+    report = report_of(xspace(plane("/device:GPU:0", [line("Stream #1", both)])))
+    assert column(report, "kernels", "uses_tensor_cores") == [None, None]
+
+
 def test_without_a_vendor_nothing_is_known_of_matrix_units() -> None:
     report = report_of(gpu(kernel("h884gemm", 0, 5, tf_op="a/MatMul:MatMul"), vendor=None))
     assert column(report, "kernels", "uses_tensor_cores") == [None]

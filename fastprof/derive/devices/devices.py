@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, likely_vendor
+from fastprof.derive.devices.gpu_vendor import NOT_RECORDED, VENDOR_STAT, likely_vendor, models_of
 from fastprof.derive.devices.published_peaks import GPUS, LEAST_OF_AMD, SOURCES, TPUS
 
 GPU, TPU = "GPU", "TPU"
@@ -122,12 +122,12 @@ def likely_peaks(planes: Sequence[Device], kernels: Iterable[str]) -> Peaks | No
     plane = next((plane for plane in planes if plane.kind == GPU), None)
     if plane is None or isinstance(plane.stats.get(VENDOR_STAT), str):
         return None
-    likely = likely_vendor(plane.stats, _models(plane.stats), kernels)
+    likely = likely_vendor(plane.stats, models_of(plane.stats), kernels)
     if likely is None:
         return None
     vendor, why = likely
     known = _gpu_peaks(_Described(plane.kind, {**plane.stats, VENDOR_STAT: vendor}))
-    reason = f"the capture does not say who made the GPU (device_vendor): it is taken to be {vendor}, because {why}"
+    reason = NOT_RECORDED.format(vendor, why)
     return replace(known, reasons=(reason, *known.reasons))
 
 
@@ -304,10 +304,4 @@ def _gpu_peaks(plane: Device) -> Peaks:
 
 def _model(stats: Mapping[str, Any]) -> str:
     """What the maker calls the GPU; "": not recorded."""
-    return next((one for one in _models(stats) if not _GFX.fullmatch(one)), "")
-
-
-def _models(stats: Mapping[str, Any]) -> list[str]:
-    """What the capture calls the GPU: its model, or its architecture."""
-    names = (stats.get(stat) for stat in ("gpu_device_name", "device_name", "gpu_model"))
-    return [one for one in names if isinstance(one, str) and one]
+    return next((one for one in models_of(stats) if not _GFX.fullmatch(one)), "")

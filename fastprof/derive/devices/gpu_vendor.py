@@ -11,6 +11,7 @@ from typing import Any, Final
 from fastprof.derive.devices.tensor_cores import AMD, NVIDIA
 
 VENDOR_STAT: Final = "device_vendor"
+NOT_RECORDED: Final = "the capture does not say who made the GPU (device_vendor): it is taken to be {}, because {}"
 _MODELS: Final = {
     NVIDIA: re.compile(r"nvidia|tesla|quadro|geforce|\b[ablhpvt]\d{1,3}\b|\brtx\b|gh200|gb200", re.IGNORECASE),
     AMD: re.compile(r"\bamd\b|instinct|radeon|^gfx[0-9a-f]{3,}|\bmi\d{2,3}[axp]?\b", re.IGNORECASE),
@@ -28,6 +29,12 @@ _KERNELS: Final = {
     AMD: re.compile(r"^Cijk_|\.kd$|rocclr|hipcub|rocprim|miopen|MIOpen|rccl|_mfma"),
 }
 _MOST_NAMES: Final = 200_000
+
+
+def models_of(stats: Mapping[str, Any]) -> list[str]:
+    """What the capture calls the GPU: its model, or its architecture."""
+    names = (stats.get(stat) for stat in ("gpu_device_name", "device_name", "gpu_model"))
+    return [one for one in names if isinstance(one, str) and one]
 
 
 def likely_vendor(stats: Mapping[str, Any], models: Iterable[str], kernels: Iterable[str]) -> tuple[str, str] | None:
