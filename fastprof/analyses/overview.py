@@ -302,7 +302,7 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         "latency": after["inference"].tables["latency"],
         "hosts": TABLES["hosts"].of(kept),
     }
-    failed = after["diagnosis"].notices if after["diagnosis"].failure else ()
+    failed = (one for one in after["diagnosis"].notices if one.severity == "error")
     notices = (*failed, *_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
     return Report(NAME, tables, figures, notices, dict(after), overview)
 
