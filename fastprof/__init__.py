@@ -1,4 +1,4 @@
-"""Profiles of TensorFlow, JAX and PyTorch/XLA as Apache Arrow tables: any size, any number of hosts, exact.
+"""Profiles of TensorFlow, JAX and PyTorch as Apache Arrow tables: any size, any number of hosts, exact.
 
 import fastprof
 

@@ -41,8 +41,8 @@ READS = union([Host.GROUPING, Needs(stats=python_calls.STATS)])
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence(
     "No Python: the capture has no frames of the Python tracer. Record them with python_tracer_level=1 in the options "
-    "of the profiler.",
-    events=(r"^\$",),
+    "of the profiler, in PyTorch with with_stack=True.",
+    events=(r"^\$", r"\.py\(\d+\): ", r"^<built-in "),
 )
 MOST_SHOWN = 40
 """Nodes of the tree that the text shows: the largest, each below its parent."""

@@ -67,7 +67,7 @@ def parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
     """
     command = _Parser(
         prog="fastprof",
-        description="Profiles of TensorFlow, JAX and PyTorch/XLA as tables and reports.",
+        description="Profiles of TensorFlow, JAX and PyTorch as tables and reports.",
         epilog="'fastprof VERB --help' shows the flags of a verb.",
         allow_abbrev=False,
     )
