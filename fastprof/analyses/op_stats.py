@@ -76,7 +76,7 @@ def _each(name: str) -> Formula:
 
 def _side_share(side: str) -> Formula:
     of = attrgetter(f"{side}.ops")
-    return lambda rows: [of(row).op_ps / of(row).total_ps if of(row).total_ps > 0 else None for row in rows]
+    return lambda rows: [of(row).busy_ps / of(row).total_ps if of(row).total_ps > 0 else None for row in rows]
 
 
 def _rate(name: str) -> Formula:
@@ -181,8 +181,8 @@ TABLES = {
             Picoseconds("device_total_ps", "sum over devices of the span of their ops and steps",
                         _each("device.ops.total_ps")),
             Picoseconds("device_op_ps", "self time of ops on devices", _each("device.ops.op_ps")),
-            Share("device_op_share", "device_op_ps / device_total_ps; null: device_total_ps is 0",
-                  _side_share("device")),
+            Share("device_op_share", "time in which any op ran / device_total_ps; unlike in device_op_ps, time in "
+                  "which several ops of a device ran counts once; null: device_total_ps is 0", _side_share("device")),
             Picoseconds("infeed_enqueue_ps", "durations of infeed enqueues, without the last of each thread",
                         _each("host.ops.infeed_enqueue_ps")),
             Flag("is_training", "whether programs contain ops of backpropagation; null: the capture contains no "

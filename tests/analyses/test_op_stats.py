@@ -70,6 +70,15 @@ def test_devices_come_before_hosts_each_with_its_idle_time() -> None:
     ]
 
 
+def test_time_in_which_several_streams_ran_ops_counts_once_in_the_share() -> None:
+    streams = [
+        line(f"Stream #{one}", [event("k", at, took, {"correlation_id": one})], id=one)
+        for one, at, took in ((1, 0, 60), (2, 20, 60), (3, 90, 10))
+    ]
+    report = report_of(xspace(plane("/device:GPU:0", streams)))
+    assert rows(report, "hosts", "device_op_ps", "device_total_ps", "device_op_share") == [(130, 100, 0.9)]
+
+
 def test_figures_are_sums_over_devices_and_threads() -> None:
     values = figures(report_of(BOTH))
     assert (values["device_total_ps"], values["device_op_ps"], values["device_idle_ps"]) == (80_000, 30_000, 50_000)

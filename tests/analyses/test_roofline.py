@@ -180,6 +180,19 @@ def test_each_step_and_the_average_one() -> None:
     ]
 
 
+def test_ops_that_end_after_their_step_have_no_busy_share() -> None:
+    """The step lasts 18 us; its op 27 us, as damage or a wrong marker makes it."""
+    marks = [event("4", 0, 18 * US, {"group_id": 4}), event("5", 40 * US, 18 * US, {"group_id": 5})]
+    ops = [event("dot", 0, 27 * US, {"group_id": 4}), event("dot", 40 * US, 9 * US, {"group_id": 5})]
+    lines = [line("Steps", marks, id=1), line("XLA Ops", ops, id=3)]
+    report = report_of(xspace(plane("/device:TPU:0", lines, event_metadata=OPS, stats=PEAKS)))
+    listed = rows(report, "totals", "scope", "step", "busy_ps", "total_ps", "busy_share")
+    assert [row for row in listed if row[0] == "step"] == [
+        ("step", 4, 27 * US, 18 * US, None),
+        ("step", 5, 9 * US, 18 * US, 0.5),
+    ]
+
+
 def test_chosen_steps_are_all_that_counts() -> None:
     report = fastprof.load(with_steps(4, 5, 6)).select(steps=(5, 6)).roofline()
     assert rows(report, "totals", "scope", "step", "flops")[2] == ("step", 5, 2e7)

@@ -62,7 +62,8 @@ def _without_feeds(rows: Any) -> pa.Array:
 
 def _busy_share(rows: Any) -> pa.Array:
     table = rows.table
-    return known(np.where(table.time_ps > 0, divided(table.self_ps, table.time_ps), np.nan))
+    is_share = (table.time_ps > 0) & (table.self_ps <= table.time_ps)
+    return known(np.where(is_share, divided(table.self_ps, table.time_ps), np.nan))
 
 
 def _ridges(ceilings: Sequence[Ceiling]) -> list[float | None]:
@@ -161,7 +162,8 @@ TABLES: Final = {
                         lambda rows: rows.table.time_ps // rows.steps // max(rows.cores, 1),
                         lambda rows: np.full(len(rows.table), not rows.cores)),
             Picoseconds("busy_ps", "part of total_ps in which ops ran", lambda rows: rows.table.self_ps // rows.steps),
-            Share("busy_share", "busy_ps / total_ps; null: total_ps is 0", _busy_share),
+            Share("busy_share", "busy_ps / total_ps; null: total_ps is 0, or less than busy_ps, because ops of a step "
+                  "overlap or end after it", _busy_share),
             *op.AMOUNTS,
             *op.RATES,
             *op.MEMORY,
