@@ -6,7 +6,7 @@ const char *fp_code_name(fp_code code) {
       "ok",        "no_memory", "truncated", "bad_tag", "bad_varint",  "bad_length",
       "bad_group", "bad_utf8",  "too_deep",  "changed", "no_metadata", "no_text",
       "overflow",  "unsorted",  "out_of_range", "crossed", "too_long", "unreadable",
-      "too_many"};
+      "too_many",  "bad_json"};
   return (unsigned)code < sizeof names / sizeof *names ? names[code] : "unknown";
 }
 
@@ -31,6 +31,7 @@ const char *fp_code_text(fp_code code) {
     case FP_TOO_LONG: return "more work than allowed";
     case FP_UNREADABLE: return "the system could not read the file";
     case FP_TOO_MANY: return "more than the 1,048,576 that are read of a capture";
+    case FP_BAD_JSON: return "no JSON";
   }
   return "unknown fault";
 }

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* The length of the character at `p`; 0 if no valid one begins there. */
-static size_t character(const uint8_t *p, size_t left) {
+size_t fp_utf8_character(const uint8_t *p, size_t left) {
   uint8_t lead = p[0];
   if (lead < 0x80) return 1;
   if (lead < 0xC2 || lead > 0xF4) return 0;
@@ -29,7 +28,7 @@ bool fp_utf8_valid(const uint8_t *text, size_t length) {
       i += 8;
     }
     if (i == length) break;
-    size_t size = character(text + i, length - i);
+    size_t size = fp_utf8_character(text + i, length - i);
     if (!size) return false;
     i += size;
   }
@@ -39,7 +38,7 @@ bool fp_utf8_valid(const uint8_t *text, size_t length) {
 size_t fp_utf8_repair(const uint8_t *text, size_t length, uint8_t *out) {
   size_t written = 0;
   for (size_t i = 0; i < length;) {
-    size_t size = character(text + i, length - i);
+    size_t size = fp_utf8_character(text + i, length - i);
     if (out) {
       if (size)
         memcpy(out + written, text + i, size);

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The length of the character at `p`, of `left` > 0 bytes; 0 if no valid one begins there. */
+size_t fp_utf8_character(const uint8_t *p, size_t left);
+
 /* Whether all of a text is valid. */
 bool fp_utf8_valid(const uint8_t *text, size_t length);
 

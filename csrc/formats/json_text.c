@@ -1,0 +1,190 @@
+/* Compact text is written by one walk over the marks, with a stack of brackets as bits: an array is 0, an object 1.
+ *
+ *    {"a" : [1, "\u0041"] }     ->     {"a":[1,"A"]} */
+#include "formats/json_text.h"
+
+#include "columns/utf8.h"
+#include "formats/json_number.h"
+#include "formats/json_values.h"
+
+/* Four digits of base 16; -1 if there are none. */
+static int32_t hex4(const uint8_t *p, const uint8_t *end) {
+  int32_t value = 0;
+  if (end - p < 4) return -1;
+  for (int i = 0; i < 4; i++) {
+    uint8_t byte = p[i], letter = byte | 0x20;
+    int digit = byte >= '0' && byte <= '9' ? byte - '0' : letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+    if (digit < 0) return -1;
+    value = value << 4 | digit;
+  }
+  return value;
+}
+
+static void put_character(fp_bytes *out, uint32_t code) {
+  uint8_t *to = fp_bytes_room(out, 4);
+  if (!to) return;
+  if (code < 0x80) {
+    *to = (uint8_t)code;
+    out->size += 1;
+    return;
+  }
+  size_t size = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  for (size_t i = size - 1; i; i--, code >>= 6) to[i] = (uint8_t)(0x80 | (code & 0x3F));
+  to[0] = (uint8_t)((size == 2 ? 0xC0 : size == 3 ? 0xE0 : 0xF0) | code);
+  out->size += size;
+}
+
+static void note_bad(fp_json_bad_text *bad, uint64_t offset) {
+  if (!bad->count++) bad->offset = offset;
+}
+
+/* A \u escape, whose digits begin at p; pairs of surrogates are one character. Returns what follows. */
+static const uint8_t *put_unicode(fp_bytes *out, const uint8_t *p, const uint8_t *end, const uint8_t *text,
+                                  fp_json_bad_text *bad) {
+  int32_t code = hex4(p, end);
+  if (code < 0) {
+    fp_bytes_put(out, "\\u", 2);
+    return p;
+  }
+  p += 4;
+  if (code >= 0xD800 && code < 0xDC00 && end - p >= 6 && p[0] == '\\' && p[1] == 'u') {
+    int32_t low = hex4(p + 2, end);
+    if (low >= 0xDC00 && low < 0xE000) {
+      put_character(out, (uint32_t)(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)));
+      return p + 6;
+    }
+  }
+  bool is_lone = code >= 0xD800 && code < 0xE000;
+  if (is_lone) note_bad(bad, (uint64_t)(p - 6 - text));
+  put_character(out, is_lone ? 0xFFFD : (uint32_t)code);
+  return p;
+}
+
+/* An escape, which begins at the backslash p. Returns what follows. */
+static const uint8_t *put_escape(fp_bytes *out, const uint8_t *p, const uint8_t *end, const uint8_t *text,
+                                 fp_json_bad_text *bad) {
+  static const char letters[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
+  if (++p == end) {
+    fp_bytes_byte(out, '\\');
+    return p;
+  }
+  if (*p == 'u') return put_unicode(out, p + 1, end, text, bad);
+  for (const char *letter = letters; *letter; letter += 2)
+    if ((uint8_t)*letter == *p) {
+      fp_bytes_byte(out, (uint8_t)letter[1]);
+      return p + 1;
+    }
+  fp_bytes_byte(out, '\\');
+  return p; /* the character behind it may be of several bytes, and is looked at by itself */
+}
+
+/* A stretch without escapes, in which bytes that are no characters are replaced. */
+static void put_stretch(fp_bytes *out, const uint8_t *p, size_t length, const uint8_t *text, fp_json_bad_text *bad) {
+  if (fp_utf8_valid(p, length)) {
+    fp_bytes_put(out, p, length);
+    return;
+  }
+  for (size_t i = 0; i < length;) {
+    size_t size = fp_utf8_character(p + i, length - i);
+    if (size) fp_bytes_put(out, p + i, size);
+    else put_character(out, 0xFFFD), note_bad(bad, (uint64_t)(p + i - text));
+    i += size ? size : 1;
+  }
+}
+
+void fp_json_decode(fp_bytes *out, const uint8_t *text, size_t length, fp_json_bad_text *bad) {
+  const uint8_t *p = text, *end = text + length;
+  while (p < end) {
+    const uint8_t *escape = memchr(p, '\\', (size_t)(end - p));
+    const uint8_t *stop = escape ? escape : end;
+    put_stretch(out, p, (size_t)(stop - p), text, bad);
+    p = escape ? put_escape(out, escape, end, text, bad) : end;
+  }
+}
+
+/* ---- compact values ---- */
+
+/* A string between quotes, with only the escapes that JSON needs. */
+static void put_string(fp_bytes *out, const uint8_t *text, const fp_json_value *value, fp_json_bad_text *bad) {
+  fp_bytes plain = {.memory = out->memory};
+  fp_json_bad_text here = {0, 0};
+  fp_json_decode(&plain, text + value->from, value->to - value->from, &here);
+  if (plain.failed) out->failed = true;
+  if (here.count && !bad->count) bad->offset = value->from + here.offset;
+  bad->count += here.count;
+  if (plain.size) fp_json_text(out, plain.data, plain.size);
+  else fp_bytes_text(out, "\"\"");
+  fp_bytes_free(&plain);
+}
+
+/* Whether a number is one; words have been looked at by the walk. */
+static bool is_scalar(const fp_json_view *view, const fp_json_value *value) {
+  if (value->kind != FP_JSON_FINITE) return true;
+  return fp_json_read_number(view->text + value->from, value->to - value->from).kind != FP_JSON_NO_NUMBER;
+}
+
+/* Where the writer is: one bit for each open bracket, set for an object. */
+typedef struct brackets {
+  uint64_t objects[FP_JSON_DEEPEST / 64];
+  uint32_t depth;
+} brackets;
+
+static void open_bracket(brackets *open, bool is_object) {
+  uint64_t bit = UINT64_C(1) << open->depth % 64;
+  uint64_t *word = &open->objects[open->depth / 64];
+  *word = is_object ? *word | bit : *word & ~bit;
+  open->depth++;
+}
+
+static bool in_object(const brackets *open) {
+  uint32_t last = open->depth - 1;
+  return open->objects[last / 64] >> last % 64 & 1;
+}
+
+/* Steps over an opening bracket or a scalar of the open object or array. */
+static fp_json_step next_value(const fp_json_view *view, fp_json_walk *walk, bool is_object, fp_json_value *key,
+                               fp_json_value *value) {
+  return is_object ? fp_json_member(view, walk, key, value) : fp_json_element(view, walk, value);
+}
+
+bool fp_json_compact(fp_bytes *out, const fp_json_view *view, const fp_json_value *value, size_t most,
+                     fp_json_bad_text *bad, uint32_t *at) {
+  brackets open = {.depth = 0};
+  fp_json_walk walk = {0, 0, false};
+  fp_json_value key = {0, 0, 0, FP_JSON_NOTHING}, item = *value;
+  size_t begun = out->size;
+  bool is_first = true;
+  for (;;) {
+    if (item.kind == FP_JSON_OBJECT || item.kind == FP_JSON_ARRAY) {
+      if (open.depth == FP_JSON_DEEPEST) return *at = item.from, false;
+      open_bracket(&open, item.kind == FP_JSON_OBJECT);
+      fp_bytes_byte(out, view->text[item.from]);
+      walk = fp_json_into(&item);
+      is_first = true;
+    } else if (item.kind == FP_JSON_TEXT) {
+      put_string(out, view->text, &item, bad);
+    } else {
+      if (!is_scalar(view, &item)) return *at = item.from, false;
+      fp_bytes_put(out, view->text + item.from, item.to - item.from);
+    }
+    if (out->failed || out->size - begun > most) return true;
+    for (;;) { /* what follows: an item of the open bracket, or its end */
+      if (!open.depth) return true;
+      bool is_object = in_object(&open);
+      fp_json_step step = next_value(view, &walk, is_object, &key, &item);
+      if (step == FP_WALK_ITEM || step == FP_WALK_DEEP) {
+        if (!is_first) fp_bytes_byte(out, ',');
+        is_first = false;
+        if (!is_object) break;
+        put_string(out, view->text, &key, bad);
+        fp_bytes_byte(out, ':');
+        break;
+      }
+      if (step != FP_WALK_END) return *at = walk.at, false;
+      fp_bytes_byte(out, is_object ? '}' : ']');
+      open.depth--;
+      is_first = false;
+      walk.is_first = false;
+    }
+  }
+}
