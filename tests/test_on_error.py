@@ -67,8 +67,8 @@ def of_severity(log: pa.Table, *severities: str) -> list[dict[str, Any]]:
 # ---- a file of another format -------------------------------------------------------------------------
 
 OTHER = {
-    "JSON": (b'{"traceEvents": []}', "the file looks like JSON text; captures are files NAME.xplane.pb"),
-    "a list": (b'\n [{"ph": "X"}]', "the file looks like JSON text"),
+    "JSON": (b'{"a": [1], "b": {}}', "JSON that is not a trace: no traceEvents; its keys are a, b"),
+    "a list": (b'\n [{"a": "X"}]', "JSON that is not a trace: no events"),
     "TOML": (b'[project]\nname = "a, whatever"\n' * 9, "the file looks like plain text"),
     "text that begins as planes do": (b"\n Licence\n\nYou may do what you like, and so on.\n", "looks like plain text"),
     "text that begins as host names do": (b'"name","count"\n"a",1\n' * 20, "looks like plain text"),

@@ -28,7 +28,7 @@ typedef struct fp_json_index {
 /* The fastest way that this processor has. */
 fp_json_ways fp_json_best_ways(void);
 
-/* Writes the places of the marks of `count` blocks, the first of which begins at place `base`, to `marks`, which has
+/* Writes the places of the marks of `count` blocks, which begin at place `base`, to `marks`, which has
  * room for 64 a block, and what each block has in it to `has`. Returns how many marks there are. */
 size_t fp_json_index_blocks(fp_json_index *index, const uint8_t *blocks, size_t count, uint32_t base, uint32_t *marks,
                             uint8_t *has);

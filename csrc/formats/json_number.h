@@ -27,7 +27,7 @@ typedef struct fp_json_time {
 fp_json_number fp_json_read_number(const uint8_t *text, size_t length);
 /* NaN and infinities, in any case, with or without a sign. */
 bool fp_json_read_nonfinite(const uint8_t *text, size_t length, double *value);
-/* Microseconds as a decimal number, rounded to the nearest picosecond, halves to even. False: it is no number, or
+/* Microseconds as a decimal number, rounded to the nearest picosecond, halves to even. False: it is not a number, or
  * its nanoseconds pass 64 bits. */
 bool fp_json_read_time(const uint8_t *text, size_t length, fp_json_time *time);
 

@@ -31,7 +31,7 @@ static void forget_taken(fp_json_scan *scan) {
   scan->base += taken;
 }
 
-/* Room for the marks of so many bytes; those before the walk are dropped. */
+/* Room for the marks of more bytes; those before the walk are dropped. */
 static bool make_room(fp_json_scan *scan, size_t bytes) {
   size_t blocks = (scan->indexed + bytes) / FP_JSON_BLOCK;
   if (scan->walk.mark) {
@@ -279,7 +279,7 @@ static fp_json_step take_event(fp_json_scan *scan) {
   }
 }
 
-/* Steps over an item of the events that is no object. */
+/* Steps over an item of the events other than an object. */
 static fp_json_step over_stray(fp_json_scan *scan) {
   uint64_t offset = scan->base + scan->walk.at;
   for (;;) {
@@ -307,6 +307,10 @@ static fp_json_step at_event(fp_json_scan *scan) {
     fp_json_step step = over_mark(scan, scan->is_array ? FP_JSON_AT_DOCUMENT : FP_JSON_AT_MEMBER);
     if (step == FP_WALK_ITEM) scan->is_owed = true, scan->is_fresh = false;
     return step;
+  }
+  if (!byte && scan->is_array) { /* what pads a file, behind an array without its end */
+    scan->state = FP_JSON_AT_DOCUMENT;
+    return FP_WALK_ITEM;
   }
   if (scan->is_owed || byte == '}' || byte == ':') return FP_WALK_FAULT;
   scan->is_fresh = false;

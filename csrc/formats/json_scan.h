@@ -21,17 +21,17 @@ typedef enum fp_json_remark {
   FP_JSON_EXTRA_COMMA,       /* a comma where no event is before it */
   FP_JSON_SEVERAL_DOCUMENTS, /* another document begins */
   FP_JSON_SEVERAL_ARRAYS,    /* another traceEvents of the document */
-  FP_JSON_STRAY_ITEM,        /* an item of the events that is no object */
+  FP_JSON_STRAY_ITEM,        /* an item of the events other than an object */
   FP_JSON_LOST,              /* salvaged: bytes passed over; `count` of them */
   FP_JSON_ENDS_EARLY         /* at the end of the last event; `count`: open brackets */
 } fp_json_remark;
 
 typedef struct fp_json_handlers {
   /* Takes the event whose brace the walk is behind. END: it has been stepped over; MORE: the text ends before, and
-   * nothing may have been kept of it; FAULT: it is no JSON. `offset`: of its brace in the document. */
+   * nothing may have been kept of it; FAULT: it is not JSON. `offset`: of its brace in the document. */
   fp_json_step (*event)(void *context, const fp_json_view *view, fp_json_walk *walk, uint64_t offset);
   /* Takes another member of the document: its key between quotes, and the text of its value. `is_whole`: the value is
-   * not cut off. False: its value is no JSON. */
+   * not cut off. False: its value is not JSON. */
   bool (*member)(void *context, const uint8_t *key, size_t key_length, const uint8_t *text, size_t length, bool is_whole);
   void (*remark)(void *context, fp_json_remark what, uint64_t offset, uint64_t count);
 } fp_json_handlers;

@@ -104,6 +104,19 @@ void fp_json_decode(fp_bytes *out, const uint8_t *text, size_t length, fp_json_b
 
 /* ---- compact values ---- */
 
+/* Escapes a text as little as JSON needs: other writers escape DEL, too. */
+static void put_escaped(fp_bytes *out, const uint8_t *text, size_t length) {
+  while (length) {
+    const uint8_t *del = memchr(text, 0x7F, length);
+    size_t before = del ? (size_t)(del - text) : length;
+    fp_json_escaped(out, text, before);
+    if (!del) return;
+    fp_bytes_byte(out, 0x7F);
+    text += before + 1;
+    length -= before + 1;
+  }
+}
+
 /* A string between quotes, with only the escapes that JSON needs. */
 static void put_string(fp_bytes *out, const uint8_t *text, const fp_json_value *value, fp_json_bad_text *bad) {
   fp_bytes plain = {.memory = out->memory};
@@ -112,8 +125,9 @@ static void put_string(fp_bytes *out, const uint8_t *text, const fp_json_value *
   if (plain.failed) out->failed = true;
   if (here.count && !bad->count) bad->offset = value->from + here.offset;
   bad->count += here.count;
-  if (plain.size) fp_json_text(out, plain.data, plain.size);
-  else fp_bytes_text(out, "\"\"");
+  fp_bytes_byte(out, '"');
+  put_escaped(out, plain.data, plain.size);
+  fp_bytes_byte(out, '"');
   fp_bytes_free(&plain);
 }
 

@@ -15,7 +15,7 @@ typedef struct fp_json_bad_text {
 void fp_json_decode(fp_bytes *out, const uint8_t *text, size_t length, fp_json_bad_text *bad);
 
 /* Appends a value without blanks outside of strings, its strings escaped as little as possible. More than `most` bytes
- * are not written. False: it is no JSON, at `*at`. */
+ * are not written. False: it is not JSON, at `*at`. */
 bool fp_json_compact(fp_bytes *out, const fp_json_view *view, const fp_json_value *value, size_t most,
                      fp_json_bad_text *bad, uint32_t *at);
 

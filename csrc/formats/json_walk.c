@@ -25,7 +25,7 @@ static bool is_text(const uint8_t *text, uint32_t length, const char *word, uint
   return true;
 }
 
-/* What a value is that is no string, object or array. */
+/* What a value is other than a string, object or array. */
 static fp_json_kind kind_of(const uint8_t *text, uint32_t length) {
   uint8_t first = *text;
   double value;

@@ -1,7 +1,7 @@
 """Native: what is compiled? Thin Cython over csrc/: arrays and buffers in, columns out."""
 
 __all__ = [
-    "cause_kernels", "communication_kernels", "grouping", "hlo", "kernels", "lod", "memory_kernels",
+    "cause_kernels", "chrome", "communication_kernels", "grouping", "hlo", "kernels", "lod", "memory_kernels",
     "op_kernels", "pipeline_kernels", "records", "step_kernels", "timeline_kernels", "trace_writers", "visibility",
     "xprof_events", "xspace",
 ]  # fmt: skip

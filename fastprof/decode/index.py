@@ -320,7 +320,9 @@ class Index:
             lines[name][line_of_piece[stated]] = pieces[name][stated]
         np.add.at(lines["event_count"], line_of_piece, pieces["event_count"])
         merged = len(pieces) - len(lines)
-        if merged:
+        if part.environment.zero_ns is not None:  # what another format calls a line may be of several pieces
+            lines["timestamp_ns"] = part.environment.zero_ns
+        elif merged:
             text = "lines of equal id in a plane are read as one"
             self.log.add("info", "merged_lines", text, part.capture.path, merged)
         return lines
@@ -330,7 +332,9 @@ class Index:
         pieces, path = part.pieces, part.capture.path
         stamps = pieces["timestamp_ns"].copy()
         unix = stamps > UNIX_NS
-        if unix.any():
+        if part.environment.zero_ns is not None:
+            stamps -= part.environment.zero_ns
+        elif unix.any():
             start = part.environment.start_unix_ns
             if start is None or start <= UNIX_NS:
                 start = int(stamps[unix].min())

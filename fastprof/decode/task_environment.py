@@ -13,15 +13,20 @@ from fastprof.decode.xspace_capture import Capture
 
 PLANE = "Task Environment"
 _LATEST = 2**63 - 1
+_OWN = ("zero_ns", "transcribed_from", "profile_start_time", "profile_stop_time")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvironment:
-    """Unix nanoseconds, None if not recorded, or not of 64 bits; and all stats of the plane, as text."""
+    """Unix nanoseconds, None if not recorded, or not of 64 bits; and all stats of the plane, as text.
+
+    ``zero_ns``: what times of all lines count from, where the capture was transcribed from another format; else None.
+    """
 
     start_unix_ns: int | None
     stop_unix_ns: int | None
     stats: list[tuple[str, str]]
+    zero_ns: int | None = None
 
 
 def read_task_environment(capture: Capture) -> TaskEnvironment:
@@ -45,7 +50,10 @@ def read_task_environment(capture: Capture) -> TaskEnvironment:
     ]
     rows = [(name, _as_text(value)) for name, value in zip(names, values, strict=True)]
     start, stop = (_unix_ns(capture, name, times.get(name)) for name in ("profile_start_time", "profile_stop_time"))
-    return TaskEnvironment(start, stop, rows)
+    if capture.format is None:
+        return TaskEnvironment(start, stop, rows)
+    zero = times.get("zero_ns")
+    return TaskEnvironment(start, stop, [row for row in rows if row[0] not in _OWN], zero)
 
 
 def _unix_ns(capture: Capture, name: str, value: int | None) -> int | None:

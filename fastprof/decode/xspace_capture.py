@@ -77,11 +77,14 @@ class Capture:
             raise explained(error, self._head) from None
         if salvage and self._scanner.faults():
             refuse_other(self._head, self.path)
-        self.size_bytes = self.source.size
+        self.size_bytes = self.source.read_size
+        self.format = self.source.format
         self._read_structure()
         self.host = file.host or self._recorded_host()
         if self.source.damage:
             log.add("data_loss", "damaged_stream", self.source.damage, self.path, offset=self.source.size)
+        for remark in self.source.remarks:
+            log.add(remark.severity, remark.code, remark.text, self.path, remark.count, remark.first_offset)
         log.add_faults(self._scanner.faults() + self.xspace.faults(), self.path)
         del self._scanner
 

@@ -227,11 +227,22 @@ def _resolve_path(path: str, run: str | None) -> list[Session]:
     if is_program(name):
         return [Session(None, (), (), (absolute(path),))]
     split = split_name(name)
-    host = split[0] if split else name.removesuffix(".gz").removesuffix(".zst").removesuffix(".pb")
+    host = split[0] if split else _host_of(name)
     pipe = not stat.S_ISREG(mode)
     if pipe and not split:
         host = ""  # /dev/fd/63 is the name of no host
     return [Session(None, (CaptureFile(shown(host) or None, shown(path), absolute(path), pipe=pipe),), ())]
+
+
+def _host_of(name: str) -> str:
+    """The host that a file of another name is of; torch's handler writes HOST_PID.TIME.pt.trace.json."""
+    name = name.removesuffix(".gz").removesuffix(".zst").removesuffix(".pb")
+    plain = name.removesuffix(".json").removesuffix(".trace")
+    if not plain.endswith(".pt") or plain == name:
+        return plain
+    plain = plain.removesuffix(".pt")
+    worker, _, span = plain.rpartition(".")
+    return worker if worker and span.isdecimal() else plain
 
 
 def _resolve_directory(path: str, run: str | None) -> Session:

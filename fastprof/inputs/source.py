@@ -2,7 +2,8 @@
 
 Plain files are read where and when their bytes are needed. Whatever can only be read from front to back (pipes, file
 objects, gzip, zstd) is written to an unnamed temporary file, to be read so: in an XSpace the names come after the
-events that use them. Decompressed bytes are what offsets count.
+events that use them. Other formats (``inputs/formats``) are transcribed on the way there. Decompressed bytes are what
+offsets count.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from typing import IO, Any, BinaryIO
 
 from fastprof.errors import CaptureError, ChangedError, UnreadableError
 from fastprof.inputs import unpacking
+from fastprof.inputs.formats import HEAD, format_of
+from fastprof.inputs.formats.contract import Remark
 from fastprof.inputs.open_files import ReadFile, SpooledFile, Watched, WatchedFile, opened, reason
+from fastprof.inputs.transcribed import Transcription
 
 CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -39,6 +43,12 @@ class Source:
         self.pushed = pushed
         self.damage: str | None = None
         """What cut a compressed stream short, where that was tolerated."""
+        self.format: str | None = None
+        """The format that was transcribed; None: it is an XSpace."""
+        self.read_size = self.size
+        """Bytes of the capture as it was written, decompressed."""
+        self.remarks: list[Remark] = []
+        """What was tolerated while transcribing."""
         self.file: Watched | None = None
         """The file that the bytes came from, compressed or not, as it was when it was opened; None: it was none."""
         if not self.size:
@@ -96,7 +106,7 @@ def open_source(
     if isinstance(what, (bytes, bytearray, memoryview)):
         view = memoryview(what)
         view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
-        if _codec(bytes(view[:_HEAD])):
+        if _codec(bytes(view[:_HEAD])) or format_of(bytes(view[:HEAD])):
             return _spool(io.BytesIO(view), path, push, salvage, max_unpacked)
         return Source(path, memory=view)
     if isinstance(what, (str, os.PathLike)):
@@ -116,7 +126,8 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpa
     except OSError as error:
         raise UnreadableError(reason(error), path=path) from error
     source = Source(path, stored=file)
-    if _codec(source.read(0, _HEAD)):
+    head = source.read(0, HEAD)
+    if _codec(head) or format_of(head):
         source = _unpacked(file, path, push, salvage, max_unpacked)
     source.file = file.watched
     return source
@@ -234,23 +245,31 @@ def _last_bytes(packed: IO[bytes], known: int) -> bytes:
 
 def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
     """Copy a stream to a temporary file, which is read then. ``push`` sees the bytes as they come, unless salvaging."""
-    damage, copied = None, 0
+    damage, copied, transcription = None, 0, Transcription(path, salvage)
+
+    def copy(pieces: Iterator[bytes]) -> None:
+        nonlocal copied
+        for piece in pieces:
+            if not salvage:
+                push(piece)
+            spool.write(piece)
+            copied += len(piece)
+            unpacking.check_space(copied - len(piece), copied, path)
+
     with ExitStack() as temporary:
+        temporary.callback(transcription.close)
         try:
             spool = temporary.enter_context(tempfile.TemporaryFile())
             packed = temporary.enter_context(tempfile.TemporaryFile()) if salvage else None
             try:
                 for chunk in _chunks(stream, path, packed, max_unpacked):
-                    if not salvage:
-                        push(chunk)
-                    spool.write(chunk)
-                    copied += len(chunk)
-                    unpacking.check_space(copied - len(chunk), copied, path)
+                    copy(transcription.push(chunk))
             except CaptureError as error:
-                if packed is None:
+                if packed is None or transcription.failed:
                     raise
                 damage = error.message
-                spool.write(_last_bytes(packed, spool.tell()))
+                copy(transcription.push(_last_bytes(packed, transcription.read)))
+            copy(transcription.finish())
             spool.flush()
             size = spool.tell()
             number = os.dup(spool.fileno()) if size else -1
@@ -265,4 +284,6 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
             raise CaptureError(_EMPTY, path=path, offset=0, salvageable=False)
         source = Source(path, stored=SpooledFile(number, size), pushed=not salvage)
         source.damage = damage
+        source.format, source.remarks = transcription.format, transcription.remarks
+        source.read_size = transcription.read
         return source

@@ -211,7 +211,7 @@ def test_steps_choose_events_for_tables_and_files(tmp_path: Path, capsys: pytest
 def test_advice_names_what_helps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """For a damaged capture to salvage it; for a file of another format to leave it out, if there are others."""
     trace, torn = tmp_path / "trace.json", tmp_path / "torn.xplane.pb"
-    trace.write_bytes(gzip.compress(b'{"traceEvents": [{"ph": "X"}]}'))
+    trace.write_bytes(gzip.compress(b'{"frames": [{"ph": "X"}]}'))
     torn.write_bytes(xspace(plane("p", [line("l", [event("a"), event("b")])]))[:-3])
     advice = "fastprof: --on-error salvage keeps what can be decoded of a damaged file; "
     advice += "--on-error skip leaves the file out\n"
@@ -228,9 +228,7 @@ def test_advice_names_what_helps(tmp_path: Path, capsys: pytest.CaptureFixture[s
         message, _, rest = capsys.readouterr().err.partition("\n")
         assert expected is None or rest == expected
         if str(trace) in message:
-            assert (
-                "JSON text; captures are files NAME.xplane.pb, which profilers write beside traces in JSON" in message
-            )
+            assert "JSON that is not a trace: no traceEvents; its keys are frames" in message
 
 
 def test_a_stat_that_no_capture_has_is_an_error(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

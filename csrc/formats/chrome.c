@@ -1,0 +1,141 @@
+/* The scribe as a whole: its head is looked at until what wrote it is known; then its events are read as they come. */
+#include "formats/chrome_parts.h"
+
+enum { FIRST_LOOK = 1 << 20, LAST_LOOK = 1 << 26 };
+
+static void take_remark(void *context, fp_json_remark what, uint64_t offset, uint64_t count) {
+  static const chrome_fault faults[] = {
+      [FP_JSON_EXTRA_COMMA] = CHROME_EXTRA_COMMA, [FP_JSON_SEVERAL_DOCUMENTS] = CHROME_SEVERAL_DOCUMENTS,
+      [FP_JSON_SEVERAL_ARRAYS] = CHROME_SEVERAL_ARRAYS, [FP_JSON_STRAY_ITEM] = CHROME_STRAY_ITEM,
+      [FP_JSON_LOST] = CHROME_LOST, [FP_JSON_ENDS_EARLY] = CHROME_TRUNCATED};
+  fp_chrome *chrome = context;
+  chrome->object_count += what == FP_JSON_STRAY_ITEM;
+  bool is_early = what == FP_JSON_ENDS_EARLY;
+  chrome_remark(chrome, faults[what], offset, is_early ? 1 : count);
+  if (is_early) chrome->remarks[CHROME_TRUNCATED].open_brackets = count;
+}
+
+fp_chrome *fp_chrome_new(fp_memory *memory, bool salvage) {
+  static const fp_json_handlers handlers = {chrome_take_event, chrome_take_member, take_remark};
+  fp_chrome *chrome = fp_alloc_zeroed(memory, 1, sizeof *chrome);
+  if (!chrome) return NULL;
+  chrome->memory = memory;
+  chrome->scan = (fp_json_scan){.memory = memory, .handlers = &handlers, .context = chrome, .salvage = salvage,
+                                .index.ways = fp_json_best_ways()};
+  chrome->look_at = FIRST_LOOK;
+  chrome->last_line = chrome->last_process = chrome->last_epoch = chrome->before_stat = chrome->first_stat = -1;
+  chrome->least_after_zero = INT64_MAX;
+  for (int i = 0; i < WORDS; i++) chrome->words[i] = -1;
+  fp_strings *pools[] = {&chrome->names, &chrome->cats, &chrome->stats, &chrome->texts, &chrome->flow_texts};
+  fp_key_map *maps[] = {&chrome->process_keys, &chrome->thread_keys, &chrome->plane_keys, &chrome->line_keys,
+                        &chrome->metadata_keys, &chrome->async_keys, &chrome->hour_keys};
+  fp_bytes *bytes[] = {&chrome->head, &chrome->decoded, &chrome->arg_of, &chrome->sides, &chrome->event_stats,
+                       &chrome->held_stats, &chrome->window, &chrome->spill, &chrome->environment, &chrome->stacks,
+                       &chrome->keys, &chrome->literals};
+  for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) pools[i]->memory = memory;
+  for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) maps[i]->memory = memory;
+  for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) bytes[i]->memory = memory;
+  return chrome;
+}
+
+void fp_chrome_free(fp_chrome *chrome) {
+  if (!chrome) return;
+  fp_memory *memory = chrome->memory;
+  chrome_process *processes = chrome->processes.items;
+  chrome_plane *planes = chrome->planes.items;
+  for (size_t i = 0; i < chrome->processes.count; i++) fp_bytes_free(&processes[i].stats);
+  for (size_t i = 0; i < chrome->planes.count; i++) {
+    fp_bytes_free(&planes[i].used);
+    fp_bytes_free(&planes[i].stats);
+  }
+  fp_strings *pools[] = {&chrome->names, &chrome->cats, &chrome->stats, &chrome->texts, &chrome->flow_texts};
+  fp_key_map *maps[] = {&chrome->process_keys, &chrome->thread_keys, &chrome->plane_keys, &chrome->line_keys,
+                        &chrome->metadata_keys, &chrome->async_keys, &chrome->hour_keys};
+  fp_bytes *bytes[] = {&chrome->head, &chrome->decoded, &chrome->arg_of, &chrome->sides, &chrome->event_stats,
+                       &chrome->held_stats, &chrome->window, &chrome->spill, &chrome->environment, &chrome->stacks,
+                       &chrome->keys, &chrome->literals};
+  fp_vector *vectors[] = {&chrome->processes, &chrome->threads, &chrome->planes, &chrome->lines, &chrome->metadatas,
+                          &chrome->last_metadatas, &chrome->stat_list, &chrome->next_stat, &chrome->stat_seen, &chrome->held,
+                          &chrome->epochs, &chrome->fragments, &chrome->hours, &chrome->members, &chrome->frames,
+                          &chrome->parts};
+  for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) fp_strings_free(pools[i]);
+  for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) fp_key_map_free(maps[i]);
+  for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) fp_bytes_free(bytes[i]);
+  for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) fp_vector_free(memory, vectors[i]);
+  fp_json_scan_free(&chrome->scan);
+  fp_release(memory, chrome);
+}
+
+static fp_code checked(fp_chrome *chrome, fp_code code, fp_fault *fault) {
+  return chrome->failed ? fp_fail(fault, FP_NO_MEMORY, 0, "a trace") : code;
+}
+
+/* Reads the head, whose dialect is decided. */
+static fp_code read_head(fp_chrome *chrome, fp_fault *fault) {
+  chrome->is_decided = true;
+  fp_code code = FP_OK;
+  if (chrome->head.size) code = fp_json_scan_push(&chrome->scan, chrome->head.data, chrome->head.size, fault);
+  fp_bytes_free(&chrome->head);
+  return checked(chrome, code, fault);
+}
+
+/* Looks at the first megabyte, or twice as much as the last time: where chunks end makes no difference. */
+static fp_code decide(fp_chrome *chrome, bool is_all, fp_fault *fault) {
+  while (!chrome->is_decided && (is_all || chrome->head.size >= chrome->look_at)) {
+    bool is_sure, is_last = chrome->look_at >= LAST_LOOK || (is_all && chrome->head.size <= chrome->look_at);
+    size_t size = chrome->head.size < chrome->look_at ? chrome->head.size : chrome->look_at;
+    const uint8_t *head = chrome->head.data ? chrome->head.data : (const uint8_t *)"";
+    chrome->dialect = chrome_guess(chrome, head, size, is_last && is_all, &is_sure);
+    if (chrome->failed) return FP_OK;
+    if (is_sure || is_last) return read_head(chrome, fault);
+    chrome->look_at *= 2;
+  }
+  return FP_OK;
+}
+
+fp_code fp_chrome_push(fp_chrome *chrome, const uint8_t *data, size_t size, fp_fault *fault) {
+  if (chrome->is_decided) return checked(chrome, fp_json_scan_push(&chrome->scan, data, size, fault), fault);
+  fp_bytes_put(&chrome->head, data, size);
+  chrome->failed |= chrome->head.failed;
+  return checked(chrome, chrome->failed ? FP_OK : decide(chrome, false, fault), fault);
+}
+
+fp_code fp_chrome_finish(fp_chrome *chrome, fp_fault *fault) {
+  fp_code code = decide(chrome, true, fault);
+  if (!code && !chrome->failed) code = fp_json_scan_finish(&chrome->scan, fault);
+  code = checked(chrome, code, fault);
+  if (code) return code;
+  bool is_trace = chrome->has_events || (chrome->scan.had_events && !chrome->object_count);
+  if (!is_trace) return fp_fail(fault, FP_BAD_JSON, 0, chrome->scan.had_events ? "no events" : "no traceEvents");
+  chrome_match(chrome);
+  chrome_flush(chrome);
+  if (chrome->failed) return checked(chrome, FP_OK, fault);
+  chrome_find_zero(chrome);
+  chrome_number_lines(chrome);
+  if (!chrome->failed) chrome_put_space(chrome);
+  for (int i = 0; i < CHROME_FAULTS; i++)
+    if (chrome->remarks[i].count) chrome->remarks[chrome->remark_count++] = chrome->remarks[i];
+  return checked(chrome, FP_OK, fault);
+}
+
+fp_bytes *fp_chrome_spill(fp_chrome *chrome) {
+  return &chrome->spill;
+}
+
+const fp_chrome_part *fp_chrome_parts(const fp_chrome *chrome, size_t *count) {
+  *count = chrome->parts.count;
+  return chrome->parts.items;
+}
+
+const fp_bytes *fp_chrome_literals(const fp_chrome *chrome) {
+  return &chrome->literals;
+}
+
+const fp_chrome_remark *fp_chrome_remarks(const fp_chrome *chrome, size_t *count) {
+  *count = chrome->remark_count;
+  return chrome->remarks;
+}
+
+const fp_bytes *fp_chrome_keys(const fp_chrome *chrome) {
+  return &chrome->keys;
+}

@@ -1,0 +1,347 @@
+/* An event: its fields, then what its phase makes of it. Nothing is kept of an event before its last brace has been seen,
+ * as the text may end before. */
+#include "formats/chrome_parts.h"
+#include "formats/json_values.h"
+
+/* ---- fields ---- */
+
+/* A field by its name. The switch is on the length and first letter, which leave few to compare. */
+static chrome_field field_of(const uint8_t *text, size_t length) {
+  static const struct {
+    const char *name;
+    chrome_field field;
+  } names[] = {{"args", FIELD_ARGS}, {"tdur", FIELD_TDUR}, {"scope", FIELD_SCOPE}, {"cname", FIELD_CNAME},
+               {"stack", FIELD_STACK}, {"estack", FIELD_ESTACK}, {"esf", FIELD_ESF}, {"bind_id", FIELD_BIND_ID},
+               {"flow_in", FIELD_FLOW_IN}, {"flow_out", FIELD_FLOW_OUT}, {"tts", FIELD_TTS}, {"id2", FIELD_ID2}};
+  if (length == 2) {
+    if (text[0] == 'p' && text[1] == 'h') return FIELD_PH;
+    if (text[0] == 't' && text[1] == 's') return FIELD_TS;
+    if (text[0] == 'i' && text[1] == 'd') return FIELD_ID;
+    if (text[0] == 'b' && text[1] == 'p') return FIELD_BP;
+    if (text[0] == 's' && text[1] == 'f') return FIELD_SF;
+  } else if (length == 3) {
+    if (text[1] == 'i' && text[2] == 'd' && text[0] == 'p') return FIELD_PID;
+    if (text[1] == 'i' && text[2] == 'd' && text[0] == 't') return FIELD_TID;
+    if (!memcmp(text, "dur", 3)) return FIELD_DUR;
+    if (!memcmp(text, "cat", 3)) return FIELD_CAT;
+  } else if (length == 4 && !memcmp(text, "name", 4)) {
+    return FIELD_NAME;
+  } else if (length == 1 && *text == 's') {
+    return FIELD_S;
+  }
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strlen(names[i].name) == length && !memcmp(names[i].name, text, length)) return names[i].field;
+  return FIELD_COUNT;
+}
+
+/* Keeps a field's value; null is as if the field were absent. */
+static void keep_field(fp_chrome *chrome, chrome_event *event, const fp_json_value *key, const fp_json_value *value) {
+  const uint8_t *text = event->view->text + key->from;
+  size_t length = key->to - key->from;
+  chrome_field field = field_of(text, length);
+  if (field == FIELD_COUNT && memchr(text, '\\', length)) {
+    text = chrome_text(chrome, event->view, key, &length);
+    field = field_of(text, length);
+  }
+  event->has_fields = true;
+  if (field == FIELD_COUNT) return;
+  if (event->present >> field & 1) event->is_twice = true;
+  event->present |= UINT32_C(1) << field;
+  event->fields[field] = *value;
+  if (value->kind == FP_JSON_NULL) event->fields[field].kind = FP_JSON_NOTHING;
+}
+
+static const fp_json_value *field(const chrome_event *event, chrome_field which) {
+  return &event->fields[which];
+}
+
+static bool has(const chrome_event *event, chrome_field which) {
+  return event->fields[which].kind != FP_JSON_NOTHING;
+}
+
+/* ---- stacks ---- */
+
+/* A frame of an array: a text, or an object with a name. */
+static void put_frame(fp_chrome *chrome, fp_bytes *out, const fp_json_view *view, const fp_json_value *frame) {
+  fp_json_value name = *frame;
+  size_t length;
+  if (frame->kind == FP_JSON_OBJECT && !chrome_member(view, frame, "name", &name)) return;
+  if (name.kind != FP_JSON_TEXT) {
+    fp_bytes_put(out, view->text + name.from, name.to - name.from);
+    return;
+  }
+  const uint8_t *text = chrome_text(chrome, view, &name, &length);
+  fp_bytes_put(out, text, length);
+}
+
+/* An array of frames as one text, a line a frame. */
+static void add_stack(fp_chrome *chrome, const chrome_event *event, chrome_field which, chrome_word word) {
+  const fp_json_value *stack = field(event, which);
+  fp_json_value frame;
+  fp_bytes text = {.memory = chrome->memory};
+  if (stack->kind != FP_JSON_ARRAY) return;
+  fp_json_walk walk = fp_json_into(stack);
+  while (fp_json_element(event->view, &walk, &frame) == FP_WALK_ITEM) {
+    if (text.size) fp_bytes_byte(&text, '\n');
+    put_frame(chrome, &text, event->view, &frame);
+  }
+  chrome->failed |= text.failed;
+  if (!text.failed) chrome_add_field_text(chrome, word, text.data, text.size);
+  fp_bytes_free(&text);
+}
+
+/* ---- stats of fields ---- */
+
+/* A field as text: strings as they are, ids canonical. */
+static void add_id(fp_chrome *chrome, chrome_word word, chrome_id id) {
+  fp_bytes text = {.memory = chrome->memory};
+  chrome_put_id(chrome, &text, id);
+  chrome->failed |= text.failed;
+  if (!text.failed) chrome_add_field_text(chrome, word, text.data ? text.data : (const uint8_t *)"", text.size);
+  fp_bytes_free(&text);
+}
+
+static void add_field(fp_chrome *chrome, const chrome_event *event, chrome_field which, chrome_word word) {
+  if (!has(event, which)) return;
+  if (field(event, which)->kind == FP_JSON_TEXT) {
+    size_t length;
+    const uint8_t *text = chrome_text(chrome, event->view, field(event, which), &length);
+    chrome_add_field_text(chrome, word, text, length);
+    return;
+  }
+  add_id(chrome, word, chrome_read_id(chrome, event->view, field(event, which)));
+}
+
+/* The id of an event: that of id2, where it has one. */
+static chrome_id id_of(fp_chrome *chrome, const chrome_event *event, bool *is_local) {
+  fp_json_value value = *field(event, FIELD_ID);
+  *is_local = false;
+  if (field(event, FIELD_ID2)->kind == FP_JSON_OBJECT) {
+    if (chrome_member(event->view, field(event, FIELD_ID2), "local", &value)) *is_local = true;
+    else chrome_member(event->view, field(event, FIELD_ID2), "global", &value);
+    if (has(event, FIELD_ID)) chrome_remark(chrome, CHROME_BOTH_IDS, event->offset, 1);
+  }
+  return chrome_read_id(chrome, event->view, &value);
+}
+
+/* A frame of stackFrames, which may come behind the events: a reference to a text that is known at the end. */
+static void add_frame(fp_chrome *chrome, const chrome_event *event, chrome_field which, chrome_word word) {
+  if (!has(event, which)) return;
+  chrome_id id = chrome_read_id(chrome, event->view, field(event, which));
+  chrome_add_frame(chrome, word, id);
+}
+
+/* Stats of fields beside args, in the order of the docs. */
+static void add_fields(fp_chrome *chrome, chrome_event *event) {
+  const uint32_t others = ~((UINT32_C(1) << FIELD_ID) - 1);
+  int64_t ps;
+  if (!(event->present & others)) return;
+  if (event->id.kind != CHROME_NO_ID) add_id(chrome, WORD_ID, event->id);
+  if (field(event, FIELD_ID2)->kind == FP_JSON_OBJECT) {
+    const char *kind = event->is_local ? "local" : "global";
+    chrome_add_field_text(chrome, WORD_ID2, (const uint8_t *)kind, strlen(kind));
+  }
+  add_field(chrome, event, FIELD_SCOPE, WORD_SCOPE);
+  add_field(chrome, event, FIELD_S, WORD_S);
+  add_field(chrome, event, FIELD_BP, WORD_BP);
+  add_field(chrome, event, FIELD_CNAME, WORD_CNAME);
+  if (chrome_read_ps(event->view, field(event, FIELD_TTS), &ps)) chrome_add_field_int(chrome, WORD_THREAD_START, ps);
+  if (chrome_read_ps(event->view, field(event, FIELD_TDUR), &ps)) chrome_add_field_int(chrome, WORD_THREAD_DURATION, ps);
+  add_stack(chrome, event, FIELD_STACK, WORD_STACK);
+  add_stack(chrome, event, FIELD_ESTACK, WORD_END_STACK);
+  add_frame(chrome, event, FIELD_SF, WORD_STACK);
+  add_frame(chrome, event, FIELD_ESF, WORD_END_STACK);
+}
+
+/* ---- phases ---- */
+
+static void add_word(fp_chrome *chrome, chrome_word word, const char *text) {
+  chrome_add_field_text(chrome, word, (const uint8_t *)text, strlen(text));
+}
+
+/* A line of the event's process that no thread has. */
+static int32_t named_line(fp_chrome *chrome, const chrome_event *event, chrome_role role, const char *before,
+                          const uint8_t *rest, size_t length) {
+  return chrome_named_line(chrome, chrome_process_of(chrome, event->pid), role, before, rest, length);
+}
+
+/* Counters are called NAME, or NAME[ID]. */
+static bool put_counter(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
+  int32_t name = event->name;
+  if (!chrome_add_series(chrome, event, at)) return false;
+  if (event->id.kind != CHROME_NO_ID) {
+    fp_bytes text = {.memory = chrome->memory};
+    size_t length;
+    const uint8_t *plain = chrome_string(&chrome->names, name, &length);
+    fp_bytes_put(&text, plain, length);
+    fp_bytes_byte(&text, '[');
+    chrome_put_id(chrome, &text, event->id);
+    fp_bytes_byte(&text, ']');
+    name = text.failed ? -1 : fp_strings_add(&chrome->names, text.data, text.size);
+    fp_bytes_free(&text);
+    if (name < 0) chrome->failed = true;
+    if (name < 0) return true;
+  }
+  chrome_put_event(chrome, named_line(chrome, event, CHROME_COUNTERS, "_counters_", NULL, 0), name, event->cat, event->time, 0);
+  return true;
+}
+
+static void put_object(fp_chrome *chrome, chrome_event *event) {
+  size_t length;
+  const uint8_t *cat = chrome_string(&chrome->cats, event->cat, &length);
+  int32_t line = named_line(chrome, event, CHROME_OBJECTS, "objects: ", cat, length);
+  add_word(chrome, WORD_OBJECT, event->phase == 'N' ? "created" : event->phase == 'O' ? "snapshot" : "deleted");
+  chrome_put_event(chrome, line, event->name, event->cat, event->time, 0);
+}
+
+/* Texts of flows are few, and have numbers of their own. */
+static int32_t flow_text(fp_chrome *chrome, const fp_strings *pool, int32_t number) {
+  size_t length;
+  const uint8_t *text = chrome_string(pool, number, &length);
+  int32_t found = fp_strings_add(&chrome->flow_texts, text, length);
+  if (found < 0) chrome->failed = true;
+  return found;
+}
+
+static void put_flow_end(fp_chrome *chrome, chrome_event *event) {
+  size_t length = 0;
+  const uint8_t *point = has(event, FIELD_BP) ? chrome_text(chrome, event->view, field(event, FIELD_BP), &length) : NULL;
+  bool encloses = length == 1 && *point == 'e';
+  int32_t line = chrome_thread_line(chrome, event);
+  if (line < 0) return;
+  chrome_flow_end end = {event->time.ns, event->time.ps, event->phase - (encloses ? 32 : 0), line, -1, -1,
+                         (int32_t)event->id.kind, event->id.bits};
+  end.name = flow_text(chrome, &chrome->names, event->name);
+  end.cat = event->cat < 0 ? -1 : flow_text(chrome, &chrome->cats, event->cat);
+  if (event->id.kind == CHROME_TEXT_ID) end.id = (uint64_t)flow_text(chrome, &chrome->texts, (int32_t)event->id.bits);
+  chrome_put_flow_end(chrome, &end);
+}
+
+/* Duration of a complete event. False: it is not a time. */
+static bool read_duration(fp_chrome *chrome, chrome_event *event) {
+  if (!has(event, FIELD_DUR)) {
+    chrome_remark(chrome, CHROME_NO_DURATION, event->offset, 1);
+    chrome_add_field_int(chrome, WORD_UNFINISHED, 1);
+    return true;
+  }
+  if (!chrome_read_ps(event->view, field(event, FIELD_DUR), &event->duration_ps)) return false;
+  if (event->duration_ps < 0) chrome_remark(chrome, CHROME_NEGATIVE_DURATION, event->offset, 1);
+  return true;
+}
+
+static void put_complete(fp_chrome *chrome, chrome_event *event) {
+  if (!read_duration(chrome, event)) {
+    chrome_remark(chrome, CHROME_BAD_TIME, event->offset, 1);
+    return;
+  }
+  int32_t line = chrome_thread_line(chrome, event);
+  chrome_derive_stats(chrome, event);
+  chrome_count_time(chrome, event->time);
+  chrome_note_end(chrome, line, event->time, event->duration_ps);
+  chrome_put_event(chrome, line, event->name, event->cat, event->time, event->duration_ps);
+}
+
+/* What a phase makes of an event whose time and stats are known. */
+static bool put_phase(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
+  if (event->phase != 'X') chrome_count_time(chrome, event->time);
+  switch (event->phase) {
+    case 'X': put_complete(chrome, event); break;
+    case 'I':
+    case 'i':
+    case 'R':
+      if (!has(event, FIELD_S)) add_word(chrome, WORD_S, "t");
+      chrome_put_event(chrome, chrome_thread_line(chrome, event), event->name, event->cat, event->time, 0);
+      break;
+    case 'C': return put_counter(chrome, event, at);
+    case 'N':
+    case 'O':
+    case 'D': put_object(chrome, event); break;
+    case 'V':
+    case 'v':
+      chrome_put_event(chrome, named_line(chrome, event, CHROME_DUMPS, "memory dumps", NULL, 0), event->name, event->cat,
+                       event->time, 0);
+      break;
+    case 's':
+    case 't':
+    case 'f': put_flow_end(chrome, event); break;
+    case '(':
+    case ')':
+      add_word(chrome, WORD_CONTEXT, event->phase == '(' ? "enter" : "leave");
+      chrome_put_event(chrome, chrome_thread_line(chrome, event), event->name, event->cat, event->time, 0);
+      break;
+    case 'P':
+    case 'c': chrome_put_event(chrome, chrome_thread_line(chrome, event), event->name, event->cat, event->time, 0); break;
+    default: chrome_hold(chrome, event); break;
+  }
+  return true;
+}
+
+/* The first character of the phase; 0: none that is known. */
+static uint8_t phase_of(fp_chrome *chrome, const chrome_event *event) {
+  size_t length;
+  if (field(event, FIELD_PH)->kind != FP_JSON_TEXT) return 0;
+  const uint8_t *text = chrome_text(chrome, event->view, field(event, FIELD_PH), &length);
+  return length && *text && strchr("XBEIiRCbneSTpFstfPNODMVvc()", *text) ? *text : 0;
+}
+
+/* Takes an event whose fields are known. False: a value is not JSON, at `*at`. */
+static bool take(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
+  event->phase = phase_of(chrome, event);
+  if (!event->phase) {
+    chrome_remark(chrome, CHROME_UNKNOWN_PHASE, event->offset, 1);
+    return true;
+  }
+  event->name = chrome_intern(chrome, &chrome->names, event->view, field(event, FIELD_NAME));
+  event->cat = has(event, FIELD_CAT) ? chrome_intern(chrome, &chrome->cats, event->view, field(event, FIELD_CAT)) : -1;
+  event->pid = chrome_read_id(chrome, event->view, field(event, FIELD_PID));
+  event->tid = chrome_read_id(chrome, event->view, field(event, FIELD_TID));
+  if (chrome->failed) return true;
+  if (event->phase == 'M') return chrome_name_event(chrome, event, at);
+  chrome_begin_stats(chrome);
+  bool is_flow = event->phase == 's' || event->phase == 't' || event->phase == 'f';
+  if (event->phase != 'C' && !is_flow && !chrome_add_args(chrome, event, at)) return false;
+  event->args_size = chrome->event_stats.size;
+  if (!chrome_read_time(event->view, field(event, FIELD_TS), &event->time)) {
+    chrome_remark(chrome, CHROME_BAD_TIME, event->offset, 1);
+    return true;
+  }
+  event->id = id_of(chrome, event, &event->is_local);
+  if (event->phase != 'C' && !is_flow) add_fields(chrome, event);
+  return chrome->failed || put_phase(chrome, event, at);
+}
+
+fp_json_step chrome_take_event(void *context, const fp_json_view *view, fp_json_walk *walk, uint64_t offset) {
+  fp_chrome *chrome = context;
+  chrome_event event;
+  fp_json_value key, value;
+  fp_json_step step;
+  uint32_t at = 0;
+  event.view = view;
+  event.present = 0;
+  event.is_deep = event.has_fields = event.is_twice = event.is_local = false;
+  event.offset = offset;
+  event.duration_ps = 0;
+  event.args_found = 0;
+  for (int i = 0; i < FIELD_COUNT; i++) event.fields[i].kind = FP_JSON_NOTHING;
+  while ((step = fp_json_member(view, walk, &key, &value)) == FP_WALK_ITEM || step == FP_WALK_DEEP) {
+    event.is_deep |= step == FP_WALK_DEEP;
+    keep_field(chrome, &event, &key, &value);
+  }
+  if (step != FP_WALK_END) return step;
+  if (chrome->is_empty_before) chrome_remark(chrome, CHROME_EMPTY_EVENT, chrome->empty_offset, 1);
+  chrome->is_empty_before = !event.has_fields;
+  chrome->empty_offset = chrome->offset = offset;
+  chrome->has_events |= event.present & 1;
+  chrome->object_count += event.has_fields;
+  if (!event.has_fields) return FP_WALK_END;
+  if (event.is_deep) {
+    chrome_remark(chrome, CHROME_TOO_DEEP, offset, 1);
+    return FP_WALK_END;
+  }
+  if (!take(chrome, &event, &at)) {
+    walk->at = at;
+    return FP_WALK_FAULT;
+  }
+  if (event.is_twice) chrome_remark(chrome, CHROME_DUPLICATE_KEY, offset, 1);
+  return FP_WALK_END;
+}

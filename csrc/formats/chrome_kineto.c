@@ -1,0 +1,249 @@
+/* What dialects make of events: Kineto's lines are by device and stream, not by process, and its stats get the names that
+ * XSpace has for them.
+ *
+ *    cat kernel, args.device 0, args.stream 7          line "stream 7" of /device:GPU:0
+ *    cat gpu_user_annotation, pid 0, tid 7             line "stream 7 annotations": what encloses kernels is not one
+ *    cat cuda_sync, args.stream 7                      line "stream 7 (sync)": waits are no work
+ *    cat Trace, pid Spans                              /host:profiler
+ *    anything else                                     the thread's line of /host:CPU
+ */
+#include <stdio.h>
+
+#include "formats/chrome_parts.h"
+#include "formats/json_values.h"
+
+/* ---- categories and args ---- */
+
+typedef enum side { HOST_SIDE, STREAM_SIDE, KERNEL_SIDE, NOTES_SIDE, SYNC_SIDE, CALL_SIDE, MTIA_SIDE, STEP_SIDE } side;
+
+/* Categories in lower case; `counts`: it says that the trace is of Kineto. */
+static const struct category {
+  const char *name;
+  side side;
+} categories[] = {
+    {"kernel", KERNEL_SIDE}, {"gpu_memcpy", STREAM_SIDE}, {"memcpy", STREAM_SIDE}, {"gpu_memset", STREAM_SIDE},
+    {"memset", STREAM_SIDE}, {"gpu_user_annotation", NOTES_SIDE}, {"cuda_sync", SYNC_SIDE}, {"xpu_sync", SYNC_SIDE},
+    {"cuda_event", SYNC_SIDE}, {"mtia_ccp_events", MTIA_SIDE}, {"collective_comm", STREAM_SIDE}, {"hpu_op", STREAM_SIDE},
+    {"cuda_profiler_range", STREAM_SIDE}, {"cuda_runtime", CALL_SIDE}, {"cuda_driver", CALL_SIDE}, {"runtime", CALL_SIDE},
+    {"xpu_runtime", CALL_SIDE}, {"xpu_driver", CALL_SIDE}, {"mtia_runtime", CALL_SIDE}, {"glow_runtime", CALL_SIDE},
+    {"privateuse1_runtime", CALL_SIDE}, {"privateuse1_driver", CALL_SIDE}, {"user_annotation", STEP_SIDE},
+    {"operator", STEP_SIDE}, {"cpu_op", HOST_SIDE}, {"cpu_instant_event", HOST_SIDE}, {"python_function", HOST_SIDE},
+    {"overhead", HOST_SIDE}, {"trace", HOST_SIDE}};
+
+static const struct category *category_of(const uint8_t *text, size_t length) {
+  for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
+    if (chrome_is_same(text, length, categories[i].name)) return &categories[i];
+  return NULL;
+}
+
+bool chrome_is_kineto_category(const uint8_t *text, size_t length) {
+  return category_of(text, length) != NULL;
+}
+
+/* The side of a category, which is looked up once. */
+static side side_of(fp_chrome *chrome, int32_t cat) {
+  if (cat < 0) return HOST_SIDE;
+  for (size_t next; (next = chrome->sides.size) <= (size_t)cat;) {
+    size_t length;
+    const uint8_t *text = chrome_string(&chrome->cats, (int32_t)next, &length);
+    const struct category *found = category_of(text, length);
+    fp_bytes_byte(&chrome->sides, (uint8_t)(found ? found->side : HOST_SIDE));
+    if (chrome->sides.failed) {
+      chrome->failed = true;
+      return HOST_SIDE;
+    }
+  }
+  return (side)chrome->sides.data[cat];
+}
+
+/* An arg that is an integer; false: the event has none. */
+static bool int_arg(const chrome_event *event, chrome_arg arg, int64_t *value) {
+  if (!(event->args_found >> arg & 1)) return false;
+  fp_json_number number = chrome_read_number(event->view, &event->args[arg]);
+  *value = (int64_t)number.bits;
+  return number.kind == FP_JSON_INT || number.kind == FP_JSON_UINT;
+}
+
+/* ---- lines ---- */
+
+/* The integer of an id; text such as "stream 7" has one behind its last blank. */
+static bool id_number(const fp_chrome *chrome, chrome_id id, int64_t *number) {
+  size_t length, i;
+  *number = (int64_t)id.bits;
+  if (id.kind == CHROME_INT_ID || id.kind == CHROME_UINT_ID) return true;
+  if (id.kind != CHROME_TEXT_ID) return false;
+  const uint8_t *text = chrome_string(&chrome->texts, (int32_t)id.bits, &length);
+  *number = 0;
+  for (i = length; i && (uint8_t)(text[i - 1] - '0') < 10; i--) {
+  }
+  if (i == length || length - i > 18 || (i && text[i - 1] != ' ')) return false;
+  for (; i < length; i++) *number = *number * 10 + (text[i] - '0');
+  return true;
+}
+
+/* The line of what a device does: by device and stream, which args say, or else pid and tid. */
+static int32_t stream_line(fp_chrome *chrome, const chrome_event *event, side on) {
+  int64_t device = 0, stream;
+  int32_t process = chrome_process_of(chrome, event->pid);
+  if (!int_arg(event, ARG_DEVICE, &device) && !id_number(chrome, event->pid, &device)) device = 0;
+  chrome_id tid = event->tid;
+  if (on != NOTES_SIDE && int_arg(event, ARG_STREAM, &stream)) tid = (chrome_id){CHROME_INT_ID, (uint64_t)stream};
+  if (tid.kind != CHROME_NO_ID && id_number(chrome, tid, &stream)) {
+    if (stream == INT64_C(4294967295)) stream = -1; /* no stream */
+    tid = (chrome_id){CHROME_INT_ID, (uint64_t)stream};
+  }
+  chrome_role role = on == NOTES_SIDE ? CHROME_NOTES : on == SYNC_SIDE ? CHROME_SYNC : CHROME_STREAM;
+  int32_t plane = chrome_device_plane(chrome, on == MTIA_SIDE ? "CUSTOM:MTIA" : "GPU", device);
+  return chrome_line_of(chrome, plane, process, role, tid, -1);
+}
+
+int32_t chrome_thread_line(fp_chrome *chrome, const chrome_event *event) {
+  if (chrome->dialect == CHROME_KINETO && event->phase == 'X') {
+    side on = side_of(chrome, event->cat);
+    if (on != HOST_SIDE && on != CALL_SIDE && on != STEP_SIDE) return stream_line(chrome, event, on);
+  }
+  int32_t process = chrome_process_of(chrome, event->pid);
+  return chrome_line_of(chrome, chrome_plane_of_process(chrome, process), process, CHROME_THREAD, event->tid, -1);
+}
+
+/* ---- derived stats ---- */
+
+/* Appends " key:value" of an arg, whose brackets and blanks are left out. */
+static void put_detail(fp_bytes *out, const chrome_event *event, chrome_arg arg, const char *key) {
+  const fp_json_value *value = &event->args[arg];
+  if (!(event->args_found >> arg & 1)) return;
+  if (out->size) fp_bytes_byte(out, ' ');
+  fp_bytes_text(out, key);
+  fp_bytes_byte(out, ':');
+  for (uint32_t i = value->from; i < value->to; i++) {
+    uint8_t byte = event->view->text[i];
+    if (!fp_json_is_blank(byte) && byte != '[' && byte != ']') fp_bytes_byte(out, byte);
+  }
+}
+
+static void put_kernel_details(fp_chrome *chrome, const chrome_event *event) {
+  fp_bytes text = {.memory = chrome->memory};
+  put_detail(&text, event, ARG_REGISTERS, "regs");
+  put_detail(&text, event, ARG_SHARED, "group_mem");
+  put_detail(&text, event, ARG_GRID, "grid");
+  put_detail(&text, event, ARG_BLOCK, "block");
+  chrome->failed |= text.failed;
+  if (text.size) chrome_add_derived_text(chrome, WORD_KERNEL_DETAILS, text.data, text.size);
+  fp_bytes_free(&text);
+}
+
+/* "ProfilerStep#12" is step 12. */
+static void put_step(fp_chrome *chrome, const chrome_event *event) {
+  static const char before[] = "ProfilerStep#";
+  const size_t from = sizeof before - 1;
+  size_t length;
+  int64_t number = 0;
+  const uint8_t *name = chrome_string(&chrome->names, event->name, &length);
+  if (length <= from || length > from + 18 || memcmp(name, before, from)) return;
+  for (size_t i = from; i < length; i++) {
+    if ((uint8_t)(name[i] - '0') > 9) return;
+    number = number * 10 + (name[i] - '0');
+  }
+  chrome_add_derived_int(chrome, WORD_STEP_NUM, number);
+  chrome_add_derived_int(chrome, WORD_ROOT, 1);
+}
+
+/* The first span of the profiler is its window. */
+static void note_span(fp_chrome *chrome, const chrome_event *event) {
+  size_t length;
+  const uint8_t *cat = chrome_string(&chrome->cats, event->cat, &length);
+  if (chrome->has_span || !chrome_is_same(cat, length, "trace")) return;
+  chrome->has_span = true;
+  chrome->span = event->time;
+  chrome->span_ps = event->duration_ps;
+}
+
+static void derive_kineto(fp_chrome *chrome, const chrome_event *event) {
+  side on = side_of(chrome, event->cat);
+  int64_t correlation;
+  if (on != HOST_SIDE && on != NOTES_SIDE && on != STEP_SIDE && int_arg(event, ARG_CORRELATION, &correlation))
+    chrome_add_derived_int(chrome, WORD_CORRELATION_ID, correlation);
+  if (on == KERNEL_SIDE) put_kernel_details(chrome, event);
+  if (on == STEP_SIDE) put_step(chrome, event);
+  if (on == HOST_SIDE) note_span(chrome, event);
+}
+
+/* TF1: the name and type of an op as one text. */
+static void derive_tf1(fp_chrome *chrome, const chrome_event *event) {
+  const uint32_t both = UINT32_C(1) << ARG_NAME | UINT32_C(1) << ARG_OP;
+  fp_bytes text = {.memory = chrome->memory};
+  size_t length;
+  if ((event->args_found & both) != both) return;
+  if (event->args[ARG_NAME].kind != FP_JSON_TEXT || event->args[ARG_OP].kind != FP_JSON_TEXT) return;
+  const uint8_t *part = chrome_text(chrome, event->view, &event->args[ARG_NAME], &length);
+  fp_bytes_put(&text, part, length);
+  fp_bytes_byte(&text, ':');
+  part = chrome_text(chrome, event->view, &event->args[ARG_OP], &length);
+  fp_bytes_put(&text, part, length);
+  chrome->failed |= text.failed;
+  if (!text.failed && !chrome_is_same(part, length, "unknown")) chrome_add_derived_text(chrome, WORD_TF_OP, text.data, text.size);
+  fp_bytes_free(&text);
+}
+
+void chrome_derive_stats(fp_chrome *chrome, const chrome_event *event) {
+  if (chrome->dialect == CHROME_KINETO) derive_kineto(chrome, event);
+  if (chrome->dialect == CHROME_TF1) derive_tf1(chrome, event);
+}
+
+/* ---- devices ---- */
+
+/* A property under the name that XSpace has for it. */
+static const char *property_name(const uint8_t *key, size_t length) {
+  static const char *const names[][2] = {{"name", "gpu_device_name"}, {"totalGlobalMem", "memory_size"}, {"numSms", "core_count"},
+                                         {"computeMajor", "compute_cap_major"}, {"computeMinor", "compute_cap_minor"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strlen(names[i][0]) == length && !memcmp(names[i][0], key, length)) return names[i][1];
+  return NULL;
+}
+
+static bool begins_with(const uint8_t *text, size_t length, const char *word) {
+  return length >= strlen(word) && !memcmp(text, word, strlen(word));
+}
+
+static void put_vendor(fp_chrome *chrome, fp_bytes *stats, const uint8_t *name, size_t length) {
+  bool is_nvidia = begins_with(name, length, "NVIDIA") || begins_with(name, length, "Tesla") ||
+                   begins_with(name, length, "Quadro") || begins_with(name, length, "GeForce");
+  bool is_amd = begins_with(name, length, "AMD") || begins_with(name, length, "gfx");
+  const char *vendor = is_nvidia ? "Nvidia" : "AMD";
+  if (!is_nvidia && !is_amd) return;
+  chrome_put_stat_text(stats, chrome_stat_number(chrome, "device_vendor"), (const uint8_t *)vendor, strlen(vendor));
+}
+
+static bool put_device(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *device, int64_t number, uint32_t *at) {
+  fp_json_value key, value;
+  size_t length;
+  if (chrome_member(view, device, "id", &value)) {
+    fp_json_number id = chrome_read_number(view, &value);
+    if (id.kind == FP_JSON_INT) number = (int64_t)id.bits;
+  }
+  int32_t plane = chrome_device_plane(chrome, "GPU", number);
+  if (plane < 0) return true;
+  fp_bytes *stats = &((chrome_plane *)chrome->planes.items)[plane].stats;
+  fp_json_walk walk = fp_json_into(device);
+  while (fp_json_member(view, &walk, &key, &value) == FP_WALK_ITEM) {
+    const char *known = property_name(view->text + key.from, key.to - key.from);
+    chrome->before_stat = -1;
+    int32_t name = known ? chrome_stat_number(chrome, known) : chrome_stat_name(chrome, view, &key);
+    if (name < 0) return true;
+    if (!chrome_put_stat(chrome, stats, name, view, &value, at)) return false;
+    if (!known || strcmp(known, "gpu_device_name") || value.kind != FP_JSON_TEXT) continue;
+    const uint8_t *text = chrome_text(chrome, view, &value, &length);
+    put_vendor(chrome, stats, text, length);
+  }
+  chrome->failed |= stats->failed;
+  return true;
+}
+
+bool chrome_put_devices(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *devices, uint32_t *at) {
+  fp_json_value device;
+  int64_t number = 0;
+  fp_json_walk walk = fp_json_into(devices);
+  for (fp_json_step step; (step = fp_json_element(view, &walk, &device)) == FP_WALK_ITEM; number++)
+    if (device.kind == FP_JSON_OBJECT && !put_device(chrome, view, &device, number, at)) return false;
+  return true;
+}

@@ -1,0 +1,263 @@
+/* Events that begin and end apart are matched when all are known, in order of time, as files are not sorted.
+ *
+ *    B foo 10    B bar 12    E 15    E 20        ->   foo 10 to 20, bar 12 to 15
+ *    S a 1    T a step x 3    T a step y 5    F a 9    ->   a 1 to 9, a:x 3 to 5, a:y 5 to 9
+ *
+ * Groups of events that belong together lie side by side once they are sorted: those of a thread, or of an id. */
+#include <stdlib.h>
+
+#include "formats/chrome_parts.h"
+#include "formats/proto_write.h"
+
+static const int64_t FIRST_ASYNC_GROUP = INT64_C(1) << 32;
+
+/* ---- holding ---- */
+
+static bool is_of_thread(uint8_t phase) {
+  return phase == 'B' || phase == 'E';
+}
+
+/* The group of an asynchronous event: by category, id and scope; the process counts for local ids and legacy events. */
+static int64_t async_group(fp_chrome *chrome, const chrome_event *event, int32_t process) {
+  bool is_legacy = event->phase != 'b' && event->phase != 'n' && event->phase != 'e';
+  uint64_t scope = 0, owner = is_legacy || event->is_local ? (uint64_t)(uint32_t)process + 1 : 0;
+  if (event->fields[FIELD_SCOPE].kind != FP_JSON_NOTHING && !is_legacy)
+    scope = (uint64_t)chrome_intern(chrome, &chrome->texts, event->view, &event->fields[FIELD_SCOPE]) + 1;
+  const fp_key key = {{(uint64_t)(uint32_t)(event->cat + 1) << 32 | (uint64_t)is_legacy << 8 | (uint64_t)event->id.kind,
+                       event->id.bits, scope, owner}};
+  int32_t number = fp_key_map_add(&chrome->async_keys, &key);
+  if (number < 0) chrome->failed = true;
+  return FIRST_ASYNC_GROUP + number;
+}
+
+static int32_t step_of(fp_chrome *chrome, const chrome_event *event) {
+  fp_json_value step;
+  if (!chrome_member(event->view, &event->fields[FIELD_ARGS], "step", &step)) return -1;
+  return chrome_intern(chrome, &chrome->texts, event->view, &step);
+}
+
+void chrome_hold(fp_chrome *chrome, chrome_event *event) {
+  bool has_name = event->fields[FIELD_NAME].kind != FP_JSON_NOTHING, of_thread = is_of_thread(event->phase);
+  int32_t process = chrome_process_of(chrome, event->pid);
+  int32_t line = of_thread ? chrome_thread_line(chrome, event) : -1;
+  int32_t step = event->phase == 'T' || event->phase == 'p' ? step_of(chrome, event) : -1;
+  int64_t group = of_thread ? line : async_group(chrome, event, process);
+  chrome_held *held = fp_vector_add(chrome->memory, &chrome->held, sizeof *held);
+  if (!held || chrome->failed) {
+    chrome->failed = true;
+    return;
+  }
+  *held = (chrome_held){.time = event->time, .offset = event->offset, .stats_at = chrome->held_stats.size, .group = group,
+                        
+                        .stats_size = (uint32_t)chrome->event_stats.size, .args_size = (uint32_t)event->args_size, .line = line, .process = process,
+                        .name = has_name || event->phase != 'E' ? event->name : -1, .cat = event->cat, .step = step,
+                        .id = event->id, .phase = event->phase};
+  if (held->stats_size) fp_bytes_put(&chrome->held_stats, chrome->event_stats.data, held->stats_size);
+  chrome->failed |= chrome->held_stats.failed;
+}
+
+/* ---- matching ---- */
+
+static int compare_held(const void *a, const void *b) {
+  const chrome_held *first = a, *second = b;
+  if (first->group != second->group) return first->group < second->group ? -1 : 1;
+  if (first->time.ns != second->time.ns) return first->time.ns < second->time.ns ? -1 : 1;
+  if (first->time.ps != second->time.ps) return first->time.ps < second->time.ps ? -1 : 1;
+  return (first->offset > second->offset) - (first->offset < second->offset);
+}
+
+/* Time from one moment to another, at most what 64 bits of picoseconds hold. */
+static int64_t ps_between(fp_json_time from, fp_json_time to) {
+  int64_t ns, ps;
+  if (__builtin_sub_overflow(to.ns, from.ns, &ns) || __builtin_mul_overflow(ns, 1000, &ps)) return INT64_MAX;
+  return __builtin_add_overflow(ps, to.ps - from.ps, &ps) ? INT64_MAX : ps;
+}
+
+/* An event from one held event, to another or (NULL) to a time, with the stats of both. */
+static void put_pair(fp_chrome *chrome, int32_t line, const chrome_held *begin, const chrome_held *end, fp_json_time until,
+                     int32_t name, bool is_async) {
+  const uint8_t *stats = chrome->held_stats.data;
+  chrome->offset = begin->offset;
+  chrome_begin_stats(chrome);
+  if (begin->args_size) chrome_add_written(chrome, stats + begin->stats_at, begin->args_size);
+  if (end && end->args_size) chrome_add_written(chrome, stats + end->stats_at, end->args_size);
+  if (begin->stats_size > begin->args_size)
+    chrome_add_written(chrome, stats + begin->stats_at + begin->args_size, begin->stats_size - begin->args_size);
+  if (!end) chrome_add_field_int(chrome, WORD_UNFINISHED, 1);
+  if (is_async) chrome_add_derived_int(chrome, WORD_ASYNC, 1);
+  int64_t duration_ps = ps_between(begin->time, until);
+  if (end && !is_async) chrome_note_end(chrome, line, begin->time, duration_ps);
+  chrome_put_event(chrome, line, name, begin->cat, begin->time, duration_ps);
+}
+
+static chrome_held *pop(fp_vector *stack) {
+  return stack->count ? ((chrome_held **)stack->items)[--stack->count] : NULL;
+}
+
+static void push(fp_chrome *chrome, fp_vector *stack, chrome_held *held) {
+  chrome_held **place = fp_vector_add(chrome->memory, stack, sizeof *place);
+  if (place) *place = held;
+  else chrome->failed = true;
+}
+
+static bool is_before(fp_json_time a, fp_json_time b) {
+  return a.ns < b.ns || (a.ns == b.ns && a.ps < b.ps);
+}
+
+/* The later of a time and the latest end of a line. */
+static fp_json_time latest(const fp_chrome *chrome, int32_t line, fp_json_time time) {
+  const chrome_line *found = (const chrome_line *)chrome->lines.items + line;
+  fp_json_time end = {found->latest_ns, found->latest_ps};
+  return is_before(time, end) ? end : time;
+}
+
+/* B and E of a thread. */
+static void match_thread(fp_chrome *chrome, chrome_held *held, size_t count, fp_vector *stack) {
+  stack->count = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (held[i].phase == 'B') {
+      push(chrome, stack, &held[i]);
+      continue;
+    }
+    chrome_held *begin = pop(stack);
+    if (!begin) {
+      chrome_remark(chrome, CHROME_END_WITHOUT_BEGIN, held[i].offset, 1);
+      continue;
+    }
+    if (held[i].name >= 0 && held[i].name != begin->name) chrome_remark(chrome, CHROME_NAME_MISMATCH, held[i].offset, 1);
+    put_pair(chrome, begin->line, begin, &held[i], held[i].time, begin->name, false);
+  }
+  for (chrome_held *begin; (begin = pop(stack));) {
+    chrome_remark(chrome, CHROME_BEGIN_WITHOUT_END, begin->offset, 1);
+    put_pair(chrome, begin->line, begin, NULL, latest(chrome, begin->line, begin->time), begin->name, false);
+  }
+}
+
+/* The line of an asynchronous event: by the category and name of the outermost. */
+static int32_t async_line(fp_chrome *chrome, int32_t process, const chrome_held *outermost) {
+  fp_bytes text = {.memory = chrome->memory};
+  size_t length;
+  const uint8_t *part = chrome_string(&chrome->cats, outermost->cat, &length);
+  fp_bytes_put(&text, part, length);
+  fp_bytes_byte(&text, '/');
+  part = chrome_string(&chrome->names, outermost->name, &length);
+  fp_bytes_put(&text, part, length);
+  int32_t line = text.failed ? -1 : chrome_named_line(chrome, process, CHROME_ASYNC, "async: ", text.data, text.size);
+  chrome->failed |= text.failed;
+  fp_bytes_free(&text);
+  return line;
+}
+
+/* b, n and e of an id. */
+static void match_nestable(fp_chrome *chrome, chrome_held *held, size_t count, fp_vector *stack) {
+  const chrome_held *last = NULL;
+  int32_t line = -1;
+  stack->count = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (held[i].phase == 'e') last = &held[i];
+    if (held[i].phase != 'e' && !stack->count) line = async_line(chrome, held->process, &held[i]);
+    if (held[i].phase == 'b') {
+      push(chrome, stack, &held[i]);
+    } else if (held[i].phase == 'n') {
+      put_pair(chrome, line, &held[i], &(chrome_held){.stats_size = 0}, held[i].time, held[i].name, true);
+    } else {
+      chrome_held *begin = pop(stack);
+      if (begin) put_pair(chrome, line, begin, &held[i], held[i].time, begin->name, true);
+      else chrome_remark(chrome, CHROME_END_WITHOUT_BEGIN, held[i].offset, 1);
+    }
+  }
+  for (chrome_held *begin; (begin = pop(stack));) {
+    chrome_remark(chrome, CHROME_BEGIN_WITHOUT_END, begin->offset, 1);
+    fp_json_time end = last && is_before(begin->time, last->time) ? last->time : begin->time;
+    put_pair(chrome, line, begin, NULL, end, begin->name, true);
+  }
+}
+
+/* The name of a step: NAME:STEP. */
+static int32_t step_name(fp_chrome *chrome, const chrome_held *step) {
+  fp_bytes text = {.memory = chrome->memory};
+  size_t length;
+  const uint8_t *part = chrome_string(&chrome->names, step->name, &length);
+  fp_bytes_put(&text, part, length);
+  fp_bytes_byte(&text, ':');
+  part = chrome_string(&chrome->texts, step->step, &length);
+  fp_bytes_put(&text, part, length);
+  int32_t name = text.failed ? -1 : fp_strings_add(&chrome->names, text.data, text.size);
+  if (name < 0) chrome->failed = true;
+  fp_bytes_free(&text);
+  return name;
+}
+
+/* An open legacy slice: its line, the last step of either kind. */
+typedef struct legacy_slice {
+  const chrome_held *begin, *step;
+  uint8_t kind; /* of its steps: T or p; 0: none yet */
+  int32_t line;
+} legacy_slice;
+
+/* Ends a slice, and the step that is open in it. */
+static void end_slice(fp_chrome *chrome, legacy_slice *slice, const chrome_held *end, fp_json_time until) {
+  const chrome_held none = {.stats_size = 0};
+  if (slice->kind == 'T' && slice->step)
+    put_pair(chrome, slice->line, slice->step, &none, until, step_name(chrome, slice->step), true);
+  put_pair(chrome, slice->line, slice->begin, end, until, slice->begin->name, true);
+  slice->begin = NULL;
+}
+
+/* A step of an open slice: T begins one, p ends one. */
+static void take_step(fp_chrome *chrome, legacy_slice *slice, const chrome_held *held) {
+  const chrome_held none = {.stats_size = 0};
+  if (slice->kind && slice->kind != held->phase) {
+    chrome_remark(chrome, CHROME_MIXED_STEPS, held->offset, 1);
+    return;
+  }
+  slice->kind = held->phase;
+  if (held->phase == 'T') {
+    if (slice->step)
+      put_pair(chrome, slice->line, slice->step, &none, held->time, step_name(chrome, slice->step), true);
+  } else {
+    chrome_held step = *held;
+    step.time = slice->step ? slice->step->time : slice->begin->time;
+    put_pair(chrome, slice->line, &step, &none, held->time, step_name(chrome, held), true);
+  }
+  slice->step = held;
+}
+
+/* S, T, p and F of an id. */
+static void match_legacy(fp_chrome *chrome, chrome_held *held, size_t count) {
+  legacy_slice slice = {NULL, NULL, 0, -1};
+  for (size_t i = 0; i < count; i++) {
+    if (held[i].phase == 'S') {
+      if (slice.begin) {
+        chrome_remark(chrome, CHROME_BEGIN_WITHOUT_END, slice.begin->offset, 1);
+        end_slice(chrome, &slice, NULL, held[i].time);
+      }
+      slice = (legacy_slice){&held[i], NULL, 0, async_line(chrome, held->process, &held[i])};
+    } else if (!slice.begin) {
+      chrome_remark(chrome, held[i].phase == 'F' ? CHROME_END_WITHOUT_BEGIN : CHROME_STEP_WITHOUT_BEGIN, held[i].offset, 1);
+    } else if (held[i].phase == 'F') {
+      end_slice(chrome, &slice, &held[i], held[i].time);
+    } else {
+      take_step(chrome, &slice, &held[i]);
+    }
+  }
+  if (!slice.begin) return;
+  chrome_remark(chrome, CHROME_BEGIN_WITHOUT_END, slice.begin->offset, 1);
+  end_slice(chrome, &slice, NULL, held[count - 1].time);
+}
+
+void chrome_match(fp_chrome *chrome) {
+  chrome_held *held = chrome->held.items;
+  size_t count = chrome->held.count;
+  fp_vector stack = {0};
+  if (count) qsort(held, count, sizeof *held, compare_held);
+  for (size_t first = 0, last; first < count && !chrome->failed; first = last) {
+    for (last = first + 1; last < count && held[last].group == held[first].group; last++) {
+    }
+    uint8_t phase = held[first].phase;
+    if (held[first].group < FIRST_ASYNC_GROUP) match_thread(chrome, held + first, last - first, &stack);
+    else if (phase == 'b' || phase == 'n' || phase == 'e') match_nestable(chrome, held + first, last - first, &stack);
+    else match_legacy(chrome, held + first, last - first);
+  }
+  fp_vector_free(chrome->memory, &stack);
+}

@@ -1,0 +1,379 @@
+/* What the files of the scribe of Chrome's traces share. formats/chrome.h is its face. */
+#ifndef FASTPROF_CHROME_PARTS_H
+#define FASTPROF_CHROME_PARTS_H
+
+#include "columns/key_map.h"
+#include "columns/strings.h"
+#include "formats/chrome.h"
+#include "formats/json_number.h"
+#include "formats/json_scan.h"
+#include "formats/json_text.h"
+
+/* ---- remarks ---- */
+
+typedef enum chrome_fault {
+  CHROME_BAD_TIME, CHROME_NO_DURATION, CHROME_NEGATIVE_DURATION, CHROME_BAD_TEXT, CHROME_DUPLICATE_KEY,
+  CHROME_UNKNOWN_PHASE, CHROME_EMPTY_EVENT, CHROME_END_WITHOUT_BEGIN, CHROME_BEGIN_WITHOUT_END, CHROME_NAME_MISMATCH,
+  CHROME_BIG_NUMBER, CHROME_NONFINITE, CHROME_EXTRA_COMMA, CHROME_SEVERAL_DOCUMENTS, CHROME_SEVERAL_ARRAYS,
+  CHROME_STRAY_ITEM, CHROME_LOST, CHROME_TRUNCATED, CHROME_TOO_DEEP, CHROME_NOT_READ, CHROME_CUT_VALUE,
+  CHROME_BAD_COUNTER, CHROME_BOTH_IDS, CHROME_STEP_WITHOUT_BEGIN, CHROME_MIXED_STEPS, CHROME_BAD_STACK, CHROME_BAD_BASE,
+  CHROME_LATE_DIALECT, CHROME_FAULTS
+} chrome_fault;
+
+/* ---- ids, processes, planes, lines ---- */
+
+/* A process or thread id, or an id of an event, as compared: an integer, or a number of `texts`. */
+typedef enum chrome_id_kind { CHROME_NO_ID, CHROME_INT_ID, CHROME_UINT_ID, CHROME_TEXT_ID } chrome_id_kind;
+typedef struct chrome_id {
+  chrome_id_kind kind;
+  uint64_t bits;
+} chrome_id;
+
+/* What M events say of a process. Texts are numbers of `texts`, -1: none. */
+typedef struct chrome_process {
+  chrome_id pid;
+  int32_t name, plane;
+  int64_t sort_index;
+  bool is_sorted;
+  fp_bytes stats; /* XStats of plane_stats, in the order in which they came */
+} chrome_process;
+
+/* What M events say of a thread. */
+typedef struct chrome_thread {
+  int32_t name;
+  int64_t sort_index;
+} chrome_thread;
+
+/* Which events of a thread a line has. */
+typedef enum chrome_role {
+  CHROME_THREAD, CHROME_COUNTERS, CHROME_OBJECTS, CHROME_DUMPS, CHROME_ASYNC, CHROME_STREAM, CHROME_SYNC, CHROME_NOTES
+} chrome_role;
+
+typedef struct chrome_line {
+  int32_t plane, process, name; /* name: of a line that no thread gives one; -1 */
+  chrome_role role;
+  chrome_id tid;
+  int64_t xline_id;
+  uint64_t event_count;
+  int64_t latest_ns; /* the latest end of an event, for what is never closed */
+  int32_t latest_ps;
+} chrome_line;
+
+typedef struct chrome_plane {
+  int32_t process; /* whose M events name it; -1 */
+  int32_t name;    /* of `texts`, if no process gives it one; -1 */
+  int32_t metadata_count;
+  int64_t order;   /* among planes of a dialect that orders them */
+  fp_bytes used;   /* by stat name: whether the plane uses it */
+  fp_bytes stats;  /* XStats, before those of the process */
+} chrome_plane;
+
+typedef struct chrome_metadata {
+  int32_t plane, name, cat, id;
+} chrome_metadata;
+
+/* The last metadata of a name, which mostly is the next, too. */
+typedef struct chrome_last_metadata {
+  int32_t plane, cat, id;
+} chrome_last_metadata;
+
+/* ---- events ---- */
+
+/* Args that a dialect derives stats or lines from. */
+typedef enum chrome_arg {
+  ARG_NONE, ARG_NUMERIC, ARG_CORRELATION, ARG_DEVICE, ARG_STREAM, ARG_REGISTERS, ARG_SHARED, ARG_GRID,
+  ARG_BLOCK, ARG_NAME, ARG_OP, ARGS
+} chrome_arg;
+
+typedef enum chrome_field {
+  FIELD_PH, FIELD_NAME, FIELD_CAT, FIELD_PID, FIELD_TID, FIELD_TS, FIELD_DUR, FIELD_ARGS, FIELD_ID, FIELD_ID2, FIELD_SCOPE,
+  FIELD_S, FIELD_BP, FIELD_CNAME, FIELD_TTS, FIELD_TDUR, FIELD_SF, FIELD_ESF, FIELD_STACK, FIELD_ESTACK, FIELD_BIND_ID,
+  FIELD_FLOW_IN, FIELD_FLOW_OUT, FIELD_COUNT
+} chrome_field;
+
+/* An event as it is read. Fields that are absent, or null, are of kind FP_JSON_NOTHING. */
+typedef struct chrome_event {
+  const fp_json_view *view;
+  fp_json_value fields[FIELD_COUNT];
+  uint32_t present;
+  uint64_t offset;
+  uint8_t phase;
+  bool is_deep, has_fields, is_twice, is_local;
+  chrome_id pid, tid, id;
+  fp_json_time time;
+  int64_t duration_ps;
+  int32_t name, cat; /* numbers of `names` and `cats`; cat -1: none */
+  fp_json_value args[ARGS]; /* by what they are for; those of `args_found` */
+  uint32_t args_found;
+  size_t args_size; /* of the stats of args */
+} chrome_event;
+
+/* The stats of the event that is read: XStats, each with where it begins. */
+typedef struct chrome_stat {
+  int32_t name;
+  uint32_t from;
+} chrome_stat;
+
+/* A member of the document, and in which document it was. */
+typedef struct chrome_kept {
+  int32_t name;
+  uint32_t document;
+} chrome_kept;
+
+/* A frame that events refer to: as id, and as the stat whose name becomes the stack. */
+typedef struct chrome_frame {
+  chrome_id id;
+  int32_t stat;
+} chrome_frame;
+
+/* Names of stats that are written or looked for by the scribe. */
+typedef enum chrome_word {
+  WORD_ID, WORD_ID2, WORD_SCOPE, WORD_S, WORD_BP, WORD_CNAME, WORD_THREAD_START, WORD_THREAD_DURATION, WORD_STACK,
+  WORD_END_STACK, WORD_UNFINISHED, WORD_OBJECT, WORD_CONTEXT, WORD_ARGS, WORD_ASYNC, WORD_CAT, WORD_STEP, WORD_STEP_NUM,
+  WORD_ROOT, WORD_CORRELATION_ID, WORD_KERNEL_DETAILS, WORD_TF_OP, WORDS
+} chrome_word;
+
+/* An event that is matched with others when all are known. */
+typedef struct chrome_held {
+  fp_json_time time;
+  uint64_t offset;
+  uint64_t stats_at;
+  uint32_t stats_size, args_size; /* the stats of args come first */
+  int64_t group; /* events that are matched with each other: of a thread, or of an id */
+  int32_t line;  /* of its thread; -1: of an async event, whose line is known later */
+  int32_t name, cat, process;
+  chrome_id id;
+  int32_t step; /* of T and p: a number of `texts` */
+  uint8_t phase;
+} chrome_held;
+
+/* A stretch of time around `base_ns`, within which offsets of events fit. */
+typedef struct chrome_epoch {
+  int64_t base_ns, first_ns, last_ns;
+  uint64_t count, first_offset;
+} chrome_epoch;
+
+/* Events of one line and epoch, side by side in the spill. */
+typedef struct chrome_fragment {
+  int32_t line, epoch;
+  uint64_t offset, length;
+} chrome_fragment;
+
+/* An end of a flow, as the XSpace has it behind its planes; see docs/traces.md. */
+typedef struct chrome_flow_end {
+  int64_t ns;
+  int32_t ps, phase; /* s t f; upper case: with bp e */
+  int32_t line, name, cat, id_kind; /* texts are numbers of `flow_texts`, -1: none */
+  uint64_t id;
+} chrome_flow_end;
+
+/* Times of the file, by stretches of about an hour. */
+typedef struct chrome_hour {
+  int64_t hour, least_ns;
+  uint64_t count;
+} chrome_hour;
+
+typedef enum chrome_dialect { CHROME_BROWSER, CHROME_XPROF, CHROME_KINETO, CHROME_TF1 } chrome_dialect;
+
+struct fp_chrome {
+  fp_memory *memory;
+  fp_json_scan scan;
+  chrome_dialect dialect;
+  bool is_decided, failed, has_ended;
+  fp_bytes head; /* until the dialect is decided */
+  size_t look_at;
+
+  fp_chrome_remark remarks[CHROME_FAULTS];
+  size_t remark_count;
+  uint64_t offset; /* of the event that is read */
+  bool is_empty_before;
+  uint64_t empty_offset;
+
+  fp_strings names, cats, stats, texts;
+  fp_bytes decoded; /* the text that was decoded last */
+  fp_key_map process_keys, thread_keys, plane_keys, line_keys, metadata_keys, async_keys;
+  fp_vector processes, threads, planes, lines, metadatas, last_metadatas;
+  int32_t words[WORDS];
+  fp_bytes arg_of; /* by stat: what it is for */
+  fp_bytes sides;  /* Kineto, by category: 1 + the side */
+  fp_key last_key;
+  int32_t last_line, last_process;
+  chrome_id last_pid;
+
+  fp_bytes event_stats;
+  fp_vector stat_list; /* chrome_stat */
+  fp_vector next_stat; /* by stat: the one that came after it the last time */
+  fp_vector stat_seen; /* by stat: the last event that had it */
+  uint64_t event_number;
+  int32_t before_stat, first_stat;
+
+  fp_vector held; /* chrome_held */
+  fp_bytes held_stats;
+
+  fp_bytes window, spill;
+  fp_vector epochs, fragments;
+  int32_t last_epoch;
+  uint64_t spilled;
+  fp_strings flow_texts;
+  uint64_t flow_count;
+
+  fp_vector hours;
+  fp_key_map hour_keys;
+  uint64_t zero_count;
+  int64_t least_after_zero;
+  bool has_span;
+  fp_json_time span;
+  int64_t span_ps;
+  int64_t zero_ns, unix_ns;
+  bool has_unix;
+  int64_t base_ns;
+  bool has_base;
+
+  fp_bytes environment; /* XStats of the plane Task Environment */
+  fp_vector members;    /* chrome_kept: members of the document that are kept */
+  fp_bytes stacks;      /* stackFrames, as text */
+  fp_vector frames;     /* chrome_frame: those that events name */
+  fp_bytes keys;
+  uint32_t key_count;
+  uint64_t object_count; /* items of the events, but for empty objects */
+  bool has_events;
+
+  fp_vector parts; /* fp_chrome_part */
+  fp_bytes literals;
+};
+
+/* ---- chrome_log.c ---- */
+
+void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint64_t count);
+
+/* ---- chrome_text.c: values as texts, ids and times ---- */
+
+/* What a string says; the bytes hold until the next call. */
+const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length);
+/* The number of a text of `pool`; a value other than a string is compact JSON. -1: memory ran out. */
+int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *view, const fp_json_value *value);
+/* The canonical form of an id. */
+chrome_id chrome_read_id(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value);
+/* The text of an id, and of a number of a pool. */
+void chrome_put_id(const fp_chrome *chrome, fp_bytes *out, chrome_id id);
+const uint8_t *chrome_string(const fp_strings *pool, int32_t number, size_t *length);
+/* A number or a text that is one, in microseconds. */
+bool chrome_read_time(const fp_json_view *view, const fp_json_value *value, fp_json_time *time);
+/* The same as picoseconds of 64 bits. */
+bool chrome_read_ps(const fp_json_view *view, const fp_json_value *value, int64_t *ps);
+/* A number, or a text that is one. */
+fp_json_number chrome_read_number(const fp_json_view *view, const fp_json_value *value);
+/* The value of a key of an object; false: it has none, or null. Of several, the last. */
+bool chrome_member(const fp_json_view *view, const fp_json_value *object, const char *key, fp_json_value *found);
+
+/* ---- chrome_args.c ---- */
+
+/* What an arg of a dialect is for. */
+chrome_arg chrome_arg_of(chrome_dialect dialect, const uint8_t *name, size_t length);
+/* Whether a text is a name, whatever the case of its letters. `name`: in lower case. */
+bool chrome_is_same(const uint8_t *text, size_t length, const char *name);
+
+/* ---- chrome_stats.c: the stats of an event ---- */
+
+void chrome_begin_stats(fp_chrome *chrome);
+/* The number of the name of a stat. */
+int32_t chrome_stat_name(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *key);
+/* Adds the members of args. False: one is not JSON, at `*at`. */
+bool chrome_add_args(fp_chrome *chrome, chrome_event *event, uint32_t *at);
+/* Adds a field of an event: `event.NAME` if args have NAME. */
+void chrome_add_field_text(fp_chrome *chrome, chrome_word word, const uint8_t *text, size_t length);
+void chrome_add_field_int(fp_chrome *chrome, chrome_word word, int64_t value);
+/* Adds a derived stat, which is left out if args have its name. */
+void chrome_add_derived_text(fp_chrome *chrome, chrome_word word, const uint8_t *text, size_t length);
+void chrome_add_derived_int(fp_chrome *chrome, chrome_word word, int64_t value);
+/* Adds a reference to the stack of a frame of stackFrames. */
+void chrome_add_frame(fp_chrome *chrome, chrome_word word, chrome_id frame);
+/* Adds a numeric member of a counter's args. */
+bool chrome_add_series(fp_chrome *chrome, const chrome_event *event, uint32_t *at);
+/* An XStat on its own, appended to bytes. */
+void chrome_put_stat_text(fp_bytes *out, int32_t name, const uint8_t *text, size_t length);
+void chrome_put_stat_int(fp_bytes *out, int32_t name, int64_t value);
+/* Takes the XStat of a name out of others. */
+void chrome_drop_stat(fp_bytes *stats, int32_t name);
+int32_t chrome_word_number(fp_chrome *chrome, chrome_word word);
+int32_t chrome_stat_number(fp_chrome *chrome, const char *name);
+/* Appends a value as a stat of `name`: any kind. False: no JSON, at `*at`. */
+bool chrome_put_stat(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_json_view *view, const fp_json_value *value,
+                     uint32_t *at);
+/* Adds stats that are written already; of equal names the later value, at the place of the earlier. */
+void chrome_add_written(fp_chrome *chrome, const uint8_t *stats, size_t size);
+
+/* ---- chrome_names.c: processes, threads, planes, lines, metadata ---- */
+
+/* The line of this name on the plane of a process. */
+int32_t chrome_named_line(fp_chrome *chrome, int32_t process, chrome_role role, const char *before, const uint8_t *rest,
+                          size_t length);
+int32_t chrome_process_of(fp_chrome *chrome, chrome_id pid);
+int32_t chrome_thread_of(fp_chrome *chrome, chrome_id pid, chrome_id tid, bool add);
+/* The plane of a process, or one of its own with this name. */
+int32_t chrome_plane_of_process(fp_chrome *chrome, int32_t process);
+int32_t chrome_plane_named(fp_chrome *chrome, const char *name, int64_t order);
+/* The plane of a device of Kineto's. */
+int32_t chrome_device_plane(fp_chrome *chrome, const char *kind, int64_t ordinal);
+/* A line; `name`: of `texts`, for lines that are not a thread's; else -1. */
+int32_t chrome_line_of(fp_chrome *chrome, int32_t plane, int32_t process, chrome_role role, chrome_id tid, int32_t name);
+int32_t chrome_metadata_of(fp_chrome *chrome, int32_t plane, int32_t name, int32_t cat);
+/* Takes an event of phase M. */
+bool chrome_name_event(fp_chrome *chrome, const chrome_event *event, uint32_t *at);
+/* Gives lines their ids. */
+void chrome_number_lines(fp_chrome *chrome);
+
+/* ---- chrome_put.c: events into the window, and the window into the spill ---- */
+
+void chrome_count_time(fp_chrome *chrome, fp_json_time time);
+/* Writes an event with the stats that have been begun. */
+void chrome_put_event(fp_chrome *chrome, int32_t line, int32_t name, int32_t cat, fp_json_time time, int64_t duration_ps);
+/* Remembers the latest end of a line's events. */
+void chrome_note_end(fp_chrome *chrome, int32_t line, fp_json_time time, int64_t duration_ps);
+void chrome_put_flow_end(fp_chrome *chrome, const chrome_flow_end *end);
+void chrome_flush(fp_chrome *chrome);
+
+/* ---- chrome_zero.c ---- */
+
+void chrome_find_zero(fp_chrome *chrome);
+
+/* ---- chrome_kineto.c: lines and stats by dialect ---- */
+
+/* The line of an event of a thread. */
+int32_t chrome_thread_line(fp_chrome *chrome, const chrome_event *event);
+/* Stats that follow from the event: Kineto's, TF1's. */
+void chrome_derive_stats(fp_chrome *chrome, const chrome_event *event);
+/* Plane stats of deviceProperties. */
+bool chrome_put_devices(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *devices, uint32_t *at);
+bool chrome_is_kineto_category(const uint8_t *text, size_t length);
+
+/* ---- chrome_pairs.c ---- */
+
+void chrome_hold(fp_chrome *chrome, chrome_event *event);
+void chrome_match(fp_chrome *chrome);
+
+/* ---- chrome_event.c ---- */
+
+fp_json_step chrome_take_event(void *context, const fp_json_view *view, fp_json_walk *walk, uint64_t offset);
+
+/* ---- chrome_members.c: members of the document beside events ---- */
+
+bool chrome_take_member(void *context, const uint8_t *key, size_t key_length, const uint8_t *text, size_t length, bool is_whole);
+/* Which dialect the head of a document is. `is_sure`: it has said enough. */
+chrome_dialect chrome_guess(fp_chrome *chrome, const uint8_t *head, size_t size, bool is_all, bool *is_sure);
+/* The stack of a frame of stackFrames: its names, outermost first, a line each. */
+void chrome_put_stack(fp_chrome *chrome, fp_bytes *out, chrome_id frame);
+/* Marks of a text that is whole. False: memory ran out. */
+typedef struct chrome_text_view {
+  fp_json_view view;
+  uint8_t *text, *has;
+  uint32_t *marks;
+} chrome_text_view;
+bool chrome_view_text(fp_memory *memory, const uint8_t *text, size_t length, chrome_text_view *found);
+void chrome_free_view(fp_memory *memory, chrome_text_view *found);
+
+/* ---- chrome_space.c ---- */
+
+void chrome_put_space(fp_chrome *chrome);
+
+#endif

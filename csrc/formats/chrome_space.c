@@ -1,0 +1,474 @@
+/* The XSpace, when all names are known: its planes, of each the lines, the metadata and the stats.
+ *
+ *    literals   XPlane 1: length, id, name  XLine: length, id, name  |  XLine ...  |  metadata  XPlane 2 ...
+ *    spill                                                     [events]      [events]
+ *
+ * Lengths come before contents, so a plane is put together first: its literal bytes, and where ranges of the spill go. */
+#include <stdlib.h>
+
+#include "formats/chrome_parts.h"
+#include "formats/json_values.h"
+#include "formats/proto_write.h"
+
+enum {
+  SPACE_PLANES = 1, SPACE_FLOWS = 1000, PLANE_ID = 1, PLANE_NAME = 2, PLANE_LINES = 3, PLANE_EVENT_METADATA = 4,
+  PLANE_STAT_METADATA = 5, PLANE_STATS = 6, LINE_ID = 1, LINE_NAME = 2, LINE_TIMESTAMP = 3, LINE_DISPLAY_ID = 10,
+  MAP_KEY = 1, MAP_VALUE = 2, METADATA_ID = 1, METADATA_NAME = 2, METADATA_STATS = 5,
+  FLOW_ENDS = 1, FLOW_LINES = 2, FLOW_TEXTS = 3
+};
+static const int64_t MOST_NS = INT64_C(9223372036854775);
+
+/* Where ranges of the spill go in the bytes of a plane. */
+typedef struct insertion {
+  size_t at;
+  uint64_t offset, length;
+} insertion;
+
+/* A plane that is put together. */
+typedef struct assembly {
+  fp_bytes bytes;
+  fp_vector insertions;
+  uint64_t inserted;
+} assembly;
+
+static void put_bytes(fp_bytes *out, uint32_t field, const uint8_t *bytes, size_t length) {
+  proto_put_varint(out, field << 3 | WIRE_LEN);
+  proto_put_varint(out, length);
+  fp_bytes_put(out, bytes, length);
+}
+
+/* ---- names ---- */
+
+static const chrome_process *process_of(const fp_chrome *chrome, int32_t number) {
+  return (const chrome_process *)chrome->processes.items + number;
+}
+
+static void put_plane_name(const fp_chrome *chrome, fp_bytes *out, const chrome_plane *plane) {
+  size_t length;
+  int32_t number = plane->name >= 0 ? plane->name : process_of(chrome, plane->process)->name;
+  if (number >= 0) {
+    const uint8_t *text = chrome_string(&chrome->texts, number, &length);
+    fp_bytes_put(out, text, length);
+  } else if (process_of(chrome, plane->process)->pid.kind == CHROME_NO_ID) {
+    fp_bytes_text(out, "process");
+  } else {
+    chrome_put_id(chrome, out, process_of(chrome, plane->process)->pid);
+    if (!out->size) fp_bytes_text(out, "process");
+  }
+}
+
+static const chrome_thread *thread_of(fp_chrome *chrome, const chrome_line *line) {
+  int32_t number = chrome_thread_of(chrome, process_of(chrome, line->process)->pid, line->tid, false);
+  return number < 0 || line->tid.kind == CHROME_NO_ID ? NULL : (const chrome_thread *)chrome->threads.items + number;
+}
+
+/* The name that M events give a thread, or its tid, or that of its plane. */
+static void put_line_name(fp_chrome *chrome, fp_bytes *out, const chrome_line *line, const chrome_plane *plane) {
+  size_t length;
+  bool is_stream = line->role == CHROME_STREAM || line->role == CHROME_SYNC || line->role == CHROME_NOTES;
+  const chrome_thread *thread = thread_of(chrome, line);
+  if (line->name >= 0) {
+    const uint8_t *text = chrome_string(&chrome->texts, line->name, &length);
+    fp_bytes_put(out, text, length);
+    return;
+  }
+  if (thread && thread->name >= 0 && line->role != CHROME_SYNC) {
+    const uint8_t *text = chrome_string(&chrome->texts, thread->name, &length);
+    fp_bytes_put(out, text, length);
+  } else if (line->tid.kind != CHROME_NO_ID) {
+    if (is_stream && line->tid.kind != CHROME_TEXT_ID) fp_bytes_text(out, "stream ");
+    chrome_put_id(chrome, out, line->tid);
+  }
+  if (!out->size) put_plane_name(chrome, out, plane);
+  if (line->role == CHROME_SYNC) fp_bytes_text(out, " (sync)");
+  if (line->role == CHROME_NOTES) fp_bytes_text(out, " annotations");
+}
+
+/* ---- lines ---- */
+
+static int compare_fragments(const void *a, const void *b) {
+  const chrome_fragment *first = a, *second = b;
+  if (first->line != second->line) return first->line < second->line ? -1 : 1;
+  if (first->epoch != second->epoch) return first->epoch < second->epoch ? -1 : 1;
+  return (first->offset > second->offset) - (first->offset < second->offset);
+}
+
+static bool fits(int64_t ns, int64_t zero) {
+  int64_t apart;
+  return !__builtin_sub_overflow(ns, zero, &apart) && apart < MOST_NS && apart > -MOST_NS;
+}
+
+/* Epochs too far from the zero have no place: their events are left out. */
+static bool is_near(const fp_chrome *chrome, int32_t number) {
+  const chrome_epoch *epoch = (const chrome_epoch *)chrome->epochs.items + number;
+  return fits(epoch->first_ns, chrome->zero_ns) && fits(epoch->last_ns, chrome->zero_ns) && fits(epoch->base_ns, chrome->zero_ns);
+}
+
+static void drop_far_epochs(fp_chrome *chrome) {
+  const chrome_epoch *epochs = chrome->epochs.items;
+  for (size_t i = 0; i < chrome->epochs.count; i++)
+    if (!is_near(chrome, (int32_t)i)) chrome_remark(chrome, CHROME_BAD_TIME, epochs[i].first_offset, epochs[i].count);
+}
+
+/* A line of the events of one epoch. */
+static void put_line(fp_chrome *chrome, assembly *to, const chrome_fragment *fragments, size_t count) {
+  const chrome_line *line = (const chrome_line *)chrome->lines.items + fragments->line;
+  const chrome_plane *plane = (const chrome_plane *)chrome->planes.items + line->plane;
+  const chrome_thread *thread = thread_of(chrome, line);
+  fp_bytes head = {.memory = chrome->memory}, name = {.memory = chrome->memory};
+  uint64_t length = 0;
+  if (!is_near(chrome, fragments->epoch)) return;
+  for (size_t i = 0; i < count; i++) length += fragments[i].length;
+  put_line_name(chrome, &name, line, plane);
+  proto_put_number(&head, LINE_ID, (uint64_t)line->xline_id);
+  put_bytes(&head, LINE_NAME, name.data, name.size);
+  proto_put_number(&head, LINE_TIMESTAMP, (uint64_t)((const chrome_epoch *)chrome->epochs.items)[fragments->epoch].base_ns);
+  if (thread && thread->sort_index) proto_put_number(&head, LINE_DISPLAY_ID, (uint64_t)thread->sort_index);
+  proto_put_varint(&to->bytes, PLANE_LINES << 3 | WIRE_LEN);
+  proto_put_varint(&to->bytes, head.size + length);
+  fp_bytes_put(&to->bytes, head.data, head.size);
+  for (size_t i = 0; i < count; i++) {
+    insertion *place = fp_vector_add(chrome->memory, &to->insertions, sizeof *place);
+    if (place) *place = (insertion){to->bytes.size, fragments[i].offset, fragments[i].length};
+    else chrome->failed = true;
+  }
+  to->inserted += length;
+  chrome->failed |= head.failed || name.failed;
+  fp_bytes_free(&head);
+  fp_bytes_free(&name);
+}
+
+/* ---- metadata and stats ---- */
+
+/* Marks a stat name as used by a plane. */
+static void use(fp_chrome *chrome, chrome_plane *plane, int32_t name) {
+  while (plane->used.size <= (size_t)name && !plane->used.failed) fp_bytes_byte(&plane->used, 0);
+  if (plane->used.failed) chrome->failed = true;
+  else plane->used.data[name] = 1;
+}
+
+/* Puts XStats of a plane, and marks their names. */
+static void put_stats(fp_chrome *chrome, assembly *to, chrome_plane *plane, const fp_bytes *stats) {
+  const uint8_t *p = stats->data, *end = p + stats->size;
+  while (stats->size && p < end) {
+    uint64_t length, name;
+    p++;
+    if (!wire_varint(&p, end, &length)) return;
+    const uint8_t *begin = p, *next = p + length;
+    p++;
+    if (!wire_varint(&p, end, &name)) return;
+    put_bytes(&to->bytes, PLANE_STATS, begin, (size_t)length);
+    use(chrome, plane, (int32_t)name - 1);
+    p = next;
+  }
+}
+
+static void put_event_metadata(fp_chrome *chrome, assembly *to, chrome_plane *plane, const chrome_metadata *metadata) {
+  fp_bytes value = {.memory = chrome->memory}, stat = {.memory = chrome->memory};
+  size_t length;
+  const uint8_t *text = chrome_string(&chrome->names, metadata->name, &length);
+  proto_put_number(&value, METADATA_ID, (uint64_t)metadata->id);
+  put_bytes(&value, METADATA_NAME, text, length);
+  if (metadata->cat >= 0) {
+    int32_t word = chrome_word_number(chrome, WORD_CAT);
+    text = chrome_string(&chrome->cats, metadata->cat, &length);
+    if (word >= 0) {
+      use(chrome, plane, word);
+      chrome_put_stat_text(&stat, word, text, length);
+      if (stat.size) stat.data[0] = WIRE_TAG(METADATA_STATS, WIRE_LEN);
+      fp_bytes_put(&value, stat.data, stat.size);
+    }
+  }
+  proto_put_varint(&to->bytes, PLANE_EVENT_METADATA << 3 | WIRE_LEN);
+  proto_put_varint(&to->bytes, 1 + proto_varint_size((uint64_t)metadata->id) + 1 + proto_varint_size(value.size) + value.size);
+  proto_put_number(&to->bytes, MAP_KEY, (uint64_t)metadata->id);
+  put_bytes(&to->bytes, MAP_VALUE, value.data, value.size);
+  chrome->failed |= value.failed || stat.failed;
+  fp_bytes_free(&value);
+  fp_bytes_free(&stat);
+}
+
+static void put_one_stat_name(fp_chrome *chrome, assembly *to, int32_t number, const uint8_t *text, size_t length) {
+  uint64_t id = (uint64_t)number + 1;
+  size_t value_size = 1 + proto_varint_size(id) + 1 + proto_varint_size(length) + length;
+  proto_put_varint(&to->bytes, PLANE_STAT_METADATA << 3 | WIRE_LEN);
+  proto_put_varint(&to->bytes, 1 + proto_varint_size(id) + 1 + proto_varint_size(value_size) + value_size);
+  proto_put_number(&to->bytes, MAP_KEY, id);
+  proto_put_varint(&to->bytes, MAP_VALUE << 3 | WIRE_LEN);
+  proto_put_varint(&to->bytes, value_size);
+  proto_put_number(&to->bytes, METADATA_ID, id);
+  put_bytes(&to->bytes, METADATA_NAME, text, length);
+  chrome->failed |= to->bytes.failed;
+}
+
+/* Names of the stats that a plane uses. Stacks that events refer to are names, too. */
+static void put_stat_metadata(fp_chrome *chrome, assembly *to, chrome_plane *plane) {
+  int32_t stack = chrome->words[WORD_STACK], end_stack = chrome->words[WORD_END_STACK];
+  const chrome_frame *frames = chrome->frames.items;
+  bool has_stacks = (stack >= 0 && (size_t)stack < plane->used.size && plane->used.data[stack]) ||
+                    (end_stack >= 0 && (size_t)end_stack < plane->used.size && plane->used.data[end_stack]);
+  size_t length;
+  for (size_t i = 0; i < plane->used.size; i++) {
+    if (!plane->used.data[i]) continue;
+    const uint8_t *text = chrome_string(&chrome->stats, (int32_t)i, &length);
+    put_one_stat_name(chrome, to, (int32_t)i, text, length);
+  }
+  for (size_t i = 0; has_stacks && i < chrome->frames.count; i++) {
+    fp_bytes text = {.memory = chrome->memory};
+    chrome_put_stack(chrome, &text, frames[i].id);
+    put_one_stat_name(chrome, to, frames[i].stat, text.data ? text.data : (const uint8_t *)"", text.size);
+    chrome->failed |= text.failed;
+    fp_bytes_free(&text);
+  }
+}
+
+/* ---- planes ---- */
+
+/* Kineto: the process that most events of a plane are of, whose labels are the plane's. */
+static int32_t main_process(const fp_chrome *chrome, int32_t number) {
+  const chrome_line *lines = chrome->lines.items;
+  uint64_t most = 0;
+  int32_t found = -1;
+  uint64_t *counts = fp_alloc_zeroed(chrome->memory, chrome->processes.count, sizeof *counts);
+  for (size_t i = 0; counts && i < chrome->lines.count; i++) {
+    if (lines[i].plane != number) continue;
+    uint64_t count = counts[lines[i].process] += lines[i].event_count;
+    if (count <= most) continue;
+    most = count;
+    found = lines[i].process;
+  }
+  fp_release(chrome->memory, counts);
+  return found;
+}
+
+/* Adds a part of the XSpace: literal bytes that have been written, or a range of the spill. */
+static void add_part(fp_chrome *chrome, bool is_spilled, uint64_t offset, uint64_t length) {
+  size_t count = chrome->parts.count;
+  fp_chrome_part *last = count ? (fp_chrome_part *)chrome->parts.items + count - 1 : NULL;
+  if (!length) return;
+  if (last && last->is_spilled == is_spilled && last->offset + last->length == offset) {
+    last->length += length;
+    return;
+  }
+  fp_chrome_part *part = fp_vector_add(chrome->memory, &chrome->parts, sizeof *part);
+  if (part) *part = (fp_chrome_part){offset, length, is_spilled};
+  else chrome->failed = true;
+}
+
+static void put_literal(fp_chrome *chrome, const uint8_t *bytes, size_t length) {
+  fp_bytes_put(&chrome->literals, bytes, length);
+  chrome->failed |= chrome->literals.failed;
+  if (!chrome->failed) add_part(chrome, false, chrome->literals.size - length, length);
+}
+
+/* Puts a message that has been put together into the XSpace. */
+static void put_message(fp_chrome *chrome, uint32_t field, assembly *message) {
+  const insertion *places = message->insertions.items;
+  uint8_t head[16];
+  size_t at = 0;
+  fp_bytes tag = {.memory = chrome->memory};
+  chrome->failed |= message->bytes.failed;
+  proto_put_varint(&tag, (uint64_t)field << 3 | WIRE_LEN);
+  proto_put_varint(&tag, message->bytes.size + message->inserted);
+  if (!tag.failed) memcpy(head, tag.data, tag.size);
+  chrome->failed |= tag.failed;
+  if (!chrome->failed) put_literal(chrome, head, tag.size);
+  for (size_t i = 0; !chrome->failed && i < message->insertions.count; i++) {
+    put_literal(chrome, message->bytes.data + at, places[i].at - at);
+    add_part(chrome, true, places[i].offset, places[i].length);
+    at = places[i].at;
+  }
+  if (!chrome->failed) put_literal(chrome, message->bytes.data + at, message->bytes.size - at);
+  fp_bytes_free(&tag);
+  fp_bytes_free(&message->bytes);
+  fp_vector_free(chrome->memory, &message->insertions);
+}
+
+/* What is sorted by plane: lines with events, metadata. `at`: of plane i, from at[i] to at[i + 1]. */
+typedef struct by_plane {
+  uint32_t *items, *at;
+} by_plane;
+
+static bool sort_by_plane(fp_chrome *chrome, by_plane *sorted, const void *items, size_t count, size_t item_size, size_t plane_at) {
+  size_t planes = chrome->planes.count;
+  sorted->items = fp_alloc(chrome->memory, count * sizeof *sorted->items);
+  sorted->at = fp_alloc_zeroed(chrome->memory, planes + 2, sizeof *sorted->at);
+  if (!sorted->items || !sorted->at) return false;
+  for (int pass = 0; pass < 2; pass++)
+    for (size_t i = 0; i < count; i++) {
+      int32_t plane;
+      memcpy(&plane, (const uint8_t *)items + i * item_size + plane_at, sizeof plane);
+      if (!pass) sorted->at[plane + 2]++;
+      else sorted->items[sorted->at[plane + 1]++] = (uint32_t)i;
+      if (!pass && i + 1 == count)
+        for (size_t p = 2; p < planes + 2; p++) sorted->at[p] += sorted->at[p - 1];
+    }
+  return true;
+}
+
+static void free_sorted(fp_chrome *chrome, by_plane *sorted) {
+  fp_release(chrome->memory, sorted->items);
+  fp_release(chrome->memory, sorted->at);
+}
+
+/* Fragments by line: of line i, from at[i] to at[i + 1]; those before at[0] are of flows. */
+static size_t *fragments_by_line(fp_chrome *chrome) {
+  chrome_fragment *fragments = chrome->fragments.items;
+  size_t lines = chrome->lines.count, *at = fp_alloc_zeroed(chrome->memory, lines + 2, sizeof *at);
+  if (!at) return NULL;
+  if (chrome->fragments.count) qsort(fragments, chrome->fragments.count, sizeof *fragments, compare_fragments);
+  for (size_t i = 0; i < chrome->fragments.count; i++) at[fragments[i].line + 1]++;
+  for (size_t i = 1; i <= lines; i++) at[i] += at[i - 1];
+  return at;
+}
+
+static void put_plane(fp_chrome *chrome, int32_t number, int64_t id, const by_plane *lines, const by_plane *metadata,
+                      const size_t *fragments_at) {
+  chrome_plane *plane = (chrome_plane *)chrome->planes.items + number;
+  const chrome_fragment *fragments = chrome->fragments.items;
+  assembly to = {.bytes.memory = chrome->memory};
+  fp_bytes name = {.memory = chrome->memory};
+  int32_t process = plane->process >= 0 ? plane->process : main_process(chrome, number);
+  put_plane_name(chrome, &name, plane);
+  proto_put_number(&to.bytes, PLANE_ID, (uint64_t)id);
+  put_bytes(&to.bytes, PLANE_NAME, name.data ? name.data : (const uint8_t *)"", name.size);
+  for (uint32_t i = lines->at[number]; i < lines->at[number + 1]; i++) {
+    uint32_t line = lines->items[i];
+    for (size_t first = fragments_at[line], last; first < fragments_at[line + 1]; first = last) {
+      for (last = first + 1; last < fragments_at[line + 1] && fragments[last].epoch == fragments[first].epoch; last++) {
+      }
+      put_line(chrome, &to, fragments + first, last - first);
+    }
+  }
+  for (uint32_t i = metadata->at[number]; i < metadata->at[number + 1]; i++)
+    put_event_metadata(chrome, &to, plane, (const chrome_metadata *)chrome->metadatas.items + metadata->items[i]);
+  put_stats(chrome, &to, plane, &plane->stats);
+  if (process >= 0) put_stats(chrome, &to, plane, &process_of(chrome, process)->stats);
+  put_stat_metadata(chrome, &to, plane);
+  chrome->failed |= name.failed;
+  fp_bytes_free(&name);
+  put_message(chrome, SPACE_PLANES, &to);
+}
+
+/* A plane and what it is sorted by. */
+typedef struct place {
+  int64_t sort;
+  int32_t number;
+} place;
+
+static int compare_places(const void *a, const void *b) {
+  const place *first = a, *second = b;
+  if (first->sort != second->sort) return first->sort < second->sort ? -1 : 1;
+  return (first->number > second->number) - (first->number < second->number);
+}
+
+/* The id of a plane: its pid, if that is an integer and free. */
+static int64_t plane_id(fp_chrome *chrome, const chrome_plane *plane, fp_key_map *taken, int64_t *next) {
+  bool is_number = plane->process >= 0;
+  if (is_number) {
+    chrome_id pid = process_of(chrome, plane->process)->pid;
+    is_number = pid.kind == CHROME_INT_ID || pid.kind == CHROME_UINT_ID;
+  }
+  for (;;) {
+    int64_t id = is_number ? (int64_t)process_of(chrome, plane->process)->pid.bits : plane->process < 0 ? (*next)++ : -1 - (*next)++;
+    const fp_key key = {{(uint64_t)id, 0, 0, 0}};
+    size_t before = taken->keys.count;
+    if (fp_key_map_add(taken, &key) < 0) chrome->failed = true;
+    if (chrome->failed || taken->keys.count > before) return id;
+    is_number = false;
+  }
+}
+
+/* ---- the whole ---- */
+
+/* When the trace was taken, and what else the document says of itself. */
+static void put_environment(fp_chrome *chrome) {
+  static const char name[] = "Task Environment";
+  assembly to = {.bytes.memory = chrome->memory};
+  chrome_plane plane = {.process = -1, .name = -1, .used.memory = chrome->memory};
+  fp_bytes stats = {.memory = chrome->memory};
+  chrome_put_stat_text(&stats, chrome_stat_number(chrome, "transcribed_from"), (const uint8_t *)"chrome json", 11);
+  chrome_put_stat_int(&stats, chrome_stat_number(chrome, "zero_ns"), chrome->zero_ns);
+  if (chrome->has_unix) {
+    int64_t stop;
+    chrome_put_stat_int(&stats, chrome_stat_number(chrome, "profile_start_time"), chrome->unix_ns);
+    bool has_stop = chrome->has_span && !__builtin_add_overflow(chrome->unix_ns, chrome->span_ps / 1000, &stop);
+    if (has_stop) chrome_put_stat_int(&stats, chrome_stat_number(chrome, "profile_stop_time"), stop);
+  }
+  proto_put_number(&to.bytes, PLANE_ID, INT32_MAX);
+  put_bytes(&to.bytes, PLANE_NAME, (const uint8_t *)name, sizeof name - 1);
+  put_stats(chrome, &to, &plane, &stats);
+  put_stats(chrome, &to, &plane, &chrome->environment);
+  put_stat_metadata(chrome, &to, &plane);
+  chrome->failed |= stats.failed;
+  fp_bytes_free(&stats);
+  fp_bytes_free(&plane.used);
+  put_message(chrome, SPACE_PLANES, &to);
+}
+
+/* Ends of flows: the records, the ids of the lines that they name, and texts. */
+static void put_flows(fp_chrome *chrome, const size_t *fragments_at, const int64_t *ids) {
+  const chrome_fragment *fragments = chrome->fragments.items;
+  const chrome_line *lines = chrome->lines.items;
+  assembly to = {.bytes.memory = chrome->memory};
+  size_t length;
+  if (!chrome->flow_count) return;
+  proto_put_varint(&to.bytes, FLOW_LINES << 3 | WIRE_LEN);
+  proto_put_varint(&to.bytes, 16 * chrome->lines.count);
+  for (size_t i = 0; i < chrome->lines.count; i++) {
+    fp_bytes_put(&to.bytes, &ids[lines[i].plane], 8);
+    fp_bytes_put(&to.bytes, &lines[i].xline_id, 8);
+  }
+  for (size_t i = 0; i < fp_strings_count(&chrome->flow_texts); i++) {
+    const uint8_t *text = chrome_string(&chrome->flow_texts, (int32_t)i, &length);
+    put_bytes(&to.bytes, FLOW_TEXTS, text, length);
+  }
+  proto_put_varint(&to.bytes, FLOW_ENDS << 3 | WIRE_LEN);
+  proto_put_varint(&to.bytes, chrome->flow_count * sizeof(chrome_flow_end));
+  for (size_t i = 0; i < fragments_at[0]; i++) {
+    insertion *at = fp_vector_add(chrome->memory, &to.insertions, sizeof *at);
+    if (at) *at = (insertion){to.bytes.size, fragments[i].offset, fragments[i].length};
+    else chrome->failed = true;
+    to.inserted += fragments[i].length;
+  }
+  put_message(chrome, SPACE_FLOWS, &to);
+}
+
+/* The order of planes: by sort index, those of a dialect in its order. */
+static place *ordered_planes(fp_chrome *chrome) {
+  const chrome_plane *planes = chrome->planes.items;
+  place *places = fp_alloc_zeroed(chrome->memory, chrome->planes.count, sizeof *places);
+  for (size_t i = 0; places && i < chrome->planes.count; i++) {
+    bool is_process = planes[i].process >= 0;
+    places[i] = (place){is_process ? process_of(chrome, planes[i].process)->sort_index : planes[i].order, (int32_t)i};
+  }
+  if (places && chrome->planes.count) qsort(places, chrome->planes.count, sizeof *places, compare_places);
+  return places;
+}
+
+void chrome_put_space(fp_chrome *chrome) {
+  by_plane lines = {NULL, NULL}, metadata = {NULL, NULL};
+  fp_key_map taken = {.memory = chrome->memory};
+  int64_t next = 0, *ids = fp_alloc_zeroed(chrome->memory, chrome->planes.count, sizeof *ids);
+  place *places = ordered_planes(chrome);
+  size_t *fragments_at = fragments_by_line(chrome);
+  bool done = ids && places && fragments_at &&
+              sort_by_plane(chrome, &lines, chrome->lines.items, chrome->lines.count, sizeof(chrome_line), offsetof(chrome_line, plane)) &&
+              sort_by_plane(chrome, &metadata, chrome->metadatas.items, chrome->metadatas.count, sizeof(chrome_metadata),
+                            offsetof(chrome_metadata, plane));
+  chrome->failed |= !done;
+  if (done) drop_far_epochs(chrome);
+  for (size_t i = 0; done && !chrome->failed && i < chrome->planes.count; i++) {
+    const chrome_plane *plane = (const chrome_plane *)chrome->planes.items + places[i].number;
+    ids[places[i].number] = plane_id(chrome, plane, &taken, &next);
+    put_plane(chrome, places[i].number, ids[places[i].number], &lines, &metadata, fragments_at);
+  }
+  if (!chrome->failed) put_environment(chrome);
+  if (!chrome->failed) put_flows(chrome, fragments_at, ids);
+  free_sorted(chrome, &lines);
+  free_sorted(chrome, &metadata);
+  fp_key_map_free(&taken);
+  fp_release(chrome->memory, ids);
+  fp_release(chrome->memory, places);
+  fp_release(chrome->memory, fragments_at);
+}

@@ -1,0 +1,376 @@
+/* Stats of events: a member of args is an XStat of the kind that its value has.
+ *
+ *    "args": {"a": 1, "b": "x", "a": 2.5}     ->     a: double 2.5, b: str x, and a remark
+ *
+ * Events of one kind have the same args in the same order, so the name that came behind a name the last time is tried
+ * before the table of names. */
+#include "formats/chrome_parts.h"
+#include "formats/json_values.h"
+#include "formats/proto_write.h"
+
+enum { EVENT_STATS = 4, STAT_NAME = 1, STAT_DOUBLE = 2, STAT_UINT = 3, STAT_INT = 4, STAT_TEXT = 5, STAT_REF = 7 };
+
+/* The columns that are kept by name grow with the pool of names. */
+static int32_t added_name(fp_chrome *chrome, const uint8_t *text, size_t length) {
+  int32_t number = fp_strings_add(&chrome->stats, text, length);
+  while (number >= 0 && (size_t)number >= chrome->next_stat.count) {
+    int32_t *next = fp_vector_add(chrome->memory, &chrome->next_stat, sizeof *next);
+    uint64_t *seen = next ? fp_vector_add(chrome->memory, &chrome->stat_seen, sizeof *seen) : NULL;
+    if (!seen) {
+      chrome->failed = true;
+      return -1;
+    }
+    *next = -1;
+    fp_bytes_byte(&chrome->arg_of, (uint8_t)chrome_arg_of(chrome->dialect, text, length));
+  }
+  if (number < 0 || chrome->arg_of.failed) chrome->failed = true;
+  return chrome->failed ? -1 : number;
+}
+
+int32_t chrome_stat_number(fp_chrome *chrome, const char *name) {
+  return added_name(chrome, (const uint8_t *)name, strlen(name));
+}
+
+int32_t chrome_word_number(fp_chrome *chrome, chrome_word word) {
+  static const char *const names[WORDS] = {
+      [WORD_ID] = "id", [WORD_ID2] = "id2", [WORD_SCOPE] = "scope", [WORD_S] = "s", [WORD_BP] = "bp", [WORD_CNAME] = "cname",
+      [WORD_THREAD_START] = "thread_start_ps", [WORD_THREAD_DURATION] = "thread_duration_ps", [WORD_STACK] = "stack",
+      [WORD_END_STACK] = "end_stack", [WORD_UNFINISHED] = "unfinished", [WORD_OBJECT] = "object",
+      [WORD_CONTEXT] = "context", [WORD_ARGS] = "args", [WORD_ASYNC] = "_a", [WORD_CAT] = "cat", [WORD_STEP] = "step",
+      [WORD_STEP_NUM] = "step_num", [WORD_ROOT] = "_r", [WORD_CORRELATION_ID] = "correlation_id",
+      [WORD_KERNEL_DETAILS] = "kernel_details", [WORD_TF_OP] = "tf_op"};
+  if (chrome->words[word] < 0) chrome->words[word] = chrome_stat_number(chrome, names[word]);
+  return chrome->words[word];
+}
+
+int32_t chrome_stat_name(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *key) {
+  size_t length, known;
+  const uint8_t *text = chrome_text(chrome, view, key, &length);
+  int32_t *guess = chrome->before_stat < 0 ? &chrome->first_stat : (int32_t *)chrome->next_stat.items + chrome->before_stat;
+  if (*guess >= 0) {
+    const uint8_t *name = chrome_string(&chrome->stats, *guess, &known);
+    if (known == length && !memcmp(name, text, length)) return chrome->before_stat = *guess;
+  }
+  int32_t number = added_name(chrome, text, length);
+  if (number < 0) return -1;
+  if (chrome->before_stat < 0) chrome->first_stat = number;
+  else ((int32_t *)chrome->next_stat.items)[chrome->before_stat] = number;
+  return chrome->before_stat = number;
+}
+
+void chrome_begin_stats(fp_chrome *chrome) {
+  chrome->event_stats.size = chrome->stat_list.count = 0;
+  chrome->event_number++;
+  chrome->before_stat = -1;
+}
+
+/* ---- XStats ---- */
+
+static size_t begin_stat(fp_bytes *out, int32_t name, size_t value_size) {
+  size_t size = 1 + proto_varint_size((uint64_t)(uint32_t)name + 1) + value_size;
+  proto_put_varint(out, WIRE_TAG(EVENT_STATS, WIRE_LEN));
+  proto_put_varint(out, size);
+  proto_put_number(out, STAT_NAME, (uint64_t)(uint32_t)name + 1);
+  return size;
+}
+
+void chrome_put_stat_text(fp_bytes *out, int32_t name, const uint8_t *text, size_t length) {
+  begin_stat(out, name, 1 + proto_varint_size(length) + length);
+  proto_put_varint(out, WIRE_TAG(STAT_TEXT, WIRE_LEN));
+  proto_put_varint(out, length);
+  fp_bytes_put(out, text, length);
+}
+
+static void put_stat_number(fp_bytes *out, int32_t name, uint32_t field, uint64_t value) {
+  begin_stat(out, name, 1 + proto_varint_size(value));
+  proto_put_number(out, field, value);
+}
+
+void chrome_put_stat_int(fp_bytes *out, int32_t name, int64_t value) {
+  put_stat_number(out, name, STAT_INT, (uint64_t)value);
+}
+
+static void put_stat_double(fp_bytes *out, int32_t name, double value) {
+  begin_stat(out, name, 9);
+  proto_put_double(out, STAT_DOUBLE, value);
+}
+
+/* The usual number: up to 18 digits. */
+static bool put_small(fp_bytes *out, int32_t name, const uint8_t *text, size_t length) {
+  uint64_t value = 0;
+  if (length > 18 || (length > 1 && *text == '0')) return false;
+  for (size_t i = 0; i < length; i++) {
+    uint8_t digit = (uint8_t)(text[i] - '0');
+    if (digit > 9) return false;
+    value = value * 10 + digit;
+  }
+  put_stat_number(out, name, STAT_INT, value);
+  return true;
+}
+
+/* A number by its kind. False: it is none. */
+static bool put_number(fp_chrome *chrome, fp_bytes *out, int32_t name, const uint8_t *text, size_t length) {
+  if (length && put_small(out, name, text, length)) return true;
+  fp_json_number number = fp_json_read_number(text, length);
+  switch (number.kind) {
+    case FP_JSON_NO_NUMBER: return false;
+    case FP_JSON_INT: chrome_put_stat_int(out, name, (int64_t)number.bits); break;
+    case FP_JSON_UINT: put_stat_number(out, name, STAT_UINT, number.bits); break;
+    case FP_JSON_DOUBLE: put_stat_double(out, name, number.value); break;
+    case FP_JSON_DIGITS:
+      chrome_put_stat_text(out, name, text, length);
+      chrome_remark(chrome, CHROME_BIG_NUMBER, chrome->offset, 1);
+      break;
+  }
+  return true;
+}
+
+static void put_text(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_json_view *view, const fp_json_value *value) {
+  size_t length;
+  const uint8_t *text = chrome_text(chrome, view, value, &length);
+  if (chrome->arg_of.data[name] == ARG_NUMERIC && put_number(chrome, out, name, text, length)) return;
+  chrome_put_stat_text(out, name, text, length);
+}
+
+bool chrome_put_stat(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_json_view *view, const fp_json_value *value,
+                     uint32_t *at) {
+  const uint8_t *text = view->text + value->from;
+  size_t length = value->to - value->from;
+  fp_json_bad_text bad = {0, 0};
+  double infinite;
+  *at = value->from;
+  switch (value->kind) {
+    case FP_JSON_TEXT: put_text(chrome, out, name, view, value); return true;
+    case FP_JSON_FINITE: return put_number(chrome, out, name, text, length);
+    case FP_JSON_NONFINITE:
+      fp_json_read_nonfinite(text, length, &infinite);
+      put_stat_double(out, name, infinite);
+      chrome_remark(chrome, CHROME_NONFINITE, chrome->offset, 1);
+      return true;
+    case FP_JSON_TRUE:
+    case FP_JSON_FALSE: chrome_put_stat_int(out, name, value->kind == FP_JSON_TRUE); return true;
+    case FP_JSON_NULL:
+    case FP_JSON_NOTHING: begin_stat(out, name, 0); return true;
+    default: break;
+  }
+  chrome->decoded.size = 0;
+  if (!fp_json_compact(&chrome->decoded, view, value, SIZE_MAX, &bad, at)) return false;
+  if (bad.count) chrome_remark(chrome, CHROME_BAD_TEXT, chrome->offset, bad.count);
+  chrome->failed |= chrome->decoded.failed;
+  chrome_put_stat_text(out, name, chrome->decoded.data, chrome->decoded.size);
+  return true;
+}
+
+void chrome_drop_stat(fp_bytes *stats, int32_t name) {
+  const uint8_t *p = stats->data, *end = p + stats->size;
+  while (stats->size && p < end) {
+    const uint8_t *begin = p++;
+    uint64_t length, number;
+    if (!wire_varint(&p, end, &length)) return;
+    const uint8_t *next = p++ + length;
+    if (!wire_varint(&p, end, &number)) return;
+    if ((int32_t)number - 1 == name) {
+      memmove(stats->data + (begin - stats->data), next, (size_t)(end - next));
+      stats->size -= (size_t)(next - begin);
+      return;
+    }
+    p = next;
+  }
+}
+
+/* ---- stats of the event ---- */
+
+static bool has_stat(const fp_chrome *chrome, int32_t name) {
+  return ((const uint64_t *)chrome->stat_seen.items)[name] == chrome->event_number;
+}
+
+/* Notes that a stat begins at the end of the stats. */
+static void note_stat(fp_chrome *chrome, int32_t name, size_t from) {
+  chrome_stat *stat;
+  ((uint64_t *)chrome->stat_seen.items)[name] = chrome->event_number;
+  if (chrome->stat_list.count < chrome->stat_list.capacity)
+    stat = (chrome_stat *)chrome->stat_list.items + chrome->stat_list.count++;
+  else
+    stat = fp_vector_add(chrome->memory, &chrome->stat_list, sizeof *stat);
+  if (stat) *stat = (chrome_stat){name, (uint32_t)from};
+  else chrome->failed = true;
+}
+
+/* Moves the last stat, which begins at `from`, to the place of the earlier one of its name. */
+static void replace_stat(fp_chrome *chrome, int32_t name, size_t from) {
+  fp_bytes *out = &chrome->event_stats;
+  chrome_stat *list = chrome->stat_list.items;
+  size_t count = chrome->stat_list.count, i = 0, size = out->size - from;
+  if (out->failed) return;
+  while (list[i].name != name) i++;
+  size_t begin = list[i].from, end = i + 1 < count ? list[i + 1].from : from;
+  uint8_t *copy = fp_alloc(chrome->memory, size);
+  if (!copy) {
+    chrome->failed = true;
+    return;
+  }
+  memcpy(copy, out->data + from, size);
+  memmove(out->data + begin + size, out->data + end, from - end);
+  memcpy(out->data + begin, copy, size);
+  fp_release(chrome->memory, copy);
+  out->size = begin + size + (from - end);
+  for (i++; i < count; i++) list[i].from = (uint32_t)(list[i].from + size - (end - begin));
+}
+
+static void keep_stat(fp_chrome *chrome, int32_t name, size_t from) {
+  if (!has_stat(chrome, name)) {
+    note_stat(chrome, name, from);
+    return;
+  }
+  replace_stat(chrome, name, from);
+}
+
+bool chrome_add_args(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
+  const fp_json_value *args = &event->fields[FIELD_ARGS];
+  fp_bytes *out = &chrome->event_stats;
+  fp_json_value key, value;
+  fp_json_step step;
+  size_t from = out->size;
+  if (args->kind == FP_JSON_NOTHING) return true;
+  if (args->kind != FP_JSON_OBJECT) {
+    int32_t name = chrome_word_number(chrome, WORD_ARGS);
+    if (name < 0 || !chrome_put_stat(chrome, out, name, event->view, args, at)) return chrome->failed;
+    note_stat(chrome, name, from);
+    return true;
+  }
+  fp_json_walk walk = fp_json_into(args);
+  while ((step = fp_json_member(event->view, &walk, &key, &value)) == FP_WALK_ITEM) {
+    int32_t name = chrome_stat_name(chrome, event->view, &key);
+    from = out->size;
+    if (name < 0) return true;
+    if (!chrome_put_stat(chrome, out, name, event->view, &value, at)) return false;
+    if (has_stat(chrome, name)) chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->offset, 1);
+    keep_stat(chrome, name, from);
+    uint8_t arg = chrome->arg_of.data[name];
+    if (arg <= ARG_NUMERIC) continue;
+    event->args[arg] = value;
+    event->args_found |= UINT32_C(1) << arg;
+  }
+  *at = walk.at;
+  return step == FP_WALK_END;
+}
+
+/* The name of a field's stat, which args may have taken. */
+static int32_t field_name(fp_chrome *chrome, chrome_word word) {
+  int32_t name = chrome_word_number(chrome, word);
+  size_t length;
+  if (name < 0 || !has_stat(chrome, name)) return name;
+  fp_bytes other = {.memory = chrome->memory};
+  fp_bytes_text(&other, "event.");
+  const uint8_t *text = chrome_string(&chrome->stats, name, &length);
+  fp_bytes_put(&other, text, length);
+  name = other.failed ? -1 : added_name(chrome, other.data, other.size);
+  if (other.failed) chrome->failed = true;
+  fp_bytes_free(&other);
+  return name;
+}
+
+void chrome_add_field_text(fp_chrome *chrome, chrome_word word, const uint8_t *text, size_t length) {
+  int32_t name = field_name(chrome, word);
+  size_t from = chrome->event_stats.size;
+  if (name < 0) return;
+  chrome_put_stat_text(&chrome->event_stats, name, text, length);
+  keep_stat(chrome, name, from);
+}
+
+void chrome_add_field_int(fp_chrome *chrome, chrome_word word, int64_t value) {
+  int32_t name = field_name(chrome, word);
+  size_t from = chrome->event_stats.size;
+  if (name < 0) return;
+  chrome_put_stat_int(&chrome->event_stats, name, value);
+  keep_stat(chrome, name, from);
+}
+
+void chrome_add_derived_text(fp_chrome *chrome, chrome_word word, const uint8_t *text, size_t length) {
+  int32_t name = chrome_word_number(chrome, word);
+  if (name >= 0 && !has_stat(chrome, name)) chrome_add_field_text(chrome, word, text, length);
+}
+
+void chrome_add_derived_int(fp_chrome *chrome, chrome_word word, int64_t value) {
+  int32_t name = chrome_word_number(chrome, word);
+  if (name >= 0 && !has_stat(chrome, name)) chrome_add_field_int(chrome, word, value);
+}
+
+void chrome_add_frame(fp_chrome *chrome, chrome_word word, chrome_id frame) {
+  fp_bytes text = {.memory = chrome->memory};
+  int32_t name = field_name(chrome, word), stat = -1;
+  fp_bytes_text(&text, "stack frame ");
+  chrome_put_id(chrome, &text, frame);
+  size_t known = fp_strings_count(&chrome->stats), from = chrome->event_stats.size;
+  if (!text.failed) stat = added_name(chrome, text.data, text.size);
+  if (stat >= 0 && (size_t)stat == known) {
+    chrome_frame *fresh = fp_vector_add(chrome->memory, &chrome->frames, sizeof *fresh);
+    if (fresh) *fresh = (chrome_frame){frame, stat};
+    else chrome->failed = true;
+  }
+  chrome->failed |= text.failed;
+  fp_bytes_free(&text);
+  if (name < 0 || stat < 0) return;
+  put_stat_number(&chrome->event_stats, name, STAT_REF, (uint64_t)stat + 1);
+  keep_stat(chrome, name, from);
+}
+
+/* ---- counters ---- */
+
+/* A value of a counter: numbers, and texts that are some. TF1 writes texts, too. */
+static bool put_series(fp_chrome *chrome, int32_t name, const chrome_event *event, const fp_json_value *value, uint32_t *at) {
+  fp_bytes *out = &chrome->event_stats;
+  size_t length;
+  if (value->kind == FP_JSON_TEXT) {
+    const uint8_t *text = chrome_text(chrome, event->view, value, &length);
+    if (put_number(chrome, out, name, text, length)) return true;
+    if (chrome->dialect == CHROME_TF1) return chrome_put_stat(chrome, out, name, event->view, value, at);
+  } else if (value->kind != FP_JSON_OBJECT && value->kind != FP_JSON_ARRAY && value->kind != FP_JSON_NULL) {
+    return chrome_put_stat(chrome, out, name, event->view, value, at);
+  }
+  if (value->kind != FP_JSON_NULL) chrome_remark(chrome, CHROME_BAD_COUNTER, chrome->offset, 1);
+  return true;
+}
+
+bool chrome_add_series(fp_chrome *chrome, const chrome_event *event, uint32_t *at) {
+  const fp_json_value *args = &event->fields[FIELD_ARGS];
+  fp_json_value key, value;
+  fp_json_step step;
+  size_t length;
+  if (args->kind != FP_JSON_OBJECT) return true;
+  fp_json_walk walk = fp_json_into(args);
+  while ((step = fp_json_member(event->view, &walk, &key, &value)) == FP_WALK_ITEM) {
+    int32_t name;
+    if (key.from == key.to) { /* a counter of one series, which is called like it */
+      const uint8_t *text = chrome_string(&chrome->names, event->name, &length);
+      name = added_name(chrome, text, length);
+    } else {
+      name = chrome_stat_name(chrome, event->view, &key);
+    }
+    size_t from = chrome->event_stats.size;
+    if (name < 0) return true;
+    if (!put_series(chrome, name, event, &value, at)) return false;
+    if (chrome->event_stats.size == from) continue;
+    if (has_stat(chrome, name)) chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->offset, 1);
+    keep_stat(chrome, name, from);
+  }
+  *at = walk.at;
+  return step == FP_WALK_END;
+}
+
+void chrome_add_written(fp_chrome *chrome, const uint8_t *p, size_t size) {
+  const uint8_t *end = p + size;
+  while (size && p < end) {
+    const uint8_t *begin = p;
+    uint64_t length, name;
+    p++;
+    if (!wire_varint(&p, end, &length)) return;
+    const uint8_t *next = p + length;
+    p++;
+    if (!wire_varint(&p, end, &name)) return;
+    size_t from = chrome->event_stats.size;
+    fp_bytes_put(&chrome->event_stats, begin, (size_t)(next - begin));
+    keep_stat(chrome, (int32_t)name - 1, from);
+    p = next;
+  }
+}

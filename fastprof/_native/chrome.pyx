@@ -1,0 +1,122 @@
+"""Chrome's JSON traces to bytes of an XSpace."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from fastprof._native.border cimport *
+from fastprof.errors import CaptureError
+
+
+cdef extern from "formats/growing_bytes.h" nogil:
+    ctypedef struct fp_bytes:
+        uint8_t *data
+        size_t size
+
+
+cdef extern from "formats/chrome.h" nogil:
+    ctypedef struct fp_chrome:
+        pass
+    ctypedef struct fp_chrome_part:
+        uint64_t offset, length
+        int64_t is_spilled
+    ctypedef struct fp_chrome_remark:
+        const char *code
+        const char *text
+        int64_t severity
+        uint64_t count, first_offset, open_brackets
+    fp_chrome *fp_chrome_new(fp_memory *memory, bint salvage)
+    void fp_chrome_free(fp_chrome *chrome)
+    fp_code fp_chrome_push(fp_chrome *chrome, const uint8_t *data, size_t size, fp_fault *fault)
+    fp_code fp_chrome_finish(fp_chrome *chrome, fp_fault *fault)
+    fp_bytes *fp_chrome_spill(fp_chrome *chrome)
+    const fp_chrome_part *fp_chrome_parts(const fp_chrome *chrome, size_t *count)
+    const fp_bytes *fp_chrome_literals(const fp_chrome *chrome)
+    const fp_chrome_remark *fp_chrome_remarks(const fp_chrome *chrome, size_t *count)
+    const fp_bytes *fp_chrome_keys(const fp_chrome *chrome)
+
+
+cdef object SEVERITIES = ("info", "notice", "data_loss")
+
+
+@cython.final
+cdef class ChromeScribe:
+    """Reads one document. What it gives on the way, events of lines, is to be kept; the XSpace is made of it at the end."""
+
+    cdef fp_memory memory
+    cdef fp_chrome *chrome
+    cdef str path
+    cdef bint finished
+
+    def __cinit__(self, str path not None, bint salvage):
+        fp_memory_init(&self.memory)
+        self.path = path
+        self.chrome = fp_chrome_new(&self.memory, salvage)
+        check(FP_NO_MEMORY if self.chrome == NULL else FP_OK, "reading JSON", NULL, path)
+
+    def __dealloc__(self):
+        fp_chrome_free(self.chrome)
+
+    cdef bytes spilled(self):
+        cdef fp_bytes *spill = fp_chrome_spill(self.chrome)
+        found = PyBytes_FromStringAndSize(<char *>spill.data, <Py_ssize_t>spill.size) if spill.size else b""
+        spill.size = 0
+        return found
+
+    def push(self, data):
+        """Takes the next bytes; returns what is to be kept. CaptureError: they are no JSON. MemoryLimitError."""
+        cdef Array chunk = given(data, U8)
+        cdef fp_fault fault
+        cdef fp_code code
+        if self.finished:
+            raise ValueError("all bytes have been pushed")
+        with nogil:
+            code = fp_chrome_push(self.chrome, <const uint8_t *>chunk.at, chunk.count, &fault)
+        check(code, "reading JSON", &fault if code != FP_NO_MEMORY else NULL, self.path)
+        return self.spilled()
+
+    def finish(self):
+        """All bytes have been pushed; returns what is to be kept. CaptureError: it is not a trace. MemoryLimitError."""
+        cdef fp_fault fault
+        cdef fp_code code
+        if self.finished:
+            raise ValueError("all bytes have been pushed")
+        self.finished = True
+        with nogil:
+            code = fp_chrome_finish(self.chrome, &fault)
+        if code not in (FP_OK, FP_NO_MEMORY) and fault.what in (b"no traceEvents", b"no events"):
+            raise CaptureError(self.no_trace(fault.what.decode()), path=self.path, offset=0, salvageable=False)
+        check(code, "reading JSON", &fault if code != FP_NO_MEMORY else NULL, self.path)
+        return self.spilled()
+
+    cdef str no_trace(self, str missing):
+        cdef const fp_bytes *keys = fp_chrome_keys(self.chrome)
+        shown = PyBytes_FromStringAndSize(<char *>keys.data, <Py_ssize_t>keys.size).decode("utf-8", "replace") if keys.size else ""
+        return f"JSON that is not a trace: {missing}" + (f"; its keys are {shown}" if shown else "")
+
+    def parts(self):
+        """After finish: the XSpace, as pairs of whether it is in what was kept, and the offset and length there; of what
+        was not kept, its bytes."""
+        cdef size_t count
+        cdef const fp_chrome_part *parts = fp_chrome_parts(self.chrome, &count)
+        cdef const fp_bytes *literals = fp_chrome_literals(self.chrome)
+        found = []
+        for i in range(count):
+            if parts[i].is_spilled:
+                found.append((parts[i].offset, parts[i].length))
+            else:
+                found.append(PyBytes_FromStringAndSize(<char *>literals.data + parts[i].offset, <Py_ssize_t>parts[i].length))
+        return found
+
+    def remarks(self):
+        """After finish: severity, code, text, count and first offset of what was remarked."""
+        cdef size_t count
+        cdef const fp_chrome_remark *remarks = fp_chrome_remarks(self.chrome, &count)
+        found = []
+        for i in range(count):
+            text = remarks[i].text.decode()
+            if remarks[i].open_brackets:
+                text += f", with {remarks[i].open_brackets} open brackets"
+            found.append((SEVERITIES[remarks[i].severity], remarks[i].code.decode(), text, remarks[i].count,
+                          remarks[i].first_offset))
+        return found

@@ -1,0 +1,24 @@
+"""Formats other than XSpace: known by content, transcribed to XSpace on the way in.
+
+A format is a module with a ``NAME``, ``begins`` and ``scribe`` (``contract.Format``), and one entry here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastprof.inputs.formats import chrome_json
+from fastprof.inputs.formats.contract import Format, Scribe
+
+__all__ = ["FORMATS", "HEAD", "Format", "Scribe", "format_of"]
+
+FORMATS: Final[tuple[Format, ...]] = (chrome_json,)
+"""The first whose ``begins`` is true counts."""
+
+HEAD: Final = 64 << 10
+"""Bytes by which a format is known."""
+
+
+def format_of(head: bytes) -> Format | None:
+    """The format of what begins with these bytes, after decompression; None: an XSpace, or nothing known."""
+    return next((form for form in FORMATS if form.begins(head)), None)

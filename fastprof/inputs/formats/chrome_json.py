@@ -1,0 +1,60 @@
+"""Chrome's JSON traces: of browsers, Kineto (PyTorch), XProf and TF1. docs/traces.md says what becomes of them."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from fastprof.inputs.formats.contract import Remark
+
+if TYPE_CHECKING:
+    from fastprof._native.chrome import ChromeScribe
+
+NAME: Final = "chrome"
+_BEGINS = re.compile(rb'(?:\xef\xbb\xbf)?[ \t\r\n\f]*(?:\{[ \t\r\n\f]*["}]|\[[ \t\r\n\f]*(?:[]\[{",\d-]|$))')
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # an XSpace of 123 bytes begins with a line feed and a brace
+_LOOKED_AT: Final = 6
+_IN_MEMORY: Final = 64 << 20
+_PIECE: Final = 1 << 20
+
+
+def begins(head: bytes) -> bool:
+    """Whether a JSON document begins so."""
+    return _BEGINS.match(head) is not None and not _CONTROLS.search(head.lstrip()[:_LOOKED_AT])
+
+
+def scribe(path: str, salvage: bool) -> Scribe:
+    return Scribe(path, salvage)
+
+
+class Scribe:
+    """Keeps the events of lines, as they come, in a temporary file: an XSpace has them line by line."""
+
+    def __init__(self, path: str, salvage: bool) -> None:
+        from fastprof._native.chrome import ChromeScribe
+
+        self._core: ChromeScribe = ChromeScribe(path, salvage)
+        self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+        self.remarks: list[Remark] = []
+
+    def push(self, chunk: bytes) -> None:
+        self._kept.write(self._core.push(chunk))
+
+    def finish(self) -> Iterator[bytes]:
+        self._kept.write(self._core.finish())
+        self.remarks = [Remark(*remark) for remark in self._core.remarks()]
+        for part in self._core.parts():
+            if isinstance(part, bytes):
+                yield part
+                continue
+            offset, left = part
+            self._kept.seek(offset)
+            while left:
+                piece = self._kept.read(min(left, _PIECE))
+                left -= len(piece)
+                yield piece
+
+    def close(self) -> None:
+        self._kept.close()
