@@ -105,7 +105,7 @@ static void a_document_cut_anywhere_keeps_what_was_whole(void) {
   CHECK_INT(before, 8);
 }
 
-static void what_is_no_trace_is_an_error(void) {
+static void other_json_is_an_error(void) {
   static const char *const texts[] = {"{}", "{\"a\":1}", "[1,2]", "[{\"a\":1}]", "", "x", "{\"traceEvents\":3}"};
   uint64_t events;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -117,6 +117,6 @@ static void what_is_no_trace_is_an_error(void) {
 int main(void) {
   RUN(memory_may_run_out_anywhere);
   RUN(a_document_cut_anywhere_keeps_what_was_whole);
-  RUN(what_is_no_trace_is_an_error);
+  RUN(other_json_is_an_error);
   return 0;
 }

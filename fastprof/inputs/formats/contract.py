@@ -19,8 +19,8 @@ class Remark:
 
 
 class Scribe(Protocol):
-    """Makes an XSpace of a document that is pushed in chunks of any size. Faults raise CaptureError with their offset in
-    the document."""
+    """Makes an XSpace of a document that is pushed in chunks of any size. Faults raise CaptureError, with their
+    offset in the document."""
 
     def push(self, chunk: bytes) -> bytes | None:
         """Takes the next bytes; what of the XSpace is ready, if any is."""
