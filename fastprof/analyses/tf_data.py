@@ -6,7 +6,7 @@ batch would take after a change is predicted by pipelines/what_if.py. Formulas: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -181,19 +181,12 @@ def of_host(host: Host, params: Params) -> HostKept:
 
 
 def _kept(host: Host) -> KeptPipelines:
-    """The pipelines, whose calls are grouped if there may be any; grouping goes on beside. If steps are selected, only
-    their calls count, with all that other threads did for them."""
+    """The pipelines, whose calls are grouped if there are any. They are read before groups are made, because both take
+    much memory for a while. If steps are selected, only their calls count, with all that other threads did for them."""
     if (wanted := chosen_calls(host)) is not None:
         return keep_pipelines(host.entire.raw, host.workers, wanted).in_groups(host.entire.groups.group_id)
-    if not has_iterators(host.raw):
-        return keep_pipelines(host.raw, host.workers)
-    kept: list[KeptPipelines] = []
-    tasks: list[Callable[[], object]] = [
-        lambda: kept.append(keep_pipelines(host.raw, host.workers)),
-        lambda: host.groups,
-    ]
-    host.workers.run(None, tasks)
-    return kept[0].in_groups(host.groups.group_id)
+    kept = keep_pipelines(host.raw, host.workers)
+    return kept.in_groups(host.groups.group_id) if len(kept.exact.calls) else kept
 
 
 def chosen_calls(host: Host) -> Bools | None:
