@@ -11,10 +11,10 @@ from effort import takes_less
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.derive.causes import slow_steps, traceme_names
+from fastprof.derive.causes import slow_steps
 from fastprof.derive.devices.op_names import without_serial
 from fastprof.derive.ops import transfers
-from fastprof.derive.steps import repeating
+from fastprof.derive.steps import repeating, traceme_names
 
 Reading = Callable[[str], object]
 

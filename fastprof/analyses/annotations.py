@@ -26,12 +26,12 @@ from fastprof.analyses.contract import (
 from fastprof.derive.causes import annotation_tables, annotation_times
 from fastprof.derive.causes.annotation_tables import TABLES as TABLES
 from fastprof.derive.causes.annotation_times import HostAnnotations
-from fastprof.derive.causes.host_causes import op_computes
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps
+from fastprof.derive.steps.host_causes import op_computes
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 
 NAME = "annotations"

@@ -37,9 +37,7 @@ from fastprof.derive.causes.budget import (
     host_budget,
 )
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.event_origin import STATS as ORIGIN_STATS
 from fastprof.derive.causes.gaps import host_gaps
-from fastprof.derive.causes.host_causes import op_computes
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.devices import device_count
@@ -48,6 +46,8 @@ from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps, step_numbers
+from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
+from fastprof.derive.steps.host_causes import op_computes
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import shares, texts
@@ -178,7 +178,7 @@ def of_host(host: Host, params: Params) -> HostBudget:
     events = every.events
     spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
     steps = every.steps_from(params.steps_from).database.step
-    found = host_gaps(events, every.groups_from(params.steps_from), steps, spans)
+    found = host_gaps(events, every.groups_from(params.steps_from), steps, spans, every.causes_from(params.steps_from))
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
     return host_budget(events, found, params.top, chosen)
 

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import Known, Needs, Notice, Opening, Report, ScalarSpec, Section, has_rows, scalars
-from fastprof.analyses.steps import CORE, IN_CATEGORIES, SPAN, STEP, OnCores
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.run_environment import HostEnvironment
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.across_hosts import SessionSteps, on_pairs
 from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_columns import CORE, IN_CATEGORIES, SPAN, STEP, OnCores
 from fastprof.derive.steps.step_figures import COLLECTIVES, core_breakdown
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.schema.array_types import Float64s, Int64s

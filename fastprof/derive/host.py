@@ -20,6 +20,8 @@ from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.device_ops import HostDeviceOps
+    from fastprof.derive.steps.host_causes import HostCauses
+    from fastprof.derive.steps.host_reasons import HostReasons
     from fastprof.derive.steps.of_host import HostSteps
     from fastprof.hlo.modules import Modules
 
@@ -45,6 +47,9 @@ class Host:
         self._entire: Host | None = None
         self._sources: dict[str, StepSource] = {}
         self._steps: dict[str, HostSteps] = {}
+        self._explained: set[str] = set()
+        self._reasons: dict[str, HostReasons] = {}
+        self._causes: dict[str, HostCauses] = {}
 
     @property
     def name(self) -> str:
@@ -126,10 +131,43 @@ class Host:
             self._steps[source] = found if source != AUTO else self._with_marked(found)
         return self._steps[source]
 
+    def causes_from(self, source: str) -> HostCauses:
+        """What the threads of the host say that they do, with the steps that are made from ``source``. Reads the stats
+        of derive/steps/event_origin.py."""
+        from fastprof.derive.steps.host_causes import host_causes
+
+        if source not in self._causes:
+            self._causes[source] = host_causes(self.events, self.source_of_steps(source).marked.astype(np.int32))
+        return self._causes[source]
+
+    def reasons_from(self, source: str) -> HostReasons:
+        """Of this, what counts for the time of steps."""
+        from fastprof.derive.steps.host_reasons import host_reasons
+
+        if source not in self._reasons:
+            self._reasons[source] = host_reasons(self.events, self.causes_from(source))
+        return self._reasons[source]
+
+    def explained_steps(self, source: str) -> HostSteps:
+        """The same as ``steps_from``; time in which threads of the host load input or compile is counted as such, if
+        nothing computes. Steps of markers alone are those of XProf."""
+        from fastprof.derive.steps.of_host import steps_of_host
+
+        if source != MARKERS and source not in self._explained:
+            by = self.source_of_steps(source)
+            found = steps_of_host(by, self.hardware, self.workers, self.reasons_from(source))
+            if source == AUTO:
+                found = self._with_marked(found)
+            elif by.spans is None:
+                found = replace(found, marked=self.steps_from(source))
+            self._explained.add(source)
+            self._steps[source] = found
+        return self.steps_from(source)
+
     def _with_marked(self, found: HostSteps) -> HostSteps:
         """XProf has the steps of markers, with other events in them."""
         source = self.source_of_steps(AUTO)
-        if source.source == MARKERS and source.spans is None:
+        if source.source == MARKERS and source.spans is None and found.host_ps is None:
             return self.steps
         unfit = self.steps.unfit if source.source == MARKERS else found.unfit
         return replace(found, marked=self.steps, unfit=unfit)

@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import Any
 
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.host_causes import _POWERS, CAUSE_OF, DRIVER, EXECUTOR, OTHER, Code, HostCauses
 from fastprof.derive.causes.step_intervals import Intervals
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, COPY, IDLE, WAIT, Spans
+from fastprof.derive.steps.host_causes import _POWERS, CAUSE_OF, DRIVER, EXECUTOR, OTHER, Code, HostCauses
 from fastprof.tables.host_events import HostEvents
 
 WEAK = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fastprof._native.cause_kernels import SIZES
-from fastprof.derive.causes import budget, event_origin, gaps
+from fastprof.derive.causes import budget, gaps
 from fastprof.derive.ops import device_time
+from fastprof.derive.steps import event_origin
 
 
 def test_sizes_are_those_of_c() -> None:

@@ -15,11 +15,11 @@ from step_captures import HOST, in_order, ran, spaces, step
 from trace_builder import Event, Plane, line, plane
 
 from fastprof.analyses import gaps
-from fastprof.derive.causes.host_causes import DRIVER, Code, host_causes, op_computes
 from fastprof.derive.causes.step_intervals import intervals, markers
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_time import KINDS
+from fastprof.derive.steps.host_causes import DRIVER, Code, op_computes
 from fastprof.tables.host_events import read_host
 
 PYTHON = (
@@ -112,7 +112,7 @@ def slow_devices(host: Host) -> list[SlowDevice]:
     events, groups = host.events, host.groups_from("auto")
     steps = np.sort(host.steps_from("auto").database.step)
     ran_spans = device_spans(events, host.modules, host.forest, host.workers, op_computes)
-    marked, causes = markers(events, groups, steps), host_causes(events, groups.step_rows)
+    marked, causes = markers(events, groups, steps), host.causes_from("auto")
     found = gaps.of_host(host, gaps.Params())
     assert [one.name for one in ran_spans] == list(found.devices)
     times = [(one, stretches(one, window_of(host, ran_spans, marked, causes))) for one in ran_spans]

@@ -17,7 +17,7 @@ from trace_builder import Event, event, line, plane, ref, xspace
 import fastprof
 from fastprof.derive.causes import call_tree
 from fastprof.derive.causes.call_tree import REST, CallTree
-from fastprof.derive.causes.python_frames import Frame, frame_of, waits_for_device
+from fastprof.derive.steps.python_frames import Frame, frame_of, waits_for_device
 
 
 def python_time(capture: bytes | Path | list[bytes], **params: Any) -> fastprof.Report:

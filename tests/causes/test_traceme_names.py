@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.causes.traceme_names import NameKind, is_thread_of_python, kind_of_name
+from fastprof.derive.steps.traceme_names import NameKind, is_thread_of_python, kind_of_name
 
 NAMES = {
     NameKind.PYTHON: ("$train.py:12 step", "$builtins len", "$<unknown> append",

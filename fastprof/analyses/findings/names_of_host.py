@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.causes.python_frames import frame_of
 from fastprof.derive.devices.op_names import is_frame
+from fastprof.derive.steps.python_frames import frame_of
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_events import HostEvents
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.python_frames import frame_of
 from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
 from fastprof.derive.devices.op_names import is_frame
+from fastprof.derive.steps.python_frames import frame_of
 from fastprof.wording.quantities import counted, measured, size_text, time_text
 
 FIRST_STEP: Final = 0.9

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.decode.nesting import line_rows, nest
-from fastprof.derive.causes import event_origin
 from fastprof.derive.causes.device_kinds import KINDS, DeviceKinds, device_kinds
-from fastprof.derive.causes.event_origin import Origin, event_origins
 from fastprof.derive.ops.device_time import Spans
 from fastprof.derive.ops.tables import exact_product, span_ps, sums_by
+from fastprof.derive.steps import event_origin
+from fastprof.derive.steps.event_origin import Origin, event_origins
 from fastprof.derive.steps.stretches import Stretches, filled
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.time_sums import ends_of

@@ -22,7 +22,6 @@ import numpy as np
 
 from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.host_causes import CAUSE_OF, DRIVER, EXECUTOR, OTHER, Code, HostCauses, host_causes
 from fastprof.derive.causes.step_intervals import NEVER, Intervals, intervals, markers
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
@@ -40,6 +39,7 @@ from fastprof.derive.ops.device_time import (
     spans_of,
 )
 from fastprof.derive.ops.launches import launches
+from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, RANKS, Code, HostCauses
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
@@ -66,33 +66,8 @@ _CAUSES: Final = (
 _OF_WAIT: Final = {INFEED: "input", OUTFEED: "transfer", HOST: "callback", CORE: "straggler"}
 """The causes of waits, if the host does nothing known."""
 
-_WEAK: Final = (Code.LAUNCH, Code.FIRST_CALL, Code.LOCK, Code.WAITS, Code.PYTHON, Code.ANNOTATION, Code.PROFILER)
-_UNUSED: Final = 255
 _LATENCY_PS: Final = 30_000_000
 """Work that begins at most so long after it was launched, or after the work before it, is not late."""
-
-
-def _ranks() -> UInt8s:
-    """[role, code] which counts first; _UNUSED: it never does."""
-    rank = np.full((3, 256), _UNUSED, np.uint8)
-    for code in Code:
-        if code not in _WEAK and code is not Code.NOTHING:
-            rank[:, code] = (0, 1, 5)
-    for code, ranks in (
-        (Code.LAUNCH, (2, 3, 7)),
-        (Code.FIRST_CALL, (2, 3, 7)),
-        (Code.PYTHON, (4, 7, 7)),
-        (Code.ANNOTATION, (4, 7, 7)),
-        (Code.LOCK, (6, 9, _UNUSED)),
-        (Code.WAITS, (8, 9, _UNUSED)),
-        (Code.PROFILER, (0, _UNUSED, _UNUSED)),
-    ):
-        rank[[DRIVER, EXECUTOR, OTHER], code] = ranks
-    return rank
-
-
-_RANKS: Final = _ranks()
-
 
 _NAMED: Final = np.isin(np.arange(len(Code)), [
     Code.INPUT, Code.INPUT_WORDS, Code.TRANSFER, Code.COMPILATION, Code.FIRST_CALL, Code.CHECKPOINT,
@@ -108,18 +83,19 @@ class DeviceGaps:
     pieces: Records
 
 
-def host_gaps(events: HostEvents, groups: Groups, steps: Int64s, spans: Sequence[Spans]) -> Iterator[DeviceGaps]:
+def host_gaps(
+    events: HostEvents, groups: Groups, steps: Int64s, spans: Sequence[Spans], causes: HostCauses
+) -> Iterator[DeviceGaps]:
     """The gaps of a host's devices, which ran ``spans``. ``steps``: the groups that are steps. CaptureError: times of a
     device are more than 64 bits can count."""
     steps = np.sort(steps)
     marked = markers(events, groups, steps)
-    causes = host_causes(events, groups.step_rows)
     window = _window(spans, marked, _named(events, causes))
     if window is None:
         return
     times = [device_time(events.host, one, *window) for one in spans]
     clocks = [_ahead(events, one) for one in times]
-    host = causes.foremost(events, _RANKS.ravel(), _waiting(times, clocks))
+    host = causes.foremost(events, RANKS.ravel(), _waiting(times, clocks))
     busy = _any_busy(times, *window)
     for time, ahead in zip(times, clocks, strict=True):
         own = time.ran.events

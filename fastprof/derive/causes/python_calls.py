@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.decode.nesting import line_rows, nest
-from fastprof.derive.causes import event_origin
 from fastprof.derive.causes.call_tree import TIMES, CallTree, call_tree, nearest, with_leaves
-from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins
-from fastprof.derive.causes.python_frames import waits_for_device
 from fastprof.derive.causes.scheduled_tasks import scheduled_by
 from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.device_steps import MODULE_LINES, is_derived
+from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins
+from fastprof.derive.steps.python_frames import waits_for_device
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 from fastprof.tables.host_events import HostEvents, Line
 

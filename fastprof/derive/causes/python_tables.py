@@ -12,9 +12,9 @@ import numpy as np
 from fastprof.derive.causes.call_tree import REST as LEFT_OUT
 from fastprof.derive.causes.call_tree import TIMES
 from fastprof.derive.causes.python_calls import DEVICE_PS, FUNCTION, KINDS, REST, THREAD, THREAD_PS, PythonCalls
-from fastprof.derive.causes.python_frames import frame_of
 from fastprof.derive.ops.tables import exact_sum, sums_by
 from fastprof.derive.ops.tree.op_trees import Growth, Tree, laid_out
+from fastprof.derive.steps.python_frames import frame_of
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, TableSchema

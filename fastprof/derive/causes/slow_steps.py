@@ -17,13 +17,13 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
-from fastprof.derive.causes.event_origin import is_thread
-from fastprof.derive.causes.traceme_names import NameKind, kind_of_name
 from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.event_origin import is_thread
 from fastprof.derive.steps.step_figures import core_breakdown, fitted
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
+from fastprof.derive.steps.traceme_names import NameKind, kind_of_name
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of

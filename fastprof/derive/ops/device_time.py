@@ -17,6 +17,7 @@ import numpy as np
 from fastprof._native.cause_kernels import foremost
 from fastprof.derive.devices.device_count import CPU as CPU
 from fastprof.derive.ops.tables import span_ps
+from fastprof.derive.steps.stretches import PIECE as PIECE
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.tables.host_events import Plane
 
@@ -25,8 +26,7 @@ COMPUTE, COMMUNICATION, COPY, WAIT, IDLE = range(len(KINDS))
 """Kinds of time, in the order in which they count."""
 
 SPAN: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("rank", "i4"), ("label", "i4")])
-PIECE: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("label", "i8")])
-"""The structs of csrc/kernels/foremost.h; a test compares their sizes with C's."""
+"""The struct of csrc/kernels/foremost.h; a test compares its size with C's."""
 
 INFEED, OUTFEED, HOST, CORE = "infeed", "outfeed", "host", "core"
 

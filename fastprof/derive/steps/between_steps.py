@@ -11,6 +11,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import DeviceSteps
 from fastprof.derive.steps.grouping import known_names
+from fastprof.derive.steps.host_reasons import HostReasons
 from fastprof.derive.steps.of_host import steps_of_host
 from fastprof.derive.steps.step_figures import OTHER, core_breakdown, fitted
 from fastprof.derive.steps.step_source import StepSource
@@ -54,7 +55,9 @@ class BetweenSteps:
         return SimpleNamespace(host=host, core_id=self.core_id[:n], times_ps=self.times_ps[:n], **columns)
 
 
-def between_steps(source: StepSource, database: StepDatabase, hardware: str, workers: Workers) -> BetweenSteps:
+def between_steps(
+    source: StepSource, database: StepDatabase, hardware: str, workers: Workers, reasons: HostReasons | None
+) -> BetweenSteps:
     """Of the steps of a host that are made from ``source``. On several cores a gap is where none is in a step."""
     there = database.present
     span = _span(database.begin_ps[there], database.duration_ps[there])
@@ -69,7 +72,7 @@ def between_steps(source: StepSource, database: StepDatabase, hardware: str, wor
         times = fitted(times, np.full(len(times), duration.sum()))
         times[:, OTHER] += int(duration.sum()) - times.sum(axis=1)
     elif len(begin):
-        gaps = steps_of_host(_of_gaps(source, begin, duration), hardware, workers).database
+        gaps = steps_of_host(_of_gaps(source, begin, duration), hardware, workers, reasons).database
         spent = fitted(core_breakdown(gaps), gaps.duration_ps)
         spent[~gaps.present] = 0
         place = {one: at for at, one in enumerate(gaps.cores.local_id.tolist())}

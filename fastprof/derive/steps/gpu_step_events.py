@@ -4,7 +4,7 @@ Drivers name copies in several ways: ``MEMCPYHtoD``, ``MemcpyH2D``, ``CopyHostTo
 
 GPUs record that they stood still, not why. Host threads that wait for input of the same step explain it: events that
 host_step_events takes for waiting, except ops that pass the input on (``IteratorGetNext/_3:_Send``), as the rest of the
-step may run inside these.
+step may run inside these; and whatever says that it loads input or compiles, see host_reasons.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.host_reasons import INPUT, HostReasons
 from fastprof.derive.steps.host_step_events import host_step_events
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types, time_by_type
 from fastprof.schema.array_types import Int32s, Int64s
@@ -148,38 +149,67 @@ _STAGE: Final = "_ipl_stage_name"
 _WAITS: Final = "iteratorgetnext"
 
 
-def input_waits(database: StepDatabase, kernels: GpuStepEvents, events: HostEvents, groups: Groups) -> Int64s | None:
-    """[n]: the unknown time of each step in which the host waited for input; None: it never did. ``kernels``: what the
-    GPUs did."""
-    plane = events.plane_named(HOST_THREADS)
-    if not len(database) or plane is None or not _may_wait(events, plane):
-        return None
-    threads = host_step_events(events, groups)
-    if threads is None or threads.lines is None:
-        return None
-    hands_on = np.array([_hands_on(name) for name in events.names], np.bool_)[events.meta[plane.first : plane.last]]
-    waits, busy = threads.events, kernels.events
-    rows = np.flatnonzero((waits.type == EventType.HOST_WAIT_INPUT) & (waits.group >= 0) & ~hands_on)
-    if not len(rows):
+def host_times(
+    database: StepDatabase, kernels: GpuStepEvents, events: HostEvents, groups: Groups, reasons: HostReasons | None
+) -> Int64s | None:
+    """[n, 2]: the unknown time of each step in which the host waited for input, and in which it compiled; None: it did
+    neither. ``kernels``: what the GPUs did; ``reasons``: what threads say that they do."""
+    if not len(database):
         return None
     slot = np.full(groups.count + 1, -1, np.int32)
     slot[database.step] = np.arange(len(database), dtype=np.int32)
+    begin, duration = database.begin_ps[:, 0], database.duration_ps[:, 0]
+    parts, lines = [], [kernels.lines]
+    for one, ends in (_waits_of_groups(events, groups, slot), _said(reasons, begin, duration)):
+        parts.append(one)
+        lines.append(ends + lines[-1][-1])
+    if not any(map(len, parts)):
+        return None
+    busy = kernels.events
     computing = np.where(busy.type == NO_TYPE, NO_TYPE, EventType.DEVICE_COMPUTE_32).astype(np.uint8)
-    both = TypedEvents.joined([replace(busy, type=computing), waits[rows]])
-    lines = np.concatenate([kernels.lines, np.searchsorted(rows, threads.lines[1:]) + kernels.lines[-1]])
-    both = replace(both, group=slot[both.group])
-    time = time_by_type(both, lines, database.begin_ps[:, 0], database.duration_ps[:, 0])
-    waited = time.within_ps[:, EventType.HOST_WAIT_INPUT]
-    return np.minimum(waited, database.type_ps[:, 0, EventType.UNKNOWN_TIME]) if waited.any() else None
+    both = TypedEvents.joined([replace(busy, type=computing, group=slot[busy.group]), *parts])
+    time = time_by_type(both, np.concatenate(lines), begin, duration)
+    unknown = database.type_ps[:, 0, EventType.UNKNOWN_TIME]
+    waited = np.minimum(time.within_ps[:, EventType.HOST_WAIT_INPUT], unknown)
+    compiled = np.minimum(time.within_ps[:, EventType.HOST_COMPILE], unknown - waited)
+    found = np.stack([waited, compiled], axis=1)
+    return found if found.any() else None
 
 
-def with_input_waits(database: StepDatabase, waited: Int64s | None) -> StepDatabase:
-    """The steps of a host's GPUs, with this part of their unknown time as waiting for input."""
-    if waited is None:
+def _waits_of_groups(events: HostEvents, groups: Groups, slot: Int32s) -> tuple[TypedEvents, Int64s]:
+    """What threads record that waits for input, by step, and where their lines end."""
+    plane = events.plane_named(HOST_THREADS)
+    threads = host_step_events(events, groups) if plane is not None and _may_wait(events, plane) else None
+    if plane is None or threads is None or threads.lines is None:
+        return _NONE, np.zeros(1, np.int64)
+    hands_on = np.array([_hands_on(name) for name in events.names], np.bool_)[events.meta[plane.first : plane.last]]
+    waits = threads.events
+    rows = np.flatnonzero((waits.type == EventType.HOST_WAIT_INPUT) & (waits.group >= 0) & ~hands_on)
+    return replace(waits[rows], group=slot[waits.group[rows]]), np.searchsorted(rows, threads.lines[1:]).astype(
+        np.int64
+    )
+
+
+def _said(reasons: HostReasons | None, begin: Int64s, duration: Int64s) -> tuple[TypedEvents, Int64s]:
+    """When threads say that they load input or compile, by step, as one line."""
+    if reasons is None:
+        return _NONE, np.zeros(1, np.int64)
+    spans = Markers(np.arange(len(begin), dtype=np.int32), begin, duration)
+    found = reasons.within(spans)
+    type_ = np.where(found.type == INPUT, EventType.HOST_WAIT_INPUT, EventType.HOST_COMPILE).astype(np.uint8)
+    return replace(found, type=type_), np.array([len(found)], np.int64)
+
+
+_NONE: Final = TypedEvents(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def with_host_times(database: StepDatabase, found: Int64s | None) -> StepDatabase:
+    """The steps of a host's GPUs, with this part of their unknown time as waiting for input and compilation."""
+    if found is None:
         return database
     type_ps = database.type_ps.copy()
-    type_ps[:, 0, EventType.HOST_WAIT_INPUT] += waited
-    type_ps[:, 0, EventType.UNKNOWN_TIME] -= waited
+    type_ps[:, 0, [EventType.HOST_WAIT_INPUT, EventType.HOST_COMPILE]] += found
+    type_ps[:, 0, EventType.UNKNOWN_TIME] -= found.sum(axis=1)
     return replace(database, type_ps=type_ps)
 
 

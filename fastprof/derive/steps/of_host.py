@@ -19,8 +19,9 @@ from fastprof.derive.steps.database import (
     blank_database,
     empty_database,
 )
-from fastprof.derive.steps.gpu_step_events import GpuStepEvents, input_waits, with_input_waits
+from fastprof.derive.steps.gpu_step_events import GpuStepEvents, host_times, with_host_times
 from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.host_reasons import HostReasons, counted
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource
 from fastprof.derive.steps.step_time import TYPES, EventType, longest, time_by_type
@@ -43,10 +44,10 @@ MOST_WITHOUT_ENDS: Final = 5
 class HostSteps:
     """The steps of one host. ``groups``: the number of its groups of events; ``unfit``: step markers that make no step,
     since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether grouping
-    was given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``input_wait_ps``:
-    by step, idle time of GPUs that ``database`` counts as waiting for input, None: none; ``missed``: a sentence, where
-    the host lacks the requested steps. ``source``, ``why``: what the steps are made from, as ``step_source`` has it;
-    ``marked``: those that XProf has, None: the same."""
+    was given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``host_ps``: [n, 2]
+    by step, idle time of GPUs that ``database`` counts as waiting for input and as compilation, None: none; ``missed``:
+    a sentence, where the host lacks the requested steps. ``source``, ``why``: what the steps are made from, as
+    ``step_source`` has it; ``marked``: those that XProf has, None: the same."""
 
     host: str
     hostname: str
@@ -58,7 +59,7 @@ class HostSteps:
     module_executions: int
     vetoed: bool
     outside: int
-    input_wait_ps: Int64s | None = None
+    host_ps: Int64s | None = None
     missed: str | None = None
     source: str = MARKERS
     why: str = ""
@@ -69,8 +70,11 @@ class HostSteps:
         return self.marked or self
 
 
-def steps_of_host(source: StepSource, hardware: str, workers: Workers | None = None) -> HostSteps:
-    """The steps of a host, TPUs before GPUs."""
+def steps_of_host(
+    source: StepSource, hardware: str, workers: Workers | None = None, reasons: HostReasons | None = None
+) -> HostSteps:
+    """The steps of a host, TPUs before GPUs. ``reasons``: what its threads say that they do: time in which they load
+    input or compile is counted as such, if nothing computes."""
     groups = source.groups
     events = groups.events
     hostname = events.capture.hostnames[0] if events.capture.hostnames else "localhost"
@@ -85,9 +89,9 @@ def steps_of_host(source: StepSource, hardware: str, workers: Workers | None = N
     elif gpus:
         kernels = gpu_step_events.gpu_step_events(events, groups)
         database, unfit = of_gpus(events.host, hostname, kernels, groups.step_names)
-        waited = input_waits(database, kernels, events, groups)
-        database = with_input_waits(database, waited)
-    elif (threads := source.on_threads()) is None:
+        waited = host_times(database, kernels, events, groups, reasons)
+        database = with_host_times(database, waited)
+    elif (threads := source.on_threads(reasons)) is None:
         database = empty_database(hardware, [events.host], one_core(hostname))
     else:
         database, unfit = of_threads(events.host, hostname, threads, groups)
@@ -103,7 +107,7 @@ def steps_of_host(source: StepSource, hardware: str, workers: Workers | None = N
         unfit=unfit,
         module_executions=executions.count(events),
         vetoed=groups.vetoed,
-        input_wait_ps=waited,
+        host_ps=waited,
         source=source.source,
         why=source.why,
         outside=0 if tpus or gpus else executions.count_outside(events, database.begin_ps, database.duration_ps),
@@ -129,7 +133,7 @@ def of_threads(host: str, hostname: str, threads: HostStepEvents, groups: Groups
     database, _, unfit = _of_events(blank, threads, (EventType.HOST_COMPUTE,), groups.count, groups.step_names)
     named = threads.named[database.step].tolist()
     names = [label if has_name else "" for label, has_name in zip(database.label, named, strict=True)]
-    return replace(database, name=names), unfit
+    return replace(database, name=names, type_ps=counted(database.type_ps)), unfit
 
 
 def of_gpus(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNames) -> tuple[StepDatabase, int]:

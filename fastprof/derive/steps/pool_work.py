@@ -17,12 +17,15 @@ import numpy as np
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.executions import Executions
 from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.host_causes import Code
+from fastprof.derive.steps.host_reasons import WORK, HostReasons, in_order, spread
 from fastprof.derive.steps.host_step_events import HostStepEvents, host_step_events, type_of_name
-from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, longest
+from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents
 from fastprof.derive.steps.stretches import filled, union
+from fastprof.derive.steps.traceme_names import NameKind, kind_of_name
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
-from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
 _WAITS: Final = ("ThunkExecutor::Execute (wait", "SlinkyThreadPool::Await", "Wait for ", "ThreadpoolListener::")
 _ANNOTATION: Final = re.compile(r"[\w .\-/#\[\]]+", re.ASCII)
@@ -35,7 +38,8 @@ _LAUNCHES: Final = (re.compile(r"Executable::Execute"), re.compile(r"PjitFunctio
 
 def is_annotation(name: str) -> bool:
     """Whether a user may have named an event so, and no framework does."""
-    return _ANNOTATION.fullmatch(name) is not None and not name.startswith(_RUNTIME)
+    fits = _ANNOTATION.fullmatch(name) is not None and not name.startswith(_RUNTIME)
+    return fits and kind_of_name(name) in (NameKind.UNKNOWN, NameKind.ANNOTATION)
 
 
 def type_of_own(name: str) -> int:
@@ -75,7 +79,7 @@ def launching_steps(events: HostEvents, runs: Executions, markers: Markers) -> I
 def extended(markers: Markers, runs: Executions, group: Int64s) -> Markers:
     """The spans of steps whose markers only hold the dispatch: from the marker, or the end of the work of the step
     before if that is later, to the end of the step's own work."""
-    spans = _in_order(markers)
+    spans = in_order(markers)
     end = ends_of(spans.start_ps, spans.duration_ps)
     place = np.full(max(int(spans.group.max(initial=-1)), int(group.max(initial=-1))) + 1, -1, np.int64)
     place[spans.group] = np.arange(len(spans))
@@ -92,7 +96,7 @@ def with_runs(events: HostEvents, groups: Groups, runs: Executions, of_run: Int6
     """The groups, with what pools run in them: ops of runs by ``of_run``, all else by the span in which it begins."""
     group_id = groups.group_id.copy()
     pool = _pool_rows(runs, groups)
-    spans = _in_order(spans)
+    spans = in_order(spans)
     group_id[pool] = _holding(spans, events.start_ps[pool])
     if of_run is not None:
         group_id[runs.rows] = of_run[runs.of]
@@ -102,53 +106,71 @@ def with_runs(events: HostEvents, groups: Groups, runs: Executions, of_run: Int6
 
 
 def on_threads(
-    events: HostEvents, groups: Groups, spans: Markers, runs: Executions | None, *, annotated: bool = False
+    events: HostEvents,
+    groups: Groups,
+    spans: Markers,
+    runs: Executions | None,
+    reasons: HostReasons | None,
+    *,
+    annotated: bool = False,
 ) -> HostStepEvents | None:
     """The events of steps of a host without devices, each in the ``spans`` of its group, which are steps whatever ran
-    in them. Events that last no time are left out: XProf takes them for the begin of some time. ``annotated``: the
-    steps are annotations."""
+    in them. Events that last no time are left out: XProf takes them for the begin of some time. ``reasons``: what
+    threads say that they do; None: that is not wanted. ``annotated``: the steps are annotations."""
     has_runs = runs is not None and len(runs.rows) > 0
     seen = host_step_events(events, groups, type_among_runs if has_runs or annotated else type_of_own)
     if seen is None:
         return None
     fit = np.zeros(groups.count, np.bool_)
     fit[spans.group] = True
-    if runs is None or not has_runs:
-        type_ = np.where(seen.events.duration_ps > 0, seen.events.type, np.uint8(NO_TYPE))
-        return replace(seen, markers=spans, events=replace(seen.events, type=type_), fit=fit, named=fit)
+    seen = replace(seen, markers=spans, fit=fit, named=fit)
+    if runs is not None and has_runs:
+        seen = _with_pools(events, groups, spans, runs, seen, reasons)
+    else:
+        seen = _with_ops(events, seen, reasons)
+    if reasons is None:
+        return seen
+    said = reasons.within(spans)
+    lines = None if seen.lines is None else np.append(seen.lines, seen.lines[-1] + len(said))
+    return replace(seen, events=TypedEvents.joined([seen.events, said]), lines=lines)
+
+
+def _with_ops(events: HostEvents, seen: HostStepEvents, reasons: HostReasons | None) -> HostStepEvents:
+    """With ops set apart from what else threads do, and without events that last no time."""
+    type_ = np.where(seen.events.duration_ps > 0, seen.events.type, np.uint8(NO_TYPE))
+    plane = events.plane_named(HOST_THREADS)
+    if reasons is not None and plane is not None:
+        is_op = reasons.code[plane.first : plane.last] == Code.HOST_COMPUTE
+        type_[is_op & (type_ == EventType.HOST_COMPUTE)] = WORK
+    return replace(seen, events=replace(seen.events, type=type_))
+
+
+def _with_pools(
+    events: HostEvents,
+    groups: Groups,
+    spans: Markers,
+    runs: Executions,
+    seen: HostStepEvents,
+    reasons: HostReasons | None,
+) -> HostStepEvents:
+    """With what pools run in the time of steps. Nothing says what it is, or it is an op: else it may be compilation."""
     here = slice(runs.plane.first, runs.plane.last)
     of_runs, by_time = (np.zeros(here.stop - here.start, np.bool_) for _ in range(2))
     of_runs[runs.rows - here.start] = True
     by_time[_pool_rows(runs, groups) - here.start] = True
     works = (of_runs | by_time) & ~_waits(events)[events.meta[here]]
-    typed = replace(seen.events, type=np.where(works, EventType.HOST_COMPUTE, seen.events.type).astype(np.uint8))
+    is_op = of_runs if reasons is None else of_runs | np.isin(reasons.code[here], (Code.NOTHING, Code.HOST_COMPUTE))
+    type_ = np.where(works & is_op, WORK, np.where(works, EventType.HOST_COMPUTE, seen.events.type))
+    typed = replace(seen.events, type=type_.astype(np.uint8))
     lasts = typed.duration_ps > 0
     by_time &= works & ~of_runs
     apart, moved = typed[lasts & ~by_time], typed[lasts & by_time]
-    return HostStepEvents(spans, TypedEvents.joined([apart, _spread(moved, spans)]), None, fit, fit)
-
-
-def _spread(moved: TypedEvents, spans: Markers) -> TypedEvents:
-    """The events, once for each span that they meet."""
-    spans = _in_order(spans)
-    ends = np.maximum.accumulate(ends_of(spans.start_ps, spans.duration_ps))
-    low = np.searchsorted(ends, moved.start_ps, side="right")
-    high = np.searchsorted(spans.start_ps, ends_of(moved.start_ps, moved.duration_ps), side="left")
-    times = np.maximum(high - low, 0)
-    copies = np.repeat(np.arange(len(moved)), times)
-    span = np.arange(len(copies)) - np.repeat(np.cumsum(times) - times, times) + np.repeat(low, times)
-    return replace(moved[copies], group=spans.group[span].astype(np.int32))
-
-
-def _in_order(markers: Markers) -> Markers:
-    """The longest marker of each group, in order of time."""
-    spans = longest(markers)
-    return spans[np.argsort(spans.start_ps, kind="stable")]
+    return replace(seen, events=TypedEvents.joined([apart, spread(moved, spans)]), lines=None)
 
 
 def _holding(spans: Markers, time: Int64s) -> Int64s:
     """The group of the span that holds each moment, -1: none does."""
-    spans = _in_order(spans)
+    spans = in_order(spans)
     if not len(spans):
         return np.full(len(time), -1, np.int64)
     at = np.searchsorted(spans.start_ps, time, side="right") - 1

@@ -22,6 +22,7 @@ from fastprof.derive.steps import device_steps, pool_work, repeating
 from fastprof.derive.steps.executions import Executions, executions, main_module
 from fastprof.derive.steps.forest import Forest
 from fastprof.derive.steps.grouping import Groups, known_names
+from fastprof.derive.steps.host_reasons import HostReasons
 from fastprof.derive.steps.host_step_events import HostStepEvents, host_step_events
 from fastprof.derive.steps.module_steps import grouped_by_execution
 from fastprof.derive.steps.step_time import Markers, longest
@@ -56,12 +57,19 @@ STEPS_FROM: Final[dict[str, Any]] = {
 @dataclass(frozen=True, slots=True)
 class StepSource:
     """``groups``: those that make the steps. ``source``: what they are made from, as above, ``nothing`` if there is
-    nothing; ``why``: in words. ``spans``: of a host without devices, when each step is; None: as its markers say."""
+    nothing; ``why``: in words. ``spans``: of a host without devices, when each step is; None: as its markers say.
+    ``marks``: rows of the annotations that steps are made from; None: none are."""
 
     groups: Groups
     source: str
     why: str
     spans: Markers | None = None
+    marks: Int64s | None = None
+
+    @property
+    def marked(self) -> Int64s:
+        """The rows of events that mark steps."""
+        return self.groups.step_rows.astype(np.int64) if self.marks is None else self.marks
 
     def subset(self, keep: Bools) -> StepSource:
         """Of these rows only."""
@@ -69,16 +77,18 @@ class StepSource:
         spans = self.spans
         if spans is not None:
             spans = spans[np.isin(spans.group, groups.group_id)]
-        return replace(self, groups=groups, spans=spans)
+        marks = self.marks if self.marks is None else (np.cumsum(keep) - 1)[self.marks[keep[self.marks]]]
+        return replace(self, groups=groups, spans=spans, marks=marks)
 
-    def on_threads(self) -> HostStepEvents | None:
-        """What threads of the host did in the steps; None: the host has no plane of threads."""
+    def on_threads(self, reasons: HostReasons | None = None) -> HostStepEvents | None:
+        """What threads of the host did in the steps; None: the host has no plane of threads. ``reasons``: what they say
+        that they do, if that is wanted."""
         events = self.groups.events
         if self.spans is None:
             return host_step_events(events, self.groups)
         runs = executions(events) if not _has_devices(events) else []
         return pool_work.on_threads(
-            events, self.groups, self.spans, runs[0] if runs else None, annotated=self.source == ANNOTATIONS
+            events, self.groups, self.spans, runs[0] if runs else None, reasons, annotated=self.source == ANNOTATIONS
         )
 
 
@@ -171,7 +181,8 @@ def _of_annotation(groups: Groups, forest: Callable[[], Forest]) -> StepSource |
         return None
     why = f"the annotation {repeated.name} repeats: each is a step"
     if not _has_devices(events):
-        return _of_executions(groups, repeating.as_executions(events, repeated), ANNOTATIONS, why)
+        made = _of_executions(groups, repeating.as_executions(events, repeated), ANNOTATIONS, why)
+        return replace(made, marks=repeated.rows)
     group_id = np.full(len(events), -1, np.int32)
     roots = repeated.rows[np.argsort(events.start_ps[repeated.rows], kind="stable")].astype(np.int32)
     forest().graph.group(roots, None, 0, group_id)
@@ -190,7 +201,7 @@ def _of_annotation(groups: Groups, forest: Callable[[], Forest]) -> StepSource |
         _naming=known_names(dict.fromkeys(range(len(roots)), repeated.name)),
     )
     found.device_steps = device_steps.of_planes(events, group_id, False)
-    return StepSource(found, ANNOTATIONS, why)
+    return StepSource(found, ANNOTATIONS, why, marks=repeated.rows)
 
 
 def _of_launches(groups: Groups) -> StepSource | None:

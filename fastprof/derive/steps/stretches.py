@@ -15,7 +15,8 @@ Stretches = tuple[Int64s, Int64s]
 """Begin and end of each."""
 
 STRETCH: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("row", "i8")])
-"""The struct of csrc/kernels/stretches.h; a test compares its size with C's."""
+PIECE: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("label", "i8")])
+"""The structs of csrc/kernels/stretches.h and foremost.h; a test compares their sizes with C's."""
 
 
 def nothing() -> Stretches:

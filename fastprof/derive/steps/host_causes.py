@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
-from fastprof.derive.causes.event_origin import EventOrigins, Origin, event_origins, threads
-from fastprof.derive.causes.python_frames import frame_of
-from fastprof.derive.ops.device_time import PIECE
+from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins, threads
+from fastprof.derive.steps.python_frames import frame_of
+from fastprof.derive.steps.stretches import PIECE
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents, Line
@@ -88,7 +88,7 @@ for _codes, _takes, _holds in (
 # ---- names
 
 _PATTERNS: Final = (
-    (Code.NOTHING, r"=>(?:Done|\w+=>Done)$|CompleteCallbacks"),
+    (Code.NOTHING, r"=>(?:Done|\w+=>Done)$|CompleteCallbacks|^IteratorGetNext[^:]*:(?!:|Iterator)"),
     (Code.PROFILER, r"ProfilerSession|Profiler(?:Start|Stop)"),
     (Code.CALLBACK, r"(?:pure_|io_|debug_|host_|python_cpu_|python_gpu_)callback|HostCallback"
                     r"|(?:^|[/: ])(?:Eager)?PyFunc"),
@@ -212,6 +212,31 @@ def _code(name: str, origin: int) -> Code:
 DRIVER, EXECUTOR, OTHER = range(3)
 """Threads that run Python and launch work; those that work for them; other threads of Python, and those of tf.data."""
 
+_WEAK: Final = (Code.LAUNCH, Code.FIRST_CALL, Code.LOCK, Code.WAITS, Code.PYTHON, Code.ANNOTATION, Code.PROFILER)
+_UNUSED: Final = 255
+
+
+def _ranks() -> UInt8s:
+    rank = np.full((3, 256), _UNUSED, np.uint8)
+    for code in Code:
+        if code not in _WEAK and code is not Code.NOTHING:
+            rank[:, code] = (0, 1, 5)
+    for code, ranks in (
+        (Code.LAUNCH, (2, 3, 7)),
+        (Code.FIRST_CALL, (2, 3, 7)),
+        (Code.PYTHON, (4, 7, 7)),
+        (Code.ANNOTATION, (4, 7, 7)),
+        (Code.LOCK, (6, 9, _UNUSED)),
+        (Code.WAITS, (8, 9, _UNUSED)),
+        (Code.PROFILER, (0, _UNUSED, _UNUSED)),
+    ):
+        rank[[DRIVER, EXECUTOR, OTHER], code] = ranks
+    return rank
+
+
+RANKS: Final = _ranks()
+"""[role, code] which of several threads that say something says what the host does: the lowest counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostCauses:
@@ -241,7 +266,8 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     code = _named_codes(events, origins)
     apart, values = events.ints("_a")
     code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
-    code[marked[code[marked] == Code.ANNOTATION]] = Code.PYTHON  # what lies in a step may say more than its marker
+    named = np.isin(code[marked], (Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS))
+    code[marked[named]] = Code.PYTHON  # what lies in a step says more than its marker
     _of_threads(events, lines, code)
     _compile(events, lines, code)
     return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))

@@ -15,10 +15,10 @@ import numpy as np
 
 from fastprof._native.cause_kernels import event_writers
 from fastprof._native.grouping import parents
-from fastprof.derive.causes.traceme_names import NameKind, is_thread_of_python, kind_of_name
 from fastprof.derive.devices import kineto_categories
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.thread_pools import regions
+from fastprof.derive.steps.traceme_names import NameKind, is_thread_of_python, kind_of_name
 from fastprof.schema.array_types import Bools, Int32s, Records, UInt8s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
 from fastprof.tables.once import once

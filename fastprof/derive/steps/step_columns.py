@@ -1,0 +1,89 @@
+"""Columns of tables of steps: which step on which core, when, and its time by category."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_figures import core_breakdown, fitted
+from fastprof.derive.steps.step_time import OWN_CATEGORIES
+from fastprof.schema.array_types import Int64s
+from fastprof.schema.arrow_columns import texts
+from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Text
+from fastprof.schema.tables import Formula
+
+
+@dataclass(frozen=True, slots=True)
+class OnCores:
+    """Steps on the cores that took part: places of steps and cores in a database, a row each. ``number``: of the step
+    in the session, -1: none; ``times_ps``: [n, 10] by category."""
+
+    database: StepDatabase
+    step: npt.NDArray[np.intp]
+    core: npt.NDArray[np.intp]
+    number: Int64s
+    times_ps: Int64s
+
+    @classmethod
+    def of(cls, database: StepDatabase, numbers: Int64s) -> OnCores:
+        """``numbers``: of the steps of the database."""
+        step, core = np.nonzero(database.present)
+        times = fitted(core_breakdown(database)[step, core], database.duration_ps[step, core])
+        return cls(database, step, core, numbers[step], times)
+
+    @property
+    def duration_ps(self) -> Int64s:
+        return self.database.duration_ps[self.step, self.core]
+
+
+HOST = Text("host", "host, as the capture's file is named",
+            lambda rows: texts(rows.database.hosts, rows.database.cores.host_number[rows.core]))  # fmt: skip
+CORE_ID = Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices",
+                lambda rows: rows.database.cores.local_id[rows.core])  # fmt: skip
+CORE = (
+    HOST,
+    Text("core_name", "core as host:ordinal; only the host if the capture does not describe its cores",
+         lambda rows: texts(rows.database.cores.name, rows.core)),
+    CORE_ID,
+    Text("device", "device, as in the other tables: plane of the core, or CPU for the threads of a host; null: all "
+         "GPUs of the host together", lambda rows: texts(rows.database.cores.device, rows.core)),
+)  # fmt: skip
+STEP = Count("step", "number of the step, as in the analysis steps", lambda rows: rows.database.step[rows.step])
+SPAN = (
+    Flag("sparse_core", "the core is a SparseCore", lambda rows: rows.database.cores.sparse[rows.core]),
+    Flag("complete", "false if the step may be cut off: the first and the last of more than five steps of a host, "
+         "except on TPUs", lambda rows: rows.database.complete[rows.step]),
+    Picoseconds("start_ps", "start of the step on the core, from the start of the host's capture",
+                lambda rows: rows.database.begin_ps[rows.step, rows.core]),
+    Picoseconds("duration_ps", "duration of the step: its longest marker or interval on a device; cores of a TPU host "
+                "share it"),
+)  # fmt: skip
+"""What kind of step it is on the core, and when."""
+
+
+def _in_category(place: int) -> Formula:
+    return lambda rows: rows.times_ps[:, place]
+
+
+_CATEGORIES = (
+    "time that devices computed: ops and kernels, without copies",
+    "time of copies between devices; on TPUs time of send, recv, asynchronous ops of unknown kind and "
+    "megacore fusion, which wait for others",
+    "time of collectives: nccl kernels; on TPUs all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute",
+    "time that host threads ran ops, or events of no other category; only of hosts without devices",
+    "time to prepare kernels on the host; always 0, because it is not distinguished at present",
+    "time to wait for input, to load it while nothing computes, or to copy it to devices; on TPUs infeed, and idle "
+    "time that the host's input explains",
+    "time of copies from devices; on TPUs time of outfeed and host send",
+    "time to trace and compile while nothing computes",
+    "rest of the step, in which no event ran; on TPUs idle time",
+    "time of copies between host and device, or within the device; 0 on GPUs, where other categories include them",
+)
+IN_CATEGORIES = tuple(
+    Picoseconds(f"{category.name}_ps", what, _in_category(category.number - 1))
+    for category, what in zip(OWN_CATEGORIES, _CATEGORIES, strict=True)
+)
+"""Time of a step on a core by category."""
