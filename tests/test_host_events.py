@@ -15,7 +15,7 @@ import fastprof
 from fastprof._native import records
 from fastprof.errors import ChangedError, FastprofError
 from fastprof.schema.capture_tables import KINDS
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents, beside, read_host
 
 
 def read(profile: fastprof.Profile, number: int = 0, stats: tuple[str, ...] = (), metadata: tuple[str, ...] = (),
@@ -203,6 +203,19 @@ def test_integers_beside_every_row_and_numbers() -> None:
     assert events.dense("x", -7).tolist() == [5, -1, -7, -7, -7] and events.dense("y").tolist() == [0] * 5
     assert events.stat("x").numbers.tolist()[:3] == [5.0, float((1 << 64) - 1), 2.5]
     assert np.isnan(events.stat("x").numbers[3])
+
+
+@pytest.mark.parametrize("spread", [1, 3, 1000, 2**55])
+def test_values_beside_rows_that_lie_close_together_and_far_apart(spread: int) -> None:
+    rng = np.random.default_rng(spread)
+    for at in (-1, 0, 2**63 - 1 - 40 * spread):
+        rows = at + spread * rng.integers(0, 40, 60)
+        stat_rows = np.sort(at + spread * rng.integers(0, 41, 30))
+        values = rng.integers(1, 100, 30)
+        first = dict(zip(stat_rows.tolist()[::-1], values.tolist()[::-1], strict=True))
+        has, value = beside(rows, stat_rows, values)
+        assert has.tolist() == [row in first for row in rows.tolist()]
+        assert value.tolist() == [first.get(row, 0) for row in rows.tolist()]
 
 
 def test_a_stat_that_was_not_asked_for_is_an_error() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -266,10 +266,22 @@ class HostEvents:
         return HostEvents(self.number, planes, columns | {"stats": stats}, self._source)
 
 
+_DENSE: Final = 4
+"""Rows lie close together if they are at least one of this many."""
+
+
 def beside(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) -> tuple[Bools, Int64s]:
     """Whether each row has the stat, and its value, else 0. ``stat_rows`` ascend."""
-    if not len(stat_rows):
+    if not len(stat_rows) or not len(rows):
         return np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)
+    low, high = int(rows.min()), int(rows.max())
+    if high - low < _DENSE * len(rows):  # a table by row is faster than a search for each
+        some = slice(np.searchsorted(stat_rows, low), np.searchsorted(stat_rows, high, side="right"))
+        table, has = np.zeros(high - low + 1, values.dtype), np.zeros(high - low + 1, bool)
+        there = np.subtract(stat_rows[some], low, dtype=np.int64)[::-1]
+        table[there], has[there] = values[some][::-1], True  # the first of equals remains
+        at = np.subtract(rows, low, dtype=np.int64)
+        return has[at], table[at]
     place = np.minimum(np.searchsorted(stat_rows, rows), len(stat_rows) - 1)
     has = stat_rows[place] == rows
     return has, np.where(has, values[place], 0)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from step_captures import HOST, found, in_order, ran, rows, spaces, step, tpu
 from trace_builder import Event, line, plane
 
 import fastprof
+from fastprof.derive.steps.executions import STATS, executions
+from fastprof.derive.steps.tpu_steps import STATS as DEVICE_STATS
 from fastprof.errors import UsageError
+from fastprof.schema.time_sums import ends_of
+from fastprof.tables.host_events import read_host
 
 
 def modules(capture: bytes) -> Any:
@@ -32,6 +37,30 @@ def test_each_module_on_a_tpu_is_a_step_that_lasts_until_its_work_on_the_core_is
         (2, 2, 300.0, 129.0, {"IDLE": 89.0, "fusion": 40.0}),
         (2, 3, 305.0, 129.0, {"IDLE": 89.0, "fusion": 40.0}),
     ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ops_on_tpus_belong_to_the_last_module_that_began_if_it_still_runs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    at, took = np.sort(rng.integers(0, 60, 6)), rng.integers(0, 30, 6)
+    runs = [ran(f"jit_{i}", int(at[i]), int(took[i])) for i in range(6)]
+    threads = [in_order([ran("op", int(rng.integers(0, 99)), 1) for _ in range(count)]) for count in (0, 20, 30)]
+    names = ("Framework Ops", "XLA Ops", "Async XLA Ops")
+    lines = [line(name, events, id=i) for i, (name, events) in enumerate(zip(names, threads, strict=True))]
+    capture = spaces(plane("/device:TPU:0", [*lines, line("XLA Modules", in_order(runs), id=9)]))
+    events = read_host(fastprof.load(capture).table_set, 0, (), STATS + DEVICE_STATS, ())
+    (one,) = executions(events)
+    *others, module_line = events.lines
+    modules = range(module_line.first, module_line.last)
+    start, end = events.start_ps.tolist(), ends_of(events.start_ps, events.duration_ps).tolist()
+    wanted = []
+    for row in (row for other in others for row in range(other.first, other.last)):
+        begun = [number for number, module in enumerate(modules) if start[module] <= start[row]]
+        if begun and start[row] < end[modules[begun[-1]]]:
+            wanted.append((row, begun[-1]))
+    pairs = list(zip(one.rows.tolist(), one.of.tolist(), strict=True))
+    assert pairs[:6] == [(module, number) for number, module in enumerate(modules)]
+    assert pairs[6:] == wanted
 
 
 def kernel(op: str, module: str, at: float, duration: float = 5) -> Event:

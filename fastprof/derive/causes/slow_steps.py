@@ -249,7 +249,10 @@ def _rows_within(events: HostEvents, lines: list[Line], begin: Int64s, end: Int6
         here = slice(line.first, line.last)
         start, duration = events.start_ps[here], events.duration_ps[here]
         lasts = duration <= longest
-        reached = np.maximum.accumulate(np.where(lasts, ends_of(start, duration), np.iinfo(np.int64).min))
+        ends = ends_of(start, duration)
+        if not lasts.all():
+            ends[~lasts] = np.iinfo(np.int64).min
+        reached = np.maximum.accumulate(ends, out=ends)
         low, high = np.searchsorted(reached, begin, side="right"), np.searchsorted(start, end, side="left")
         low[1:] = np.maximum(low[1:], np.maximum.accumulate(high)[:-1])
         ranges = [np.arange(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True) if a < b]

@@ -19,7 +19,7 @@ from fastprof.derive.steps.device_steps import device_times, is_derived
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
 from fastprof.tables.once import once
 
 STATS: Final = ("hlo_module", "hlo_op", "run_id")
@@ -51,6 +51,8 @@ class Executions:
 
     def chosen(self, keep: Bools) -> Executions:
         """Some of the executions."""
+        if keep.all():
+            return self
         number = np.where(keep, np.cumsum(keep) - 1, -1)
         mine = keep[self.of]
         return Executions(
@@ -117,15 +119,10 @@ def _on_tpu(events: HostEvents, plane: Plane) -> Executions:
     modules = _modules(events, plane)
     begin = events.start_ps[modules]
     end = ends_of(begin, events.duration_ps[modules])
-    rows = np.concatenate(
-        [np.arange(line.first, line.last) for line in plane.lines if line.name != _MODULE_LINE] or [_none()]
-    )
-    of = np.searchsorted(begin, events.start_ps[rows], side="right") - 1
-    inside = (of >= 0) & (events.start_ps[rows] < end[of]) if len(begin) else np.zeros(len(rows), np.bool_)
-    rows, of = rows[inside], of[inside]
-    lines = [np.arange(line.first, line.last) for line in plane.lines if line.name in OP_LINES]
-    is_op = np.isin(rows, np.concatenate(lines or [_none()]))
-    ops, of_op = rows[is_op], of[is_op]
+    others = [line for line in plane.lines if line.name != _MODULE_LINE]
+    parts = [_within(events, line, begin, end) for line in others]
+    op_parts = [part for line, part in zip(others, parts, strict=True) if line.name in OP_LINES]
+    (rows, of), (ops, of_op) = _joined(parts), _joined(op_parts)
     end = end.copy()
     np.maximum.at(end, of_op, ends_of(events.start_ps[ops], events.duration_ps[ops]))
     own, took = device_times(events, modules)
@@ -139,6 +136,22 @@ def _on_tpu(events: HostEvents, plane: Plane) -> Executions:
         plane, np.concatenate([modules, rows]), np.concatenate([number, of]), begin, end, _names(events, modules),
         None, own, own_end,
     )  # fmt: skip
+
+
+def _within(events: HostEvents, line: Line, begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+    """The rows of a line, which are in order of time, that begin in modules, and the module of each: the last that
+    began. ``begin`` ascends."""
+    start = events.start_ps[line.first : line.last]
+    low = np.searchsorted(start, begin)
+    high = np.minimum(np.append(low[1:], len(start)), np.maximum(np.searchsorted(start, end), low))
+    count = high - low
+    of = np.repeat(np.arange(len(begin)), count)
+    return np.arange(len(of)) + np.repeat(low + line.first - (np.cumsum(count) - count), count), of
+
+
+def _joined(parts: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
+    rows, of = (np.concatenate(column) for column in zip((_none(), _none()), *parts, strict=True))
+    return rows, of
 
 
 def _modules(events: HostEvents, plane: Plane) -> Int64s:

@@ -14,8 +14,8 @@ from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.links import having, numbered
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types
 from fastprof.derive.steps.stretches import nesting
-from fastprof.schema.array_types import Bools, Int32s, Int64s
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
+from fastprof.schema.array_types import Bools, Int64s
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
 from fastprof.tables.once import once
 
 _MARKER = 254
@@ -73,7 +73,7 @@ def host_step_events(
         return None
     rows = slice(plane.first, plane.last)
     group = groups.group_id[rows]
-    type_ = _types(events, group, events.meta[rows], type_of)
+    type_ = _types_of_names(events, plane, type_of)[events.meta[rows]]
     _mark_root_stages(events, plane.lines, type_, plane.first)
     named_rows = groups.step_rows
     named_rows = named_rows[(named_rows >= plane.first) & (named_rows < plane.last)] - plane.first
@@ -92,15 +92,16 @@ def host_step_events(
     )
 
 
-def _types(events: HostEvents, group: Int32s, meta: Int32s, type_of: Callable[[str], int]) -> Types:
-    """The type of each row by its name alone."""
+@once
+def _types_of_names(events: HostEvents, plane: Plane, type_of: Callable[[str], int]) -> Types:
+    """By row of metadata the type of the name, of those that events of the plane have."""
     names = events.names
     by_meta = np.full(len(names), NO_TYPE, np.uint8)
     used = np.zeros(len(names), np.bool_)
-    used[meta[group >= 0]] = True  # meta -1 is the last name, the empty one
+    used[events.meta[plane.first : plane.last]] = True  # meta -1 is the last name, the empty one
     for number in np.flatnonzero(used).tolist():
         by_meta[number] = type_of(names[number])
-    return by_meta[meta]
+    return by_meta
 
 
 def _mark_root_stages(events: HostEvents, lines: list[Line], type_: Types, first: int) -> None:

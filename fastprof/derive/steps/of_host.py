@@ -166,9 +166,11 @@ def _of_events(
     """The steps: those of ``count`` groups with a marker and an event of one of the types that a step ``needs``. Then
     the time by type of all groups with a marker, and how many of these are not steps."""
     spans = longest(seen.markers)
-    slot = np.full(count + 1, -1, np.int32)
-    slot[spans.group] = np.arange(len(spans), dtype=np.int32)
-    events = replace(seen.events, group=slot[seen.events.group])
+    events = seen.events
+    if len(spans) < count:  # else each group has its own number
+        slot = np.full(count + 1, -1, np.int32)
+        slot[spans.group] = np.arange(len(spans), dtype=np.int32)
+        events = replace(events, group=slot[events.group])
     time = time_by_type(events, seen.lines, spans.start_ps, spans.duration_ps)
     fit: Bools = np.asarray(time.seen[:, list(needs)].any(axis=1))
     if isinstance(seen, HostStepEvents) and seen.fit is not None:
