@@ -277,6 +277,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
     notices = [Notice("warning", reason)] if reason else list(_notices(kept, database))
     if params.steps_from == AUTO:
         notices += _on_sources(kept)
+        notices += [Notice("info", f"{host.host}: {host.kinds}.") for host in kept if host.kinds]
     if worst := verdict(database, times):
         notices.insert(0, Notice("recommendation", worst))
     notices += [Notice("info", text) for text in (*_on_slow_steps(of_hosts), *on_pairs(database))]

@@ -167,7 +167,7 @@ class Host:
     def _with_marked(self, found: HostSteps) -> HostSteps:
         """XProf has the steps of markers, with other events in them."""
         source = self.source_of_steps(AUTO)
-        if source.source == MARKERS and source.spans is None and found.host_ps is None:
+        if source.groups is self.groups and source.spans is None and found.host_ps is None:
             return self.steps
         unfit = self.steps.unfit if source.source == MARKERS else found.unfit
         return replace(found, marked=self.steps, unfit=unfit)
@@ -179,7 +179,7 @@ class Host:
     def source_of_steps(self, source: str) -> StepSource:
         """What the steps are made from."""
         if source not in self._sources:
-            forest, marked = (lambda: self.forest), (lambda: self.steps.database.step)
+            forest, marked = (lambda: self.forest), (lambda: self.steps.database)
             self._sources[source] = requested(source, self.groups, forest, marked)
         return self._sources[source]
 

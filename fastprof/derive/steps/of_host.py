@@ -42,12 +42,13 @@ MOST_WITHOUT_ENDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class HostSteps:
-    """The steps of one host. ``groups``: the number of its groups of events; ``unfit``: step markers that make no step,
-    since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether grouping
-    was given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``host_ps``: [n, 2]
-    by step, idle time of GPUs that ``database`` counts as waiting for input and as compilation, None: none; ``missed``:
-    a sentence, where the host lacks the requested steps. ``source``, ``why``: what the steps are made from, as
-    ``step_source`` has it; ``marked``: those that XProf has, None: the same."""
+    """The steps of one host. ``groups``: the number of its groups of events; ``unfit``: step markers that make no
+    step, since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether
+    grouping was given up; ``outside``: on a host without devices, runs of compiled programs during no step;
+    ``host_ps``: [n, 2] by step, idle time of GPUs that ``database`` counts as waiting for input and as compilation,
+    None: none; ``missed``: a sentence, where the host lacks the requested steps. ``source``, ``why``: what the steps
+    are made from, as ``step_source`` has it; ``kinds``: which of several kinds of markers make them, "": there is one;
+    ``marked``: those that XProf has, None: the same."""
 
     host: str
     hostname: str
@@ -63,6 +64,7 @@ class HostSteps:
     missed: str | None = None
     source: str = MARKERS
     why: str = ""
+    kinds: str = ""
     marked: HostSteps | None = None
 
     @property
@@ -110,6 +112,7 @@ def steps_of_host(
         host_ps=waited,
         source=source.source,
         why=source.why,
+        kinds=source.kinds,
         outside=0 if tpus or gpus else executions.count_outside(events, database.begin_ps, database.duration_ps),
     )
 

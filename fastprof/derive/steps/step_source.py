@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.derive.steps import device_steps, pool_work, repeating
+from fastprof.derive.steps import device_steps, marker_kinds, pool_work, repeating
+from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.executions import Executions, executions, main_module
 from fastprof.derive.steps.forest import Forest
 from fastprof.derive.steps.grouping import Groups, known_names
@@ -58,13 +59,15 @@ STEPS_FROM: Final[dict[str, Any]] = {
 class StepSource:
     """``groups``: those that make the steps. ``source``: what they are made from, as above, ``nothing`` if there is
     nothing; ``why``: in words. ``spans``: of a host without devices, when each step is; None: as its markers say.
-    ``marks``: rows of the annotations that steps are made from; None: none are."""
+    ``marks``: rows of the annotations that steps are made from; None: none are. ``kinds``: in words, which of several
+    kinds of markers make the steps."""
 
     groups: Groups
     source: str
     why: str
     spans: Markers | None = None
     marks: Int64s | None = None
+    kinds: str = ""
 
     @property
     def marked(self) -> Int64s:
@@ -92,8 +95,10 @@ class StepSource:
         )
 
 
-def requested(source: str, groups: Groups, forest: Callable[[], Forest], marked: Callable[[], Int64s]) -> StepSource:
-    """The steps that are made from ``source``. ``marked``: the groups that are steps by their markers."""
+def requested(
+    source: str, groups: Groups, forest: Callable[[], Forest], marked: Callable[[], StepDatabase]
+) -> StepSource:
+    """The steps that are made from ``source``. ``marked``: the steps by their markers."""
     if source == MARKERS:
         return StepSource(groups, MARKERS, "each marker is a step")
     if source == MODULES:
@@ -107,15 +112,18 @@ def requested(source: str, groups: Groups, forest: Callable[[], Forest], marked:
     return _by_itself(groups, forest, marked)
 
 
-def _by_itself(groups: Groups, forest: Callable[[], Forest], marked: Callable[[], Int64s]) -> StepSource:
+def _by_itself(groups: Groups, forest: Callable[[], Forest], marked: Callable[[], StepDatabase]) -> StepSource:
     try:
-        steps = marked()
+        database = marked()
     except MemoryLimitError:  # there are some, and a choice of them may fit
         return StepSource(groups, MARKERS, "each marker is a step")
-    if len(steps):
+    if len(database):
+        chosen, kinds = marker_kinds.one_kind(database)
         if _has_devices(groups.events):
-            return StepSource(groups, MARKERS, "each marker is a step")
-        return _of_markers(groups, steps)
+            own = groups if chosen.all() else marker_kinds.without(groups, database.step[~chosen])
+            return StepSource(own, MARKERS, "each marker is a step", kinds=kinds)
+        found = _of_markers(groups, database.step[chosen])
+        return replace(found, kinds=kinds if found.source in (MARKERS, LAUNCHED) else "")
     of_planes = executions(groups.events)
     main = main_module(of_planes)
     count = max((one.module.count(main) for one in of_planes), default=0) if main is not None else 0
