@@ -18,6 +18,7 @@ from fastprof.render import alike_rows, as_text, kernel_names, rows_in_words
 from fastprof.schema.capture_tables import RUN
 from fastprof.wording import quantities
 from fastprof.wording.screen import cut, pad, printable, width
+from fastprof.wording.step_categories import in_words
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Alike, Analysis, Notice, Report, Scalar, Section
@@ -30,6 +31,8 @@ ALL = -1
 """As ``limit``: every row."""
 
 _INDENT = 2
+_CATEGORY = "category"
+"""The column of sections without zeros that has categories of step time."""
 _TREE_CELLS = 40  # least cells of the column with a tree, if the tree is that wide
 _NAME_CELLS = 26  # least cells of the first column, if the last columns may be left out
 _DEEPEST = 40  # deeper levels of a tree are drawn on one level
@@ -178,6 +181,8 @@ def table_of(section: Section, report: Report, look: Look, limit: int | None) ->
     zeros: list[str] = []
     if section.nonzero is not None and limit != ALL:
         table, zeros = _without_zeros(table, section.nonzero)
+    if section.nonzero is not None and _CATEGORY in table.column_names:
+        table, zeros = _categories_in_words(table), [in_words(name) for name in zeros]
     if not table.num_rows:
         return table, []
     ungrouped = table.num_rows
@@ -245,6 +250,12 @@ def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
         return table, []
     rows = [row for row, name in enumerate(names) if name in nonzero]
     return _taken(table, rows), [printable(str(name)) for name in dict.fromkeys(names) if name not in nonzero]
+
+
+def _categories_in_words(table: pa.Table) -> pa.Table:
+    place = table.column_names.index(_CATEGORY)
+    words = [name if name is None else in_words(name) for name in table[_CATEGORY].to_pylist()]
+    return table.set_column(place, _CATEGORY, pa.array(words, pa.string()))
 
 
 def _taken(table: pa.Table, rows: Iterable[int]) -> pa.Table:

@@ -8,7 +8,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 import sample_analysis
+from reports import session_of
 from sample_analysis import SCALARS, TABLES
+from step_captures import host, ran, spaces, step
 
 from fastprof.analyses.contract import Notice, Report, Section, has_rows, is_known, scalars
 from fastprof.render import kernel_names
@@ -275,3 +277,12 @@ def test_a_table_that_is_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
 )  # fmt: skip
 def test_bars(share: float, bar: str) -> None:
     assert quantities.bar_text(share, unicode=True) == bar
+
+
+def test_categories_of_step_time_are_in_plain_words() -> None:
+    main = [one for k in range(3) for one in (step(k, 100 * k, 60), ran("op:Op", 100 * k, 40))]
+    shown = text(session_of(spaces(host(main))).report("overview"))
+    words = shown.partition("Where step time goes")[2].partition("\n\n")[0]
+    assert "host computes" in words and "nothing computes" in words
+    assert "Always 0: devices compute, copies between devices, collectives, preparing launches," in words
+    assert "_" not in words.replace("(µs)", "")

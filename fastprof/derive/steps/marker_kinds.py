@@ -41,7 +41,7 @@ def _called(kind: str) -> str:
 
 
 def without(groups: Groups, steps: Int64s) -> Groups:
-    """The groups, of which these are no steps: their events belong to none."""
+    """The groups without these steps: their events belong to none."""
     dropped = np.zeros(groups.count + 1, np.bool_)  # the last is for events of no group
     dropped[steps] = True
     rows = ~dropped[groups.step_groups]

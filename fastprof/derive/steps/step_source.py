@@ -120,10 +120,10 @@ def _by_itself(groups: Groups, forest: Callable[[], Forest], marked: Callable[[]
     if len(database):
         chosen, kinds = marker_kinds.one_kind(database)
         if _has_devices(groups.events):
-            own = groups if chosen.all() else marker_kinds.without(groups, database.step[~chosen])
-            return StepSource(own, MARKERS, "each marker is a step", kinds=kinds)
-        found = _of_markers(groups, database.step[chosen])
-        return replace(found, kinds=kinds if found.source in (MARKERS, LAUNCHED) else "")
+            steps = groups if chosen.all() else marker_kinds.without(groups, database.step[~chosen])
+            return StepSource(steps, MARKERS, "each marker is a step", kinds=kinds)
+        own = _of_markers(groups, database.step[chosen])
+        return replace(own, kinds=kinds if own.source in (MARKERS, LAUNCHED) else "")
     of_planes = executions(groups.events)
     main = main_module(of_planes)
     count = max((one.module.count(main) for one in of_planes), default=0) if main is not None else 0
