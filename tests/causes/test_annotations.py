@@ -220,3 +220,11 @@ def test_sums_of_captures(capture: Path) -> None:
             assert sum(row[name] for name in DEVICES) % max(row["elapsed_ps"], 1) == 0
         assert row["self_ps"] <= row["total_ps"] and row["elapsed_ps"] <= row["total_ps"]
     assert sum(row["self_ps"] for row in every) == report.scalars["annotated_ps"].value
+
+
+def test_no_share_of_an_annotation_is_more_than_all(capture: Path) -> None:
+    report = fastprof.load(capture).report("annotations")
+    for name in ("annotations", "steps"):
+        for row in report.tables[name].to_pylist():
+            assert 0 <= row["share"] <= 1
+            assert row["hidden_share"] is None or 0 <= row["hidden_share"] <= 1
