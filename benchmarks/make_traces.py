@@ -4,6 +4,7 @@
     python benchmarks/make_traces.py device OUT.xplane.pb --size 1GB
     python benchmarks/make_traces.py scale OUT.xplane.pb --capture IN.xplane.pb --times 100 --planes /device
     python benchmarks/make_traces.py pod OUT --hosts 64 --steps 125       a run directory
+    python benchmarks/make_traces.py kineto OUT.json --events 1000000     a trace of PyTorch's profiler
 
 Beside OUT, ``OUT.json`` says how many events, stats and lines it holds.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from device_shape import write_devices
 from host_shape import HostCapture, write_host, write_small_lines
+from kineto_shape import write_kineto
 from memory_shape import write_memory
 from pipeline_shape import write_pipelines
 from pod_shape import write_pod
@@ -81,7 +83,7 @@ def note(path: Path, events: int, stats: int, lines: int) -> dict[str, int]:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("shape", choices=[*SHAPES, "scale", "pod"])
+    parser.add_argument("shape", choices=[*SHAPES, "scale", "pod", "kineto"])
     parser.add_argument("out", type=Path)
     parser.add_argument("--events", type=int, help="about how many events; of a program, instructions")
     parser.add_argument("--size", type=size_of, help="about how many bytes, such as 100MB or 4.5GiB")
@@ -102,6 +104,10 @@ def main(argv: list[str]) -> int:
             parser.error("pod needs --hosts and --steps")
         counts = write_pod(args.out, args.hosts, args.steps, args.seed)
         contents = note(args.out, counts.events, counts.stats, counts.lines)
+    elif args.shape == "kineto":
+        if args.events is None:
+            parser.error("kineto needs --events")
+        contents = note(args.out, *write_kineto(args.out, args.events, args.seed))
     else:
         if (args.events is None) == (args.size is None):
             parser.error("say --events or --size")

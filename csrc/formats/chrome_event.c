@@ -292,7 +292,7 @@ static bool take(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
     return true;
   }
   event->name = chrome_intern(chrome, &chrome->names, event->view, field(event, FIELD_NAME));
-  event->cat = has(event, FIELD_CAT) ? chrome_intern(chrome, &chrome->cats, event->view, field(event, FIELD_CAT)) : -1;
+  event->cat = has(event, FIELD_CAT) ? chrome_category(chrome, event->view, field(event, FIELD_CAT)) : -1;
   event->pid = chrome_read_id(chrome, event->view, field(event, FIELD_PID));
   event->tid = chrome_read_id(chrome, event->view, field(event, FIELD_TID));
   if (chrome->failed) return true;
@@ -323,7 +323,7 @@ fp_json_step chrome_take_event(void *context, const fp_json_view *view, fp_json_
   event.duration_ps = 0;
   event.args_found = 0;
   for (int i = 0; i < FIELD_COUNT; i++) event.fields[i].kind = FP_JSON_NOTHING;
-  while ((step = fp_json_member(view, walk, &key, &value)) == FP_WALK_ITEM || step == FP_WALK_DEEP) {
+  while ((step = fp_json_next_member(view, walk, &key, &value)) == FP_WALK_ITEM || step == FP_WALK_DEEP) {
     event.is_deep |= step == FP_WALK_DEEP;
     keep_field(chrome, &event, &key, &value);
   }

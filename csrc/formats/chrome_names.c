@@ -46,9 +46,13 @@ int32_t chrome_thread_of(fp_chrome *chrome, chrome_id pid, chrome_id tid, bool a
 
 int32_t chrome_device_plane(fp_chrome *chrome, const char *kind, int64_t ordinal) {
   char name[64];
+  bool is_gpu = !strcmp(kind, "GPU");
+  if (is_gpu && chrome->last_device_plane >= 0 && chrome->last_device == ordinal) return chrome->last_device_plane;
   snprintf(name, sizeof name, "/device:%s:%lld", kind, (long long)ordinal);
   int64_t order = ordinal >= 0 && ordinal < ORDER_OF_OTHERS ? ordinal + 1 : ORDER_OF_OTHERS;
-  return chrome_plane_named(chrome, name, order + (strcmp(kind, "GPU") ? ORDER_OF_OTHERS : 0));
+  int32_t plane = chrome_plane_named(chrome, name, order + (is_gpu ? 0 : ORDER_OF_OTHERS));
+  if (is_gpu) chrome->last_device = ordinal, chrome->last_device_plane = plane;
+  return plane;
 }
 
 /* A new plane. */

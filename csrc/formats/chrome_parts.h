@@ -197,7 +197,9 @@ struct fp_chrome {
   fp_bytes arg_of; /* by stat: what it is for */
   fp_bytes sides;  /* Kineto, by category: 1 + the side */
   fp_key last_key;
-  int32_t last_line, last_process;
+  int32_t last_line, last_process, last_device_plane;
+  int64_t last_device;
+  int32_t usual_cats[64]; /* by length and first letter: 1 + a category that was so */
   chrome_id last_pid;
 
   fp_bytes event_stats;
@@ -252,6 +254,8 @@ void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint6
 const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length);
 /* The number of a text of `pool`; a value other than a string is compact JSON. -1: memory ran out. */
 int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *view, const fp_json_value *value);
+/* The number of a category, of which there are few. */
+int32_t chrome_category(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value);
 /* The canonical form of an id. */
 chrome_id chrome_read_id(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value);
 /* The text of an id, and of a number of a pool. */

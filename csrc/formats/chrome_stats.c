@@ -8,7 +8,7 @@
 #include "formats/json_values.h"
 #include "formats/proto_write.h"
 
-enum { EVENT_STATS = 4, STAT_NAME = 1, STAT_DOUBLE = 2, STAT_UINT = 3, STAT_INT = 4, STAT_TEXT = 5, STAT_REF = 7 };
+enum { EVENT_STATS = 4, STAT_NAME = 1, STAT_DOUBLE = 2, STAT_UINT = 3, STAT_INT = 4, STAT_TEXT = 5, STAT_REF = 7, MOST_OF_HEAD = 40 };
 
 /* The columns that are kept by name grow with the pool of names. */
 static int32_t added_name(fp_chrome *chrome, const uint8_t *text, size_t length) {
@@ -66,24 +66,43 @@ void chrome_begin_stats(fp_chrome *chrome) {
 
 /* ---- XStats ---- */
 
-static size_t begin_stat(fp_bytes *out, int32_t name, size_t value_size) {
-  size_t size = 1 + proto_varint_size((uint64_t)(uint32_t)name + 1) + value_size;
-  proto_put_varint(out, WIRE_TAG(EVENT_STATS, WIRE_LEN));
-  proto_put_varint(out, size);
-  proto_put_number(out, STAT_NAME, (uint64_t)(uint32_t)name + 1);
-  return size;
+static inline uint8_t *put_varint(uint8_t *to, uint64_t value) {
+  for (; value > 0x7F; value >>= 7) *to++ = (uint8_t)(value | 0x80);
+  *to++ = (uint8_t)value;
+  return to;
+}
+
+/* The beginning of an XStat whose value takes so many bytes: its tag, its length, the id of its name. */
+static inline uint8_t *put_stat_head(uint8_t *to, int32_t name, size_t value_size) {
+  uint64_t id = (uint64_t)(uint32_t)name + 1;
+  *to++ = WIRE_TAG(EVENT_STATS, WIRE_LEN);
+  to = put_varint(to, 1 + proto_varint_size(id) + value_size);
+  *to++ = WIRE_TAG(STAT_NAME, WIRE_VARINT);
+  return put_varint(to, id);
+}
+
+/* A stat without a value. */
+static void put_empty_stat(fp_bytes *out, int32_t name) {
+  uint8_t *room = fp_bytes_room(out, MOST_OF_HEAD);
+  if (room) out->size += (size_t)(put_stat_head(room, name, 0) - room);
 }
 
 void chrome_put_stat_text(fp_bytes *out, int32_t name, const uint8_t *text, size_t length) {
-  begin_stat(out, name, 1 + proto_varint_size(length) + length);
-  proto_put_varint(out, WIRE_TAG(STAT_TEXT, WIRE_LEN));
-  proto_put_varint(out, length);
-  fp_bytes_put(out, text, length);
+  uint8_t *room = fp_bytes_room(out, MOST_OF_HEAD + length);
+  if (!room) return;
+  uint8_t *to = put_stat_head(room, name, 1 + proto_varint_size(length) + length);
+  *to++ = WIRE_TAG(STAT_TEXT, WIRE_LEN);
+  to = put_varint(to, length);
+  if (length) memcpy(to, text, length);
+  out->size += (size_t)(to + length - room);
 }
 
 static void put_stat_number(fp_bytes *out, int32_t name, uint32_t field, uint64_t value) {
-  begin_stat(out, name, 1 + proto_varint_size(value));
-  proto_put_number(out, field, value);
+  uint8_t *room = fp_bytes_room(out, MOST_OF_HEAD);
+  if (!room) return;
+  uint8_t *to = put_stat_head(room, name, 1 + proto_varint_size(value));
+  *to++ = (uint8_t)WIRE_TAG(field, WIRE_VARINT);
+  out->size += (size_t)(put_varint(to, value) - room);
 }
 
 void chrome_put_stat_int(fp_bytes *out, int32_t name, int64_t value) {
@@ -91,7 +110,9 @@ void chrome_put_stat_int(fp_bytes *out, int32_t name, int64_t value) {
 }
 
 static void put_stat_double(fp_bytes *out, int32_t name, double value) {
-  begin_stat(out, name, 9);
+  uint8_t *room = fp_bytes_room(out, MOST_OF_HEAD);
+  if (!room) return;
+  out->size += (size_t)(put_stat_head(room, name, 9) - room);
   proto_put_double(out, STAT_DOUBLE, value);
 }
 
@@ -150,7 +171,7 @@ bool chrome_put_stat(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_js
     case FP_JSON_TRUE:
     case FP_JSON_FALSE: chrome_put_stat_int(out, name, value->kind == FP_JSON_TRUE); return true;
     case FP_JSON_NULL:
-    case FP_JSON_NOTHING: begin_stat(out, name, 0); return true;
+    case FP_JSON_NOTHING: put_empty_stat(out, name); return true;
     default: break;
   }
   chrome->decoded.size = 0;
@@ -239,7 +260,7 @@ bool chrome_add_args(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
     return true;
   }
   fp_json_walk walk = fp_json_into(args);
-  while ((step = fp_json_member(event->view, &walk, &key, &value)) == FP_WALK_ITEM) {
+  while ((step = fp_json_next_member(event->view, &walk, &key, &value)) == FP_WALK_ITEM) {
     int32_t name = chrome_stat_name(chrome, event->view, &key);
     from = out->size;
     if (name < 0) return true;
@@ -339,7 +360,7 @@ bool chrome_add_series(fp_chrome *chrome, const chrome_event *event, uint32_t *a
   size_t length;
   if (args->kind != FP_JSON_OBJECT) return true;
   fp_json_walk walk = fp_json_into(args);
-  while ((step = fp_json_member(event->view, &walk, &key, &value)) == FP_WALK_ITEM) {
+  while ((step = fp_json_next_member(event->view, &walk, &key, &value)) == FP_WALK_ITEM) {
     int32_t name;
     if (key.from == key.to) { /* a counter of one series, which is called like it */
       const uint8_t *text = chrome_string(&chrome->names, event->name, &length);

@@ -36,6 +36,21 @@ int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *v
   return number;
 }
 
+int32_t chrome_category(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value) {
+  size_t length = value->to - value->from, known;
+  const uint8_t *text = view->text + value->from;
+  if (value->kind != FP_JSON_TEXT || !length) return chrome_intern(chrome, &chrome->cats, view, value);
+  int32_t *usual = &chrome->usual_cats[(length * 7 + *text) % 64];
+  if (*usual) {
+    const uint8_t *name = chrome_string(&chrome->cats, *usual - 1, &known);
+    if (known == length && !memcmp(name, text, length)) return *usual - 1;
+  }
+  int32_t number = chrome_intern(chrome, &chrome->cats, view, value);
+  bool is_plain = fp_json_is_simple(view, value->from, value->to);
+  if (number >= 0 && is_plain) *usual = number + 1;
+  return number;
+}
+
 /* Whether a text is a decimal integer as a number is written: such a text is that integer. */
 static bool is_canonical(const uint8_t *text, size_t length) {
   size_t sign = length && *text == '-';

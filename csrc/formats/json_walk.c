@@ -7,12 +7,6 @@
 
 #include "formats/json_number.h"
 
-/* The first byte behind blanks. `end`: a mark. */
-static inline uint32_t after_blanks(const uint8_t *text, uint32_t at, uint32_t end) {
-  while (at < end && fp_json_is_blank(text[at])) at++;
-  return at;
-}
-
 static fp_json_step fault_at(fp_json_walk *walk, uint32_t at) {
   walk->at = at;
   return FP_WALK_FAULT;
@@ -67,7 +61,7 @@ static fp_json_step over_brackets(const fp_json_view *view, fp_json_walk *walk, 
 
 fp_json_step fp_json_step_over(const fp_json_view *view, fp_json_walk *walk, fp_json_value *value) {
   if (walk->mark >= view->count) return FP_WALK_MORE;
-  uint32_t mark = view->marks[walk->mark], from = after_blanks(view->text, walk->at, mark);
+  uint32_t mark = view->marks[walk->mark], from = fp_json_after_blanks(view->text, walk->at, mark);
   if (from < mark) { /* a number or a word, up to the mark */
     uint32_t to = mark;
     while (fp_json_is_blank(view->text[to - 1])) to--;
@@ -95,7 +89,7 @@ static inline fp_json_step over_comma(const fp_json_view *view, fp_json_walk *wa
   uint32_t mark = view->marks[walk->mark];
   uint8_t byte = view->text[mark];
   if (!walk->is_first || byte == closing) {
-    if (after_blanks(view->text, walk->at, mark) != mark) {
+    if (fp_json_after_blanks(view->text, walk->at, mark) != mark) {
       if (walk->is_first) return FP_WALK_ITEM; /* the only element, such as [1] */
       return fault_at(walk, walk->at);
     }
@@ -105,7 +99,7 @@ static inline fp_json_step over_comma(const fp_json_view *view, fp_json_walk *wa
     if (byte != ',') return fault_at(walk, mark);
     if (walk->mark >= view->count) return FP_WALK_MORE;
     mark = view->marks[walk->mark];
-    if (view->text[mark] == closing && after_blanks(view->text, walk->at, mark) == mark) {
+    if (view->text[mark] == closing && fp_json_after_blanks(view->text, walk->at, mark) == mark) {
       walk->at = mark + 1;
       walk->mark++;
       return FP_WALK_END;
@@ -130,7 +124,7 @@ fp_json_step fp_json_member(const fp_json_view *view, fp_json_walk *walk, fp_jso
   if (key->kind != FP_JSON_TEXT) return fault_at(walk, key->from);
   if (walk->mark >= view->count) return FP_WALK_MORE;
   uint32_t colon = view->marks[walk->mark];
-  uint32_t found = after_blanks(view->text, walk->at, colon);
+  uint32_t found = fp_json_after_blanks(view->text, walk->at, colon);
   if (view->text[colon] != ':' || found != colon) return fault_at(walk, found);
   walk->at = colon + 1;
   walk->mark++;
