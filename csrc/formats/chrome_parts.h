@@ -254,7 +254,7 @@ void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint6
 const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length);
 /* The number of a text of `pool`; a value other than a string is compact JSON. -1: memory ran out. */
 int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *view, const fp_json_value *value);
-/* The number of a category, of which there are few. */
+/* The number of a category. A trace has few. */
 int32_t chrome_category(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value);
 /* The canonical form of an id. */
 chrome_id chrome_read_id(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value);

@@ -72,7 +72,7 @@ static inline uint8_t *put_varint(uint8_t *to, uint64_t value) {
   return to;
 }
 
-/* The beginning of an XStat whose value takes so many bytes: its tag, its length, the id of its name. */
+/* The beginning of an XStat whose value takes `value_size` bytes: its tag, its length, the id of its name. */
 static inline uint8_t *put_stat_head(uint8_t *to, int32_t name, size_t value_size) {
   uint64_t id = (uint64_t)(uint32_t)name + 1;
   *to++ = WIRE_TAG(EVENT_STATS, WIRE_LEN);
