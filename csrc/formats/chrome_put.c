@@ -175,12 +175,6 @@ void chrome_note_end(fp_chrome *chrome, int32_t number, fp_json_time time, int64
   line->latest_ps = (int32_t)ps;
 }
 
-static inline uint8_t *put_varint(uint8_t *to, uint64_t value) {
-  for (; value > 0x7F; value >>= 7) *to++ = (uint8_t)(value | 0x80);
-  *to++ = (uint8_t)value;
-  return to;
-}
-
 void chrome_put_event(fp_chrome *chrome, int32_t line, int32_t name, int32_t cat, fp_json_time time, int64_t duration_ps) {
   enum { MOST_HEAD = 48 };
   uint8_t fields[MOST_HEAD], *end = fields;
@@ -195,11 +189,11 @@ void chrome_put_event(fp_chrome *chrome, int32_t line, int32_t name, int32_t cat
   if (time.ns > times->last_ns) times->last_ns = time.ns;
   if (!times->count++ || chrome->offset < times->first_offset) times->first_offset = chrome->offset;
   *end++ = WIRE_TAG(EVENT_METADATA, WIRE_VARINT);
-  end = put_varint(end, (uint64_t)metadata);
+  end = proto_varint_at(end, (uint64_t)metadata);
   *end++ = WIRE_TAG(EVENT_OFFSET, WIRE_VARINT);
-  end = put_varint(end, (uint64_t)((time.ns - times->base_ns) * 1000 + time.ps));
+  end = proto_varint_at(end, (uint64_t)((time.ns - times->base_ns) * 1000 + time.ps));
   *end++ = WIRE_TAG(EVENT_DURATION, WIRE_VARINT);
-  end = put_varint(end, (uint64_t)duration_ps);
+  end = proto_varint_at(end, (uint64_t)duration_ps);
   size_t fields_size = (size_t)(end - fields), stats_size = chrome->event_stats.size;
   uint8_t *room = fp_bytes_room(&chrome->window, sizeof(window_head) + 12 + fields_size + stats_size);
   if (!room || chrome->event_stats.failed) {
@@ -208,7 +202,7 @@ void chrome_put_event(fp_chrome *chrome, int32_t line, int32_t name, int32_t cat
   }
   uint8_t *event = room + sizeof(window_head), *to = event;
   *to++ = WIRE_TAG(LINE_EVENTS, WIRE_LEN);
-  to = put_varint(to, fields_size + stats_size);
+  to = proto_varint_at(to, fields_size + stats_size);
   memcpy(to, fields, fields_size);
   to += fields_size;
   if (stats_size) memcpy(to, chrome->event_stats.data, stats_size);

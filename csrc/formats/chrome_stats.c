@@ -66,19 +66,13 @@ void chrome_begin_stats(fp_chrome *chrome) {
 
 /* ---- XStats ---- */
 
-static inline uint8_t *put_varint(uint8_t *to, uint64_t value) {
-  for (; value > 0x7F; value >>= 7) *to++ = (uint8_t)(value | 0x80);
-  *to++ = (uint8_t)value;
-  return to;
-}
-
 /* The beginning of an XStat whose value takes `value_size` bytes: its tag, its length, the id of its name. */
 static inline uint8_t *put_stat_head(uint8_t *to, int32_t name, size_t value_size) {
   uint64_t id = (uint64_t)(uint32_t)name + 1;
   *to++ = WIRE_TAG(EVENT_STATS, WIRE_LEN);
-  to = put_varint(to, 1 + proto_varint_size(id) + value_size);
+  to = proto_varint_at(to, 1 + proto_varint_size(id) + value_size);
   *to++ = WIRE_TAG(STAT_NAME, WIRE_VARINT);
-  return put_varint(to, id);
+  return proto_varint_at(to, id);
 }
 
 /* A stat without a value. */
@@ -92,7 +86,7 @@ void chrome_put_stat_text(fp_bytes *out, int32_t name, const uint8_t *text, size
   if (!room) return;
   uint8_t *to = put_stat_head(room, name, 1 + proto_varint_size(length) + length);
   *to++ = WIRE_TAG(STAT_TEXT, WIRE_LEN);
-  to = put_varint(to, length);
+  to = proto_varint_at(to, length);
   if (length) memcpy(to, text, length);
   out->size += (size_t)(to + length - room);
 }
@@ -102,7 +96,7 @@ static void put_stat_number(fp_bytes *out, int32_t name, uint32_t field, uint64_
   if (!room) return;
   uint8_t *to = put_stat_head(room, name, 1 + proto_varint_size(value));
   *to++ = (uint8_t)WIRE_TAG(field, WIRE_VARINT);
-  out->size += (size_t)(put_varint(to, value) - room);
+  out->size += (size_t)(proto_varint_at(to, value) - room);
 }
 
 void chrome_put_stat_int(fp_bytes *out, int32_t name, int64_t value) {

@@ -22,14 +22,16 @@ static inline size_t proto_varint_size(uint64_t value) {
   return size;
 }
 
-/* Seven bits per byte, the lowest first. */
-static inline void proto_put_varint(fp_bytes *out, uint64_t value) {
-  uint8_t *to = fp_bytes_room(out, 10);
-  if (!to) return;
-  uint8_t *first = to;
+/* Seven bits per byte, the lowest first, at most ten bytes. Returns where they end. */
+static inline uint8_t *proto_varint_at(uint8_t *to, uint64_t value) {
   for (; value > 0x7F; value >>= 7) *to++ = (uint8_t)(value | 0x80);
   *to++ = (uint8_t)value;
-  out->size += (size_t)(to - first);
+  return to;
+}
+
+static inline void proto_put_varint(fp_bytes *out, uint64_t value) {
+  uint8_t *to = fp_bytes_room(out, 10);
+  if (to) out->size += (size_t)(proto_varint_at(to, value) - to);
 }
 
 /* A field of type int32, int64, uint32, uint64, bool or enum. */
