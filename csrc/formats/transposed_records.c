@@ -1,0 +1,179 @@
+#include "formats/transposed_records.h"
+
+#include <string.h>
+
+/* Where a submessage ends: how much stood there, and its tag. */
+typedef struct submessage {
+  size_t length;
+  uint64_t tag;
+} submessage;
+
+enum { VARINT = 0, I64 = 1, LEN = 2, GROUP = 3, END_GROUP = 4, I32 = 5, END_OF_SUBMESSAGE = 6 };
+enum { NOTHING = 0, NO_MESSAGE = 1, START_OF_SUBMESSAGE = 2, START_OF_RECORD = 3, FIRST_FIELD = 8, INLINE = 10 };
+
+typedef struct machine {
+  const fp_transposed *chunk;
+  fp_memory *memory;
+  fp_vector open; /* of submessage */
+  int64_t *taken; /* by buffer, where its next value begins */
+  size_t left;    /* bytes of `out` before what is written */
+  size_t records;
+  const char *fault;
+} machine;
+
+static bool failed(machine *at, const char *what) {
+  at->fault = what;
+  return false;
+}
+
+static bool put(machine *at, const uint8_t *bytes, size_t size) {
+  if (size > at->left) return failed(at, "more bytes than the chunk declares");
+  at->left -= size;
+  if (size) memcpy(at->chunk->out + at->left, bytes, size);
+  return true;
+}
+
+static bool put_varint(machine *at, uint64_t value) {
+  uint8_t bytes[10];
+  size_t size = 0;
+  for (; value > 0x7f; value >>= 7) bytes[size++] = (uint8_t)(value | 0x80);
+  bytes[size++] = (uint8_t)value;
+  return put(at, bytes, size);
+}
+
+/* The next `size` bytes of a buffer. */
+static const uint8_t *take(machine *at, int64_t buffer, size_t size) {
+  if (buffer < 0 || (size_t)buffer >= at->chunk->buffer_count) return NULL;
+  int64_t begin = at->taken[buffer];
+  if (size > (size_t)(at->chunk->bounds[buffer + 1] - begin)) return NULL;
+  at->taken[buffer] += (int64_t)size;
+  return at->chunk->values + begin;
+}
+
+/* A varint of a buffer; `size` becomes the number of its bytes. */
+static bool take_length(machine *at, int64_t buffer, uint64_t *value, size_t *size) {
+  *value = 0;
+  for (*size = 0; *size < 5;) {
+    const uint8_t *byte = take(at, buffer, 1);
+    if (!byte) return false;
+    *value |= (uint64_t)(*byte & 0x7f) << 7 * (*size)++;
+    if (*byte < 0x80) return true;
+  }
+  return false;
+}
+
+static bool put_value(machine *at, const fp_record_node *node, size_t size) {
+  const uint8_t *bytes = take(at, node->buffer, size);
+  return bytes ? put(at, bytes, size) : failed(at, "a buffer that is used up");
+}
+
+static bool put_number(machine *at, const fp_record_node *node) {
+  if (node->subtype >= INLINE) {
+    uint8_t byte = (uint8_t)(node->subtype - INLINE);
+    return put(at, &byte, 1);
+  }
+  size_t size = (size_t)node->subtype + 1;
+  const uint8_t *bytes = take(at, node->buffer, size);
+  if (!bytes) return failed(at, "a buffer that is used up");
+  uint8_t varint[10];
+  for (size_t i = 0; i < size; i++) varint[i] = i + 1 < size ? bytes[i] | 0x80 : bytes[i] & 0x7f;
+  return put(at, varint, size);
+}
+
+static bool put_text(machine *at, const fp_record_node *node) {
+  uint64_t length;
+  size_t prefix;
+  if (!take_length(at, node->buffer, &length, &prefix)) return failed(at, "the length of a string");
+  const uint8_t *bytes = length <= SIZE_MAX ? take(at, node->buffer, (size_t)length) : NULL;
+  if (!bytes) return failed(at, "a buffer that is used up");
+  return put(at, bytes - prefix, (size_t)length + prefix);
+}
+
+static bool begin_record(machine *at) {
+  if (at->open.count) return failed(at, "a record within a submessage");
+  if (at->records == at->chunk->record_count) return failed(at, "more records than the chunk declares");
+  at->chunk->begins[at->records++] = (int64_t)at->left;
+  return true;
+}
+
+static bool put_no_message(machine *at, const fp_record_node *node) {
+  uint64_t length;
+  size_t prefix;
+  int64_t last = (int64_t)at->chunk->buffer_count - 1;
+  if (!take_length(at, last, &length, &prefix)) return failed(at, "the length of a record");
+  return put_value(at, node, (size_t)length) && begin_record(at);
+}
+
+static bool begin_submessage(machine *at) {
+  if (!at->open.count) return failed(at, "a submessage without an end");
+  submessage last = ((submessage *)at->open.items)[--at->open.count];
+  return put_varint(at, at->chunk->size - at->left - last.length) && put_varint(at, last.tag);
+}
+
+static bool put_field(machine *at, const fp_record_node *node) {
+  uint64_t tag = (uint64_t)node->tag;
+  switch (tag & 7) {
+    case VARINT: return put_number(at, node) && put_varint(at, tag);
+    case I64: return put_value(at, node, 8) && put_varint(at, tag);
+    case I32: return put_value(at, node, 4) && put_varint(at, tag);
+    case LEN: return put_text(at, node) && put_varint(at, tag);
+    case GROUP:
+    case END_GROUP: return put_varint(at, tag);
+    case END_OF_SUBMESSAGE: {
+      submessage *added = fp_vector_add(at->memory, &at->open, sizeof *added);
+      if (!added) return failed(at, NULL);
+      *added = (submessage){at->chunk->size - at->left, tag - END_OF_SUBMESSAGE + LEN};
+      return true;
+    }
+    default: return failed(at, "a wire type that does not exist");
+  }
+}
+
+static bool perform(machine *at, const fp_record_node *node) {
+  switch (node->tag) {
+    case NOTHING: return true;
+    case NO_MESSAGE: return put_no_message(at, node);
+    case START_OF_SUBMESSAGE: return begin_submessage(at);
+    case START_OF_RECORD: return begin_record(at);
+    default: return node->tag < FIRST_FIELD ? failed(at, "a tag that does not exist") : put_field(at, node);
+  }
+}
+
+static bool walk(machine *at, size_t *step) {
+  const fp_transposed *chunk = at->chunk;
+  int64_t node = chunk->first;
+  unsigned left = chunk->is_first_implicit;
+  for (*step = 0;;) {
+    if (node < 0 || (size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
+    const fp_record_node *here = &chunk->nodes[node];
+    if (!perform(at, here)) return false;
+    node = here->next;
+    if (node < 0 || (size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
+    if (left) {
+      left -= !chunk->nodes[node].is_implicit;
+      continue;
+    }
+    if (*step == chunk->transition_count) return true;
+    uint8_t byte = chunk->transitions[(*step)++];
+    node += byte >> 2;
+    if (node < 0 || (size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
+    left = (byte & 3u) + chunk->nodes[node].is_implicit;
+  }
+}
+
+fp_code fp_transposed_write(fp_memory *memory, const fp_transposed *chunk, fp_fault *fault) {
+  machine at = {.chunk = chunk, .memory = memory, .left = chunk->size};
+  at.taken = fp_alloc(memory, (chunk->buffer_count + 1) * sizeof *at.taken);
+  if (!at.taken) return fp_fail(fault, FP_NO_MEMORY, 0, "a transposed chunk");
+  if (chunk->buffer_count) memcpy(at.taken, chunk->bounds, chunk->buffer_count * sizeof *at.taken);
+  size_t step;
+  fp_code code = FP_OK;
+  if (!walk(&at, &step)) {
+    code = at.fault ? fp_fail(fault, FP_OUT_OF_RANGE, step, at.fault) : fp_fail(fault, FP_NO_MEMORY, 0, "submessages");
+  } else if (at.left || at.records != chunk->record_count || at.open.count) {
+    code = fp_fail(fault, FP_OUT_OF_RANGE, step, "fewer bytes or records than the chunk declares");
+  }
+  fp_vector_free(memory, &at.open);
+  fp_release(memory, at.taken);
+  return code;
+}

@@ -1,0 +1,17 @@
+"""Types of the compiled module."""
+
+from fastprof.schema.array_types import Int64s
+
+NODE_SIZE: int
+
+def riegeli_hash(data: bytes | memoryview) -> int: ...
+def transposed(
+    nodes: bytes,
+    first: int,
+    is_first_implicit: bool,
+    values: bytes,
+    bounds: Int64s,
+    transitions: bytes | memoryview,
+    size: int,
+    begins: Int64s,
+) -> bytes: ...

@@ -1,0 +1,224 @@
+"""The records of one chunk of Riegeli: simple or transposed, in four compressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+_CODECS: Final = {0x62: "brotli", 0x7A: "zstd", 0x73: "snappy"}
+_NONE: Final = 0
+_LARGEST: Final = 1 << 32
+"""Bytes that a chunk may decompress to: XLA makes chunks of a mebibyte, or of one XSpace."""
+_NODE: Final = np.dtype([
+    ("tag", "<i8"), ("next", "<i8"), ("buffer", "<i8"), ("subtype", "u1"), ("is_implicit", "u1"), ("unused", "u1", 6),
+])  # fmt: skip
+
+
+class DamagedChunkError(ValueError):
+    """What a chunk says of itself cannot be."""
+
+
+def records(kind: int, data: bytes, count: int, size: int) -> list[bytes]:
+    """The records of a chunk, ``count`` of them, ``size`` bytes in all; chunks of other kinds have none."""
+    if kind not in b"rt":
+        return []
+    if size > _LARGEST or count > max(size, 1) + len(data) * 8:
+        raise DamagedChunkError(f"{count} records of {size} bytes in {len(data)}")
+    return _simple(data, count, size) if kind == ord("r") else _transposed(data, count, size)
+
+
+class _Reader:
+    """Reads numbers and blocks from the front."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def byte(self) -> int:
+        if self.at >= len(self.data):
+            raise DamagedChunkError("it ends early")
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while shift < 70:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+        raise DamagedChunkError("a number of more than ten bytes")
+
+    def take(self, size: int) -> bytes:
+        if size > len(self.data) - self.at:
+            raise DamagedChunkError("a length beyond its end")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def rest(self) -> bytes:
+        return self.take(len(self.data) - self.at)
+
+    def done(self) -> None:
+        if self.at != len(self.data):
+            raise DamagedChunkError("bytes are left over")
+
+
+def _plain(compression: int, data: bytes) -> bytes:
+    """A block decompressed: its size stands first, if it is compressed."""
+    if compression == _NONE:
+        return data
+    codec = _CODECS.get(compression)
+    if codec is None:
+        raise DamagedChunkError(f"a compression of code {compression}, which is not known")
+    import pyarrow as pa
+
+    reader = _Reader(data)
+    size = reader.varint()
+    if size > _LARGEST:
+        raise DamagedChunkError(f"a block that decompresses to {size} bytes")
+    try:
+        plain = pa.decompress(reader.rest(), decompressed_size=size, codec=codec, asbytes=True) if size else b""
+    except (OSError, ValueError) as error:
+        raise DamagedChunkError(f"{codec}: {error}") from None
+    if len(plain) != size:
+        raise DamagedChunkError(f"{codec}: {len(plain)} bytes in place of {size}")
+    return bytes(plain)
+
+
+def _simple(data: bytes, count: int, size: int) -> list[bytes]:
+    reader = _Reader(data)
+    compression = reader.byte()
+    lengths = _Reader(_plain(compression, reader.take(reader.varint())))
+    values = _Reader(_plain(compression, reader.rest()))
+    found = [values.take(lengths.varint()) for _ in range(count)]
+    lengths.done()
+    values.done()
+    if len(values.data) != size:
+        raise DamagedChunkError(f"{len(values.data)} bytes in place of {size}")
+    return found
+
+
+# ---- transposed
+
+
+def _transposed(data: bytes, count: int, size: int) -> list[bytes]:
+    from fastprof._native import riegeli
+
+    reader = _Reader(data)
+    compression = reader.byte()
+    header = _Reader(_plain(compression, reader.take(reader.varint())))
+    bucket_count, buffer_count = header.varint(), header.varint()
+    if bucket_count + buffer_count > len(header.data):
+        raise DamagedChunkError("more buckets and buffers than its header has room for")
+    buckets = [_plain(compression, reader.take(header.varint())) for _ in range(bucket_count)]
+    sizes = [header.varint() for _ in range(buffer_count)]
+    _check_buckets(buckets, sizes)
+    nodes, first, is_implicit = _nodes(header, buffer_count)
+    bounds = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]).astype(np.int64)
+    begins = np.zeros(count, np.int64)
+    transitions = _plain(compression, reader.rest())
+    try:
+        out = riegeli.transposed(
+            nodes.tobytes(), first, is_implicit, b"".join(buckets), bounds, transitions, size, begins
+        )
+    except ValueError as error:
+        raise DamagedChunkError(str(error)) from None
+    ends = [*begins[::-1][1:].tolist(), size]
+    return [out[begin:end] for begin, end in zip(begins[::-1].tolist(), ends, strict=True)]
+
+
+def _check_buckets(buckets: list[bytes], sizes: list[int]) -> None:
+    """Buffers are pieces of buckets; none lies in two, and nothing is left."""
+    left = 0
+    rest = iter(buckets)
+    for size in sizes:
+        while not left and size:
+            bucket = next(rest, None)
+            if bucket is None:
+                raise DamagedChunkError("buffers are larger than its buckets")
+            left = len(bucket)
+        if size > left:
+            raise DamagedChunkError("a buffer crosses a bucket")
+        left -= size
+    if left or any(rest):
+        raise DamagedChunkError("buckets are larger than its buffers")
+
+
+def _nodes(header: _Reader, buffer_count: int) -> tuple[np.ndarray, int, bool]:
+    """The nodes of the machine, the first, and whether that is reached without a transition."""
+    count = header.varint()
+    if not 0 < count <= len(header.data):
+        raise DamagedChunkError(f"{count} nodes")
+    nodes = np.zeros(count, _NODE)
+    tags = [header.varint() for _ in range(count)]
+    after = [header.varint() for _ in range(count)]
+    if max(tags) >= 1 << 35 or max(after) >= 2 * count:
+        raise DamagedChunkError("a tag or a node that does not exist")
+    subtypes = [header.byte() if tag >= 8 and tag & 7 == 0 else 0 for tag in tags]
+    nodes["buffer"] = -1
+    for at, (tag, subtype) in enumerate(zip(tags, subtypes, strict=True)):
+        if _has_buffer(tag, subtype):
+            buffer = header.varint()
+            if buffer >= buffer_count:
+                raise DamagedChunkError("a buffer that does not exist")
+            nodes["buffer"][at] = buffer
+        elif subtype > 137:
+            raise DamagedChunkError(f"a subtype {subtype} of numbers")
+    first = header.varint()
+    header.done()
+    if first >= count:
+        raise DamagedChunkError("a first node that does not exist")
+    nodes["tag"], nodes["subtype"] = tags, subtypes
+    nodes["is_implicit"] = [one >= count for one in after]
+    nodes["next"] = [one % count for one in after]
+    _refuse_circles(nodes)
+    return nodes, first, bool(nodes["is_implicit"][first])
+
+
+def _has_buffer(tag: int, subtype: int) -> bool:
+    return tag == 1 or (tag >= 8 and ((tag & 7 == 0 and subtype < 10) or tag & 7 in (1, 2, 5)))
+
+
+def _refuse_circles(nodes: np.ndarray) -> None:
+    """Implicit nodes that lead to each other would never end: after as many steps as there are nodes none may be left."""
+    after, implicit = nodes["next"].tolist(), nodes["is_implicit"].tolist()
+    state = bytearray(len(after))
+    for start in range(len(after)):
+        path, at = [], start
+        while implicit[at] and not state[at]:
+            state[at] = 1
+            path.append(at)
+            at = after[at]
+        if implicit[at] and state[at] == 1:
+            raise DamagedChunkError("a circle of nodes without transitions")
+        for one in path:
+            state[one] = 2
+
+
+# ---- fields of a record
+
+
+def fields(record: bytes, number: int) -> Iterator[tuple[int, int, int, bytes | None]]:
+    """The fields of an XSpace: number, begin, end, and the bytes of texts. Planes are passed over by their length."""
+    reader = _Reader(record)
+    try:
+        while reader.at < len(record):
+            begin = reader.at
+            tag = reader.varint()
+            if tag & 7 == 2:
+                length = reader.varint()
+                value = reader.take(length) if tag >> 3 in (2, 3, 4) else None
+                reader.at += 0 if value is not None else length
+                if reader.at > len(record):
+                    raise DamagedChunkError("a length beyond its end")
+            elif tag & 7 == 0:
+                reader.varint()
+                value = None
+            else:
+                raise DamagedChunkError(f"a field {tag >> 3} of wire type {tag & 7}")
+            yield tag >> 3, begin, reader.at, value
+    except DamagedChunkError as fault:
+        raise DamagedChunkError(f"record {number} is not an XSpace: {fault} at its byte {reader.at}") from None
