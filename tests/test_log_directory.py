@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from log_directories import MIDDLE, NEW, OLD, codes, hosts, paths, profile, put
 
-from fastprof.errors import CaptureError, NotFoundError, UsageError
+from fastprof.errors import NotFoundError, UsageError
 from fastprof.inputs import log_directory
 from fastprof.inputs.resolve import resolve, runs
 
@@ -119,18 +119,6 @@ def test_captures_in_the_directory_named_go_before_runs_below(tmp_path: Path) ->
     assert resolve(tmp_path, run=OLD).run == OLD
 
 
-def test_a_newer_run_that_cannot_be_read_is_remarked(tmp_path: Path) -> None:
-    put(tmp_path, profile(MIDDLE), *(f"plugins/profile/{run}/vm.xplane.riegeli" for run in (NEW, OLD)))
-    session = resolve(tmp_path)
-    assert session.run == MIDDLE
-    assert [(r.code, r.path) for r in session.remarks] == [
-        ("unsupported_format", str(tmp_path / "plugins/profile" / NEW))
-    ]
-    with pytest.raises(CaptureError, match="riegeli"):
-        resolve(tmp_path, run=NEW)
-    assert [run.name for run in runs(tmp_path)] == [MIDDLE]
-
-
 def test_captures_that_lie_deeper_are_remarked(tmp_path: Path) -> None:
     put(tmp_path, "run/a.xplane.pb", "archive/run/b.xplane.pb")
     session = resolve(tmp_path)
@@ -232,8 +220,6 @@ def test_a_directory_without_captures_says_what_was_looked_for(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        (["r/vm.trace.json.gz", "r/x.trace.json.gz"], "vm.trace.json.gz and 1 more: a Chrome trace"),
-        (["vm.trace.json"], "vm.trace.json: a Chrome trace"),
         (["a/b/vm.xplane.pb"], "captures deeper, give their directory: .*a/b"),
         ([f"plugins/profile/user/{NEW}/vm.xplane.pb"], f"captures deeper.*profile/user/{NEW}"),
         ([f"plugins/profile/{NEW}/vm.xplane.pb.tmp"], "vm.xplane.pb.tmp: unfinished or hidden"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from log_directories import NEW, OLD, codes, hosts, paths, profile, put
 
-from fastprof.errors import CaptureError, NotFoundError, UnreadableError, UsageError
+from fastprof.errors import NotFoundError, UnreadableError, UsageError
 from fastprof.inputs.resolve import CaptureFile, Remark, Session, resolve, runs
 
 # Named files
@@ -169,7 +169,8 @@ def test_a_run_directory_is_its_captures_sorted_by_name(tmp_path: Path) -> None:
     session = resolve(run)
     assert hosts(session) == ["a.b.c", "b", "c", None]
     assert paths(session, run) == ["a.b.c.xplane.pb.gz", "b.xplane.pb", "c.xplane.pb.zst", "xplane.pb"]
-    assert (session.run, session.remarks) == (NEW, ())
+    assert session.run == NEW
+    assert codes(session) == [("info", "same_session")]
     assert resolve(f"{run}/") == session
     assert resolve(run, run=NEW) == session
     assert [r.hosts for r in runs(run)] == [["a.b.c", "b", "c"]]
@@ -212,20 +213,27 @@ def test_the_current_directory_has_its_name(tmp_path: Path, monkeypatch: pytest.
     assert resolve("sub/..").run == NEW
 
 
-def test_riegeli_is_named_and_left_out(tmp_path: Path) -> None:
-    put(tmp_path, "a.xplane.pb", "b.xplane.riegeli", "only/c.xplane.riegeli")
+def test_records_of_a_host_are_read_before_its_capture(tmp_path: Path) -> None:
+    put(tmp_path, "a.xplane.pb", "a.xplane.riegeli", "b.xplane.riegeli")
     session = resolve(tmp_path)
-    assert hosts(session) == ["a"]
-    assert codes(session) == [("data_loss", "unsupported_format")]
-    assert session.remarks[0].path == str(tmp_path / "b.xplane.riegeli")
-    assert hosts(resolve([tmp_path / "b.xplane.riegeli", tmp_path / "a.xplane.pb"])) == ["a"]
-    assert codes(resolve(f"{tmp_path}/*.xplane.*")) == [("data_loss", "unsupported_format")]
-    only = tmp_path / "only"
-    for alone in (only, f"{only}/*", [only], tmp_path / "b.xplane.riegeli"):
-        with pytest.raises(CaptureError, match="riegeli is not supported yet"):
-            resolve(alone)
-    with pytest.raises(CaptureError, match="riegeli"):
-        runs(only)
+    assert [(file.host, Path(file.path).name) for file in session.files] == [
+        ("a", "a.xplane.riegeli"), ("b", "b.xplane.riegeli"),
+    ]  # fmt: skip
+    assert codes(session) == [("notice", "same_session")]
+    assert hosts(resolve(tmp_path / "b.xplane.riegeli")) == ["b"]
+
+
+def test_traces_are_read_where_there_is_no_capture(tmp_path: Path) -> None:
+    put(tmp_path, "run/w_1.100.pt.trace.json", "run/w_1.200.pt.trace.json.gz", "run/w_2.90.pt.trace.json")
+    session = resolve(tmp_path / "run")
+    assert [(file.host, Path(file.path).name) for file in session.files] == [
+        ("w_1", "w_1.200.pt.trace.json.gz"), ("w_2", "w_2.90.pt.trace.json"),
+    ]  # fmt: skip
+    assert codes(session) == [("notice", "earlier_trace")]
+    put(tmp_path, "both/vm.xplane.pb", "both/vm.trace.json.gz")
+    both = resolve(tmp_path / "both")
+    assert hosts(both) == ["vm"]
+    assert codes(both) == [("info", "same_session")]
 
 
 # Globs

@@ -21,7 +21,6 @@ from typing import Final
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.inputs.paths import absolute, few, shown, unreadable
 
-RIEGELI = ".xplane.riegeli"
 PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
 """Of files that hold a compiled program: beside captures the first, which XProf writes; both where they are named."""
 NO_PROGRAM = "NO_MODULE.hlo_proto.pb"
@@ -29,7 +28,10 @@ NO_PROGRAM = "NO_MODULE.hlo_proto.pb"
 MOST_DIRECTORIES: Final = 50_000
 """Directories that a search lists, beside ``_FOR_EACH_RUN`` for each run: a path such as / means all disks."""
 _FOR_EACH_RUN: Final = 8
-_SUFFIXES = (".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")  # of copies of one capture, the first is read
+_SUFFIXES = (".xplane.riegeli", ".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")
+"""Of copies of one capture, the first is read; XProf reads the records of a host before its ``.xplane.pb``, too."""
+_TRACE = re.compile(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:\.gz)?", re.DOTALL)
+"""A trace of JSON: HOST.trace.json of XProf, WORKER.SPAN.pt.trace.json of PyTorch, whose span is a time."""
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
 PROFILE = ("plugins", "profile")
 """The directories between a log directory and its runs."""
@@ -46,6 +48,13 @@ def split_name(name: str) -> tuple[str, int] | None:
         if f".{name}".endswith(suffix):
             return name[: -len(suffix)], rank
     return None
+
+
+def split_trace(name: str) -> tuple[str, int] | None:
+    """Host of a trace's file name, and its span, 0 without one. None: traces are not named so, or it is a copy for
+    another viewer (``perfetto_trace.json.gz``)."""
+    match = _TRACE.fullmatch(name)
+    return None if match is None else (match["host"], int(match["span"] or 0))
 
 
 def is_program(name: str, *, beside: bool = False) -> bool:
@@ -70,7 +79,7 @@ class Place:
     name: str = ""
     linked: bool = False
     captures: list[str] = field(default_factory=list)
-    riegeli: list[str] = field(default_factory=list)
+    traces: list[str] = field(default_factory=list)
     programs: list[str] = field(default_factory=list)
 
 
@@ -128,7 +137,7 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
         is_profile = full[-2:] == PROFILE
         if is_profile or not parts:
             search.passed_over += [((*parts, name), below(directory, name)) for name in hidden]
-        if place.captures and not is_profile:
+        if (place.captures or place.traces) and not is_profile:
             inside, links = [name for name in inside if name == "plugins"], []
         # A link is looked at where a run may stand, and never walked through: links can make circles.
         if parts and not is_profile:
@@ -166,7 +175,7 @@ def _list(place: Place, search: Search) -> tuple[list[str], list[str], list[str]
             elif _is_file_or_missing(entry):  # no pipe, nor a link to one
                 _note_file(name, place, search)
     place.captures.sort()
-    place.riegeli.sort()
+    place.traces.sort()
     place.programs.sort()
     return below, links, hidden
 
@@ -191,10 +200,8 @@ def _is_file_or_missing(entry: os.DirEntry[str]) -> bool:
 def _note_file(name: str, place: Place, search: Search) -> None:
     if split_name(name):
         place.captures.append(name)
-    elif name.endswith(RIEGELI):
-        place.riegeli.append(name)
-    elif name.endswith((".trace.json", ".trace.json.gz")):
-        search.note("a Chrome trace, not a capture", name)
+    elif split_trace(name):
+        place.traces.append(name)
     elif is_program(name, beside=True):
         place.programs.append(name)
     elif name.endswith((".pb", ".pb.gz", ".pb.zst")) and not name.startswith(NO_PROGRAM):
@@ -212,7 +219,7 @@ def _classify(place: Place, parts: tuple[str, ...], full: tuple[str, ...], searc
     """File the directory ``parts`` below the one named under runs, or under what was perhaps meant."""
     in_profile = full[-3:-1] == PROFILE
     only_programs = not parts and place.programs  # of the directory that was named
-    if not (place.captures or place.riegeli or only_programs):
+    if not (place.captures or place.traces or only_programs):
         if place.linked:
             search.links.append(place.path)
     elif len(parts) < 2 or in_profile:
@@ -225,7 +232,8 @@ def _classify(place: Place, parts: tuple[str, ...], full: tuple[str, ...], searc
 
 def _nothing(path: str, search: Search) -> NotFoundError:
     message = (
-        "no captures: looked for HOST.xplane.pb, also .gz and .zst, in this directory, "
+        "no captures: looked for HOST.xplane.pb, also .gz, .zst and .riegeli, and for HOST.trace.json, in this "
+        "directory, "
         "in those directly below it, and in every plugins/profile/RUN at any depth"
     )
     if search.deeper:
@@ -261,7 +269,7 @@ def _moment(place: Place) -> tuple[float, ...]:
         if all(low <= value <= high for low, value, high in zip(_LOW, rest, _HIGH, strict=True)):
             return (year, *rest)
     changed = 0.0
-    for name in place.captures or place.riegeli:
+    for name in place.captures or place.traces:
         try:
             changed = max(changed, Path(place.directory, name).stat().st_mtime)
         except OSError:  # a dangling link

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
+from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
 from fastprof.inputs.log_directory import (
-    RIEGELI,
     Place,
     Search,
     below,
@@ -30,6 +29,7 @@ from fastprof.inputs.log_directory import (
     newest_first,
     pick,
     split_name,
+    split_trace,
     without_aliases,
 )
 from fastprof.inputs.paths import absent, absolute, expand, few, is_directory, is_glob, is_link, mode_of, shown
@@ -146,7 +146,9 @@ def runs(logdir: str | os.PathLike[str]) -> list[Run]:
     if not stat.S_ISDIR(mode):
         raise UsageError("is a file; runs can be listed only for a log directory", path=shown(path))
     places = newest_first(without_aliases(find_runs(path).runs))
-    readable = [Run(place.name, place.path, _read_run(place).files) for place in places if place.captures]
+    readable = [
+        Run(place.name, place.path, _read_run(place).files) for place in places if place.captures or place.traces
+    ]
     if not readable:
         raise _no_captures(_read_run(places[0]), path)
     return readable
@@ -222,8 +224,6 @@ def _resolve_path(path: str, run: str | None) -> list[Session]:
     if stat.S_ISDIR(mode):
         return [_resolve_directory(path, run)]
     name = Path(path).name
-    if name.endswith(RIEGELI):
-        return [Session(None, (), (_unsupported(shown(path)),))]
     if is_program(name):
         return [Session(None, (), (), (absolute(path),))]
     split = split_name(name)
@@ -250,15 +250,15 @@ def _resolve_directory(path: str, run: str | None) -> Session:
     if run is not None:
         return _read_run(pick(search.runs, run, path))
     places = newest_first(without_aliases(search.runs))
-    full = [place for place in places if place.captures]
+    full = [place for place in places if place.captures or place.traces]
     if not full:
         return _read_run(places[0])
-    chosen = search.top if search.top.captures else full[0]
+    chosen = search.top if search.top.captures or search.top.traces else full[0]
     session = _read_run(chosen)
-    return replace(session, remarks=(*_choice(chosen, places, full, search), *session.remarks))
+    return replace(session, remarks=(*_choice(chosen, full, search), *session.remarks))
 
 
-def _choice(chosen: Place, places: list[Place], full: list[Place], search: Search) -> list[Remark]:
+def _choice(chosen: Place, full: list[Place], search: Search) -> list[Remark]:
     """Remarks on a run that was not requested by name. ``full``: the runs that can be read."""
     remarks: list[Remark] = []
     others = [place.name for place in full if place is not chosen]
@@ -269,8 +269,6 @@ def _choice(chosen: Place, places: list[Place], full: list[Place], search: Searc
         advice = f"choose with run=NAME, or --run NAME: {few(others)}"
         text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
         remarks.append(Remark("info", code, text, chosen.path))
-    newer = places[: places.index(chosen)]
-    remarks += [_unsupported(place.path) for place in newer if place.riegeli and not place.captures]
     if search.deeper:
         text = f"there are captures deeper, in directories that are not runs of this one: {few(search.deeper)}"
         remarks.append(Remark("info", "captures_deeper", text, search.top.path))
@@ -284,6 +282,8 @@ def _choice(chosen: Place, places: list[Place], full: list[Place], search: Searc
 
 def _read_run(place: Place) -> Session:
     """The files of a directory, one for each host."""
+    if not place.captures and place.traces:
+        return _read_traces(place)
     best: dict[str, tuple[int, str]] = {}
     hosts = {name: split_name(name) or ("", 0) for name in place.captures}
     folder = absolute(place.directory)
@@ -299,27 +299,44 @@ def _read_run(place: Place) -> Session:
             known_host, run = shown(host) or None, place.name or None
             files.append(CaptureFile(known_host, shown(full), below(folder, name), run, programs))
         else:
-            text = f"not read, because it is a compressed copy of {shown(first)}"
-            remarks.append(Remark("notice", "compressed_copy", text, shown(full)))
-    remarks += [_unsupported(shown(below(place.directory, name))) for name in place.riegeli]
+            is_copy = not first.endswith(".riegeli")
+            text = (
+                f"not read, because it is a compressed copy of {shown(first)}"
+                if is_copy
+                else (f"not read, because {shown(first)} is of the same host and session")
+            )
+            remarks.append(Remark("notice", "compressed_copy" if is_copy else "same_session", text, shown(full)))
+    for name in place.traces:
+        text = "not read: a trace of the session, whose captures are read"
+        remarks.append(Remark("info", "same_session", text, shown(below(place.directory, name))))
     return Session(place.name or None, tuple(files), tuple(remarks), () if files else programs)
+
+
+def _read_traces(place: Place) -> Session:
+    """The traces of a directory without captures: of each worker the newest."""
+    newest: dict[str, tuple[int, str]] = {}
+    for name in place.traces:
+        host, span = split_trace(name) or ("", 0)
+        newest[host] = max(newest.get(host, (span, name)), (span, name))
+    files: list[CaptureFile] = []
+    remarks: list[Remark] = []
+    for name in place.traces:
+        host, _ = split_trace(name) or ("", 0)
+        full = shown(below(place.directory, name))
+        if newest[host][1] == name:
+            source = below(absolute(place.directory), name)
+            files.append(CaptureFile(shown(host) or None, full, source, place.name or None))
+        else:
+            text = f"not read, because {shown(newest[host][1])} is a later trace of the same worker"
+            remarks.append(Remark("notice", "earlier_trace", text, full))
+    return Session(place.name or None, tuple(files), tuple(remarks))
 
 
 def _no_captures(session: Session, path: str) -> FastprofError:
     """Of a directory without captures that can be read."""
     if session.programs:
         return NotFoundError("no captures, only compiled programs, which load() reads", path=shown(path))
-    return _unsupported_error(session.remarks)
-
-
-def _unsupported(path: str) -> Remark:
-    text = "not read: the format .xplane.riegeli is not supported yet, only .xplane.pb, .gz and .zst"
-    return Remark("data_loss", "unsupported_format", text, path)
-
-
-def _unsupported_error(remarks: Iterable[Remark]) -> CaptureError:
-    first = next(remark for remark in remarks if remark.code == "unsupported_format")
-    return CaptureError(first.message, path=first.path, salvageable=False)
+    return NotFoundError("no captures", path=shown(path))
 
 
 def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
@@ -328,11 +345,10 @@ def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
     directories = dict.fromkeys(path for path in matches if is_directory(path))
     groups: dict[Path, Place] = {}
     for path in matches:
-        is_riegeli = path.name.endswith(RIEGELI)
-        if is_transient(path.name) or not (is_riegeli or split_name(path.name)) or path in directories:
+        if is_transient(path.name) or not split_name(path.name) or path in directories:
             continue
         place = groups.setdefault(path.parent, Place(str(path.parent), shown(str(path.parent))))
-        (place.riegeli if is_riegeli else place.captures).append(path.name)
+        place.captures.append(path.name)
     parts = [_read_run(place) for place in groups.values()]
     programs = tuple(absolute(str(path)) for path in matches if is_program(path.name, beside=True))
     if parts and programs:
@@ -385,7 +401,7 @@ def as_one(parts: list[Session], faults: list[FastprofError]) -> Session:
         others = f"; {len(faults) - 1} others failed too" if len(faults) > 1 else ""
         raise type(faults[0])(faults[0].message + others, path=faults[0].path)
     if not files:
-        raise _unsupported_error(remarks)
+        raise NotFoundError("no captures", path=remarks[0].path if remarks else None)
     remarks += _several_runs(files)
     names = {part.run for part in parts if part.files}
     run = names.pop() if len(names) == 1 else None

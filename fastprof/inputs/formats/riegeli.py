@@ -125,7 +125,7 @@ class Scribe:
                 return None
             raise _Damaged("the file ends in a chunk", begin, self._end)
         after = end_of_chunk(begin, header.data_size, header.records)
-        data = self._taken(end_of_data(begin, CHUNK_HEADER), header.data_size, begin, after)
+        data = self._taken(end_of_data(begin, CHUNK_HEADER), header.data_size, after)
         if riegeli_hash(data) != header.data_hash:
             raise _Damaged("the data of a chunk are damaged", begin, after)
         if header.kind not in _KINDS:
@@ -145,13 +145,13 @@ class Scribe:
 
         if end_of_data(begin, CHUNK_HEADER) > self._end:
             return None
-        raw = self._taken(begin, CHUNK_HEADER, begin, None)
+        raw = self._taken(begin, CHUNK_HEADER, None)
         if riegeli_hash(raw[8:]) != int.from_bytes(raw[:8], "little"):
             return None
         sizes = [int.from_bytes(raw[at : at + 8], "little") for at in (8, 16, 32)]
         return _Header(sizes[0], sizes[1], raw[24], int.from_bytes(raw[25:32], "little"), sizes[2])
 
-    def _taken(self, begin: int, size: int, chunk: int, goes_on: int | None) -> bytes:
+    def _taken(self, begin: int, size: int, goes_on: int | None) -> bytes:
         """Bytes of the file without the headers of blocks, which must be sound."""
         parts, at = [], begin
         while size:

@@ -183,7 +183,7 @@ def _has_buffer(tag: int, subtype: int) -> bool:
 
 
 def _refuse_circles(nodes: np.ndarray) -> None:
-    """Implicit nodes that lead to each other would never end: after as many steps as there are nodes none may be left."""
+    """Implicit nodes that lead to each other would never end."""
     after, implicit = nodes["next"].tolist(), nodes["is_implicit"].tolist()
     state = bytearray(len(after))
     for start in range(len(after)):

@@ -1,0 +1,191 @@
+"""Riegeli gives the tables of the XSpace that it holds, in all its forms, and says what is damaged."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pytest
+from conftest import CAPTURES
+from trace_builder import event, line, plane, xspace
+
+import fastprof
+from fastprof._native.riegeli import riegeli_hash
+from fastprof.inputs.formats import riegeli, riegeli_chunks
+
+FOLDER = CAPTURES / "riegeli"
+FORMS = ("chunks", "none", "simple", "snappy", "transposed", "zstd")
+HASHES = {
+    0: 0x72C3B1E9C0139FE1, 1: 0x2CD57BC47907559D, 3: 0x3BBB8DA470C80319, 4: 0x4D9E82979AB17CE7,
+    15: 0x3402CB26FB217163, 16: 0x3E13BE3A4140F4A7, 17: 0xA7084C614077EACA, 31: 0x4D262A709C34AE7D,
+    32: 0xB73F6DF550F9DCE4, 33: 0xEC2F920014EAA741, 63: 0xBEA28B7A087E1493, 65: 0xB4125566520CE871,
+    100: 0xE809487465A44F74,
+}  # fmt: skip
+
+
+def written(*records: bytes) -> bytes:
+    """A file of uncompressed simple chunks, one for each record, laid out as the format is defined."""
+    out = bytearray()
+
+    def put(data: bytes, begin: int, end: int) -> None:
+        for byte in data:
+            if len(out) % riegeli.BLOCK == 0:
+                places = (len(out) - begin).to_bytes(8, "little") + (end - len(out)).to_bytes(8, "little")
+                out.extend(riegeli_hash(places).to_bytes(8, "little") + places)
+            out.append(byte)
+
+    def chunk(kind: bytes, data: bytes, count: int, size: int) -> None:
+        begin = len(out)
+        sizes = (len(data).to_bytes(8, "little"), riegeli_hash(data).to_bytes(8, "little"), kind)
+        header = b"".join(sizes) + count.to_bytes(7, "little") + size.to_bytes(8, "little")
+        end = riegeli.end_of_chunk(begin, len(data), count)
+        put(riegeli_hash(header).to_bytes(8, "little") + header + data, begin, end)
+        out.extend(bytes(end - len(out)))
+
+    chunk(b"s", b"", 0, 0)
+    for record in records:
+        length, size = bytearray(), len(record)
+        while size > 0x7F:
+            length.append(size & 0x7F | 0x80)
+            size >>= 7
+        length.append(size)
+        chunk(b"r", bytes([0, len(length)]) + length + record, 1, len(record))
+    return bytes(out)
+
+
+def spaces(count: int = 3) -> list[bytes]:
+    """XSpaces of one plane each, which repeat host name and error."""
+    return [
+        xspace(
+            plane("/host:CPU", [line("main", [event(f"op{i}", 1000 * i, 10, stats={"i": i})], id=1)], id=1),
+            hostnames=["vm"],
+            errors=["lost"],
+        )
+        for i in range(count)
+    ]
+
+
+def names(profile: fastprof.Profile) -> list[str]:
+    return [str(name) for name in profile.events.column("name").cast(pa.string()).to_pylist()]
+
+
+@pytest.mark.parametrize("length", HASHES)
+def test_hash(length: int) -> None:
+    assert riegeli_hash(bytes(range(length))) == HASHES[length]
+
+
+def _rows(table: pa.Table) -> list[tuple[object, ...]]:
+    """Rows without the numbers that records may give anew, and without the host, which the name of the file gives."""
+    columns = [name for name in table.column_names if not name.endswith("_id") and name != "host"]
+    return sorted((tuple(row.values()) for row in table.select(columns).to_pylist()), key=repr)
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_gives_the_tables_of_its_capture(form: str) -> None:
+    wanted = fastprof.load(CAPTURES / "xspace" / "cpu-jax-train" / "vm.xplane.pb")
+    profile = fastprof.load(FOLDER / f"cpu-jax-train.{form}.xplane.riegeli")
+    for table in ("events", "lines", "planes", "event_stats", "plane_stats"):
+        assert _rows(profile.tables[table]) == _rows(wanted.tables[table]), table
+
+
+@pytest.mark.captures
+def test_ids_are_those_of_each_record() -> None:
+    profile = fastprof.load(FOLDER / "swapped-ids.xplane.riegeli")
+    table = profile.event_table(columns=["line", "name", "duration_ps"], stats=["akey", "bkey"])
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    assert [(row[1], *map(str, row[3:])) for row in sorted(rows, key=repr)] == [
+        ("op_one", "xval", "None"), ("op_two", "yval", "42"), ("shared", "xval", "None"), ("shared", "yval", "None"),
+        ("op_two", "None", "yval"),
+    ]  # fmt: skip
+
+
+def test_records_are_one_capture_that_repeats_nothing() -> None:
+    profile = fastprof.load(written(*spaces()))
+    assert names(profile) == ["op0", "op1", "op2"]
+    assert profile.tables["planes"].num_rows == 1
+    assert profile.tables["hosts"].column("errors").to_pylist() == [["lost"]]
+
+
+def _padding(part: bytes) -> bytes:
+    """A chunk of padding to the end of the block."""
+    data = bytes(riegeli.BLOCK - len(part) % riegeli.BLOCK - riegeli.CHUNK_HEADER)
+    header = len(data).to_bytes(8, "little") + riegeli_hash(data).to_bytes(8, "little") + b"p" + bytes(15)
+    return riegeli_hash(header).to_bytes(8, "little") + header + data
+
+
+def test_parts_that_were_appended() -> None:
+    """Each part is padded to a block and begins with a signature."""
+    parts = [written(one) for one in spaces()]
+    whole = b"".join(part + _padding(part) for part in parts)
+    assert names(fastprof.load(whole)) == ["op0", "op1", "op2"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 4096])
+def test_pieces_of_any_size(size: int) -> None:
+    data = written(*spaces(), xspace(plane("/host:CPU", [line("big", [event("x" * 70_000, 5, 1)], id=2)], id=1)))
+    scribe = riegeli.scribe("f", False)
+    found = b"".join(filter(None, (scribe.push(data[at : at + size]) for at in range(0, len(data), size))))
+    whole = riegeli.scribe("f", False)
+    assert found + b"".join(scribe.finish()) == (whole.push(data) or b"") + b"".join(whole.finish())
+
+
+def test_a_file_that_is_cut_short() -> None:
+    """An error with the offset of the chunk; salvage keeps what came before, and says so."""
+    data = written(*spaces())
+    ends = [len(written(*spaces()[:count])) for count in (1, 2)]
+    for end in range(ends[0], len(data), 3):
+        if end not in ends:
+            with pytest.raises(fastprof.CaptureError, match="reading Riegeli: the file ends in"):
+                fastprof.load(data[:end])
+        kept = fastprof.load(data[:end], on_error="salvage")
+        assert names(kept) == ["op0", "op1"][: 1 + (end >= ends[1])]
+        assert ("damaged_chunk" in kept.tables["import_log"].column("code").to_pylist()) is (end not in ends)
+
+
+@pytest.mark.parametrize("what", ["data", "header"])
+def test_a_bit_that_is_flipped(what: str) -> None:
+    """The record is lost, and with a damaged header what follows in its block."""
+    data = bytearray(written(*spaces()))
+    data[len(written(spaces()[0])) + (10 if what == "header" else 60)] ^= 4
+    with pytest.raises(fastprof.CaptureError, match="damaged"):
+        fastprof.load(bytes(data))
+    kept = fastprof.load(bytes(data), on_error="salvage")
+    assert names(kept) == (["op0", "op2"] if what == "data" else ["op0"])
+
+
+def test_a_record_that_is_not_an_xspace() -> None:
+    with pytest.raises(fastprof.CaptureError, match="record 0 is not an XSpace"):
+        fastprof.load(written(spaces()[0], b"abc"))
+
+
+def test_sizes_that_a_chunk_claims_are_not_believed() -> None:
+    data = bytearray(written(*spaces(1)))
+    header = data[64:]
+    header[32:40] = (1 << 50).to_bytes(8, "little")
+    header[0:8] = riegeli_hash(bytes(header[8:40])).to_bytes(8, "little")
+    data[64:] = header
+    with pytest.raises(fastprof.CaptureError, match="records of 1125899906842624 bytes"):
+        fastprof.load(bytes(data))
+
+
+@pytest.mark.captures
+def test_a_transposed_chunk_with_any_byte_changed() -> None:
+    """Records or an error, never more: hashes would hide what decoding itself refuses."""
+    whole = (FOLDER / "cpu-jax-train.transposed.xplane.riegeli").read_bytes()
+    size, count, decoded = (int.from_bytes(whole[64 + a : 64 + b], "little") for a, b in ((8, 16), (25, 32), (32, 40)))
+    data = whole[104 : 104 + size]
+    assert len(b"".join(riegeli_chunks.records(ord("t"), data, count, decoded))) == decoded
+    refused = 0
+    for at in range(0, len(data), 97):
+        changed = bytearray(data)
+        changed[at] ^= 1 << at % 8
+        try:
+            riegeli_chunks.records(ord("t"), bytes(changed), count, decoded)
+        except riegeli_chunks.DamagedChunkError:
+            refused += 1
+    assert refused > 100
+
+
+def test_a_stream() -> None:
+    assert names(fastprof.load(io.BytesIO(written(*spaces())))) == ["op0", "op1", "op2"]
