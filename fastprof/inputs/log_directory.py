@@ -107,8 +107,7 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
     """The runs below a directory, without links to runs that are there themselves: see ``pick``. ``wanted``: a run
     that may be named as hidden and unfinished copies are, if no other has that name.
 
-    A run may hold only captures of a format that cannot be read. Raises NotFoundError where there is no run,
-    UnreadableError where the directory cannot be listed.
+    Raises NotFoundError without a run, UnreadableError where the directory cannot be listed.
     """
     place_of_top = Path(absolute(path))
     if ".." in place_of_top.parts:

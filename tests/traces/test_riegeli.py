@@ -75,7 +75,7 @@ def test_hash(length: int) -> None:
 
 
 def _rows(table: pa.Table) -> list[tuple[object, ...]]:
-    """Rows without the numbers that records may give anew, and without the host, which the name of the file gives."""
+    """Rows without the numbers of each record's own, and without the host, which the name of the file gives."""
     columns = [name for name in table.column_names if not name.endswith("_id") and name != "host"]
     return sorted((tuple(row.values()) for row in table.select(columns).to_pylist()), key=repr)
 
@@ -154,7 +154,7 @@ def test_a_bit_that_is_flipped(what: str) -> None:
     assert names(kept) == (["op0", "op2"] if what == "data" else ["op0"])
 
 
-def test_a_record_that_is_not_an_xspace() -> None:
+def test_a_record_of_something_else() -> None:
     with pytest.raises(fastprof.CaptureError, match="record 0 is not an XSpace"):
         fastprof.load(written(spaces()[0], b"abc"))
 
