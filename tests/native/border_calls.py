@@ -10,6 +10,7 @@ import numpy as np
 
 from fastprof._native import (
     cause_kernels,
+    chrome,
     communication_kernels,
     grouping,
     kernels,
@@ -18,6 +19,7 @@ from fastprof._native import (
     op_kernels,
     pipeline_kernels,
     records,
+    riegeli,
     step_kernels,
     timeline_kernels,
     visibility,
@@ -459,3 +461,23 @@ CALLS["lod.Tile.add"] = lambda: (
     [lod.Lod(*plain(lod_arguments())), index(u32(0, 1)), read(u32(0, 0)), 3, 0, 99, 0, 0.0, 0, 0],
 )
 CALLS["lod.Tile.packed"] = lambda: (lod.Tile().packed, [3, 0])
+
+CALLS["chrome.ChromeScribe"] = lambda: (chrome.ChromeScribe, ["trace.json", False])
+CALLS["chrome.ChromeScribe.push"] = lambda: (
+    chrome.ChromeScribe("trace.json", False).push,
+    [free(np.frombuffer(b'[{"ph":"X","ts":1,"dur":2,"name":"a","pid":1,"tid":1}]', np.uint8))],
+)
+
+# Two records of no bytes: the only node is the start of a record.
+simple(riegeli.riegeli_hash, free(u8(1, 2, 3)))
+simple(
+    riegeli.transposed,
+    free(np.frombuffer(i64(3, 0, -1, 0).tobytes(), np.uint8)),
+    0,
+    False,
+    free(u8(1)),
+    free(i64(0, 1)),
+    free(u8(0)),
+    0,
+    out(i64(0, 0), free=True),
+)
