@@ -1,0 +1,510 @@
+"""Chrome traces read slowly: the events that a document stands for, by the plainest code.
+
+Rules: J, T, P, M, C, X, K and R of the specification of traces. Written without a look at the reader that it checks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from slow_json import INT64, Number, Pairs, compact, identity, picoseconds, read, stat
+
+Stat = tuple[str, str, Any]
+UNIX_PS = 10**21  # 10^15 microseconds
+DAYS_PS = 106 * 86400 * 10**12
+DEVICE = ("kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset", "gpu_user_annotation", "cuda_sync", "xpu_sync",
+          "cuda_event", "mtia_ccp_events", "collective_comm", "hpu_op")  # fmt: skip
+HOST_CATEGORIES = ("cpu_op", "operator", "user_annotation", "cpu_instant_event", "python_function", "cuda_runtime",
+                   "cuda_driver", "runtime", "overhead", "trace", "ac2g", "fwdbwd", "async")  # fmt: skip
+CALLS = ("cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime",
+         "privateuse1_runtime", "privateuse1_driver")  # fmt: skip
+NUMERIC_IN_XPROF = {"step_num", "group_id", "run_id", "program_id", "queue_id", "core_type", "device_ordinal",
+                    "replica_id", "correlation_id", "device_id", "context_id", "bytes_accessed", "raw_bytes_accessed",
+                    "flops", "model_flops", "iter_num", "num_occurrences"}  # fmt: skip
+
+
+@dataclass
+class Event:
+    plane: str
+    line: str
+    name: str
+    start_ps: int
+    duration_ps: int
+    order: int
+    stats: list[Stat] = field(default_factory=list)
+
+
+@dataclass
+class Trace:
+    dialect: str
+    zero_ps: int
+    events: list[Event]
+    log: Counter[str]
+
+
+def read_trace(data: bytes) -> Trace:
+    return _Reader(read(data)).trace()
+
+
+def _text(value: Any) -> str:
+    return (
+        value
+        if isinstance(value, str)
+        else value.text
+        if isinstance(value, Number)
+        else ""
+        if value is None
+        else compact(value)
+    )
+
+
+def _own(event: dict[str, Any], key: str) -> Any:
+    """A field; null is as if it were absent."""
+    return event.get(key)
+
+
+class _Reader:
+    def __init__(self, document: Any) -> None:
+        self.document = document if isinstance(document, dict) else {}
+        self.rows: list[Any] = document if isinstance(document, list) else document["traceEvents"]
+        self.log: Counter[str] = Counter()
+        self.events: list[Event] = []
+        self.processes: dict[int | str, str] = {}
+        self.threads: dict[tuple[int | str, int | str | None], str] = {}
+        self.frames = self.document.get("stackFrames") or {}
+        for row in self.rows:
+            if isinstance(row, dict) and row.get("ph") == "M":
+                self._names(row)
+        self.dialect = self._dialect()
+
+    def _names(self, row: dict[str, Any]) -> None:
+        name = (row.get("args") or {}).get("name")
+        if not isinstance(name, str) or not name:
+            return
+        pid = identity(row.get("pid") if row.get("pid") is not None else "")
+        if row.get("name") == "process_name":
+            self.processes[pid] = name
+        if row.get("name") == "thread_name":
+            self.threads[pid, identity(row["tid"]) if row.get("tid") is not None else None] = name
+
+    # ---- dialects
+
+    def _dialect(self) -> str:
+        if any(
+            key in self.document
+            for key in ("schemaVersion", "deviceProperties", "distributedInfo", "traceName", "baseTimeNanoseconds")
+        ):
+            return "kineto"
+        slices = [row for row in self.rows if isinstance(row, dict) and row.get("ph") == "X"]
+        if any(row.get("cat") == "Trace" and row.get("pid") in ("Spans", "Traces") for row in slices):
+            return "kineto"
+        if sum(_text(row.get("cat")).lower() in DEVICE + HOST_CATEGORIES + CALLS for row in slices) * 2 > len(slices):
+            return "kineto"
+        if (
+            self.document.get("displayTimeUnit") == "ns" and "highres-ticks" in (self.document.get("metadata") or {})
+        ) or any(name.split(" ")[-1].startswith(("/host:", "/device:")) for name in self.processes.values()):
+            return "xprof"
+        names = self.processes.values()
+        return (
+            "tf1"
+            if any(name == "Allocators" or name.endswith((" Compute", " Tensors")) for name in names)
+            else "browser"
+        )
+
+    def trace(self) -> Trace:
+        open_slices: dict[Any, list[tuple[int, int, dict[str, Any]]]] = defaultdict(list)
+        nestable: dict[Any, list[tuple[int, int, dict[str, Any]]]] = defaultdict(list)
+        legacy: dict[Any, list[tuple[int, int, dict[str, Any]]]] = defaultdict(list)
+        times: list[int] = []
+        for order, row in enumerate(self.rows):
+            if not isinstance(row, dict) or not row:
+                self.log["empty_event"] += order != len(self.rows) - 1
+                continue
+            phase = _text(row.get("ph"))[:1]
+            if phase == "M":
+                continue
+            if phase not in tuple("XBEIiRCbneSTpFstfPNODVvc()"):
+                self.log["unknown_phase"] += 1
+                continue
+            ts = picoseconds(row.get("ts"))
+            if ts is None:
+                self.log["bad_time"] += 1
+                continue
+            times.append(ts)
+            if phase == "X":
+                self._slice(order, row, ts)
+            elif phase in "BE":
+                open_slices[self._thread(row)].append((ts, order, row))
+            elif phase in "bne":
+                nestable[self._async_key(row)].append((ts, order, row))
+            elif phase in "STpF":
+                legacy[_text(row.get("cat")), identity(row.get("id", "")), self._thread(row)[0]].append(
+                    (ts, order, row)
+                )
+            elif phase == "C":
+                self._counter(order, row, ts)
+            elif phase not in "stf":
+                self._instant(order, row, ts, phase)
+        for thread, rows in open_slices.items():
+            self._pairs(thread, sorted(rows, key=lambda row: row[:2]))
+        for rows in nestable.values():
+            self._nested(sorted(rows, key=lambda row: row[:2]))
+        for rows in legacy.values():
+            self._stepped(sorted(rows, key=lambda row: row[:2]))
+        return self._shifted(times)
+
+    # ---- phases
+
+    def _thread(self, row: dict[str, Any]) -> tuple[int | str, int | str | None]:
+        pid, tid = _own(row, "pid"), _own(row, "tid")
+        return identity(pid if pid is not None else ""), identity(tid) if tid is not None else None
+
+    def _add(
+        self,
+        order: int,
+        row: dict[str, Any],
+        ts: int,
+        duration: int,
+        stats: list[Stat],
+        place: tuple[str, str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        plane, line = place or self._place(row)
+        self.events.append(
+            Event(plane, line, _text(row.get("name")) if name is None else name, ts, duration, order, stats)
+        )
+
+    def _slice(self, order: int, row: dict[str, Any], ts: int) -> None:
+        duration = picoseconds(row["dur"]) if row.get("dur") is not None else None
+        if duration is None and row.get("dur") is not None:
+            self.log["bad_time"] += 1
+            return
+        extra: list[Stat] = [("unfinished", "int64", 1)] if duration is None else []
+        self.log["no_duration"] += duration is None
+        self.log["negative_duration"] += (duration or 0) < 0
+        self._add(order, row, ts, duration or 0, self._stats(row, extra))
+
+    def _pairs(self, thread: Any, rows: list[tuple[int, int, dict[str, Any]]]) -> None:
+        stack: list[tuple[int, int, dict[str, Any]]] = []
+        ends = [event.start_ps + event.duration_ps for event in self.events if event.order in self._orders(thread)]
+        for ts, order, row in rows:
+            if row["ph"][0] == "B":
+                stack.append((ts, order, row))
+            elif not stack:
+                self.log["end_without_begin"] += 1
+            else:
+                start, begun, begin = stack.pop()
+                ends.append(ts)
+                self.log["name_mismatch"] += row.get("name") is not None and row.get("name") != begin.get("name")
+                args = begin.get("args")
+                if isinstance(row.get("args"), dict):
+                    args = {**args, **row["args"]} if isinstance(args, dict) else row["args"]
+                self._add(begun, begin, start, ts - start, self._stats({**begin, "args": args}, []))
+        for start, begun, begin in stack:
+            self.log["begin_without_end"] += 1
+            end = max([start, *ends])
+            self._add(begun, begin, start, end - start, self._stats(begin, [("unfinished", "int64", 1)]))
+
+    def _orders(self, thread: Any) -> set[int]:
+        return {
+            order
+            for order, row in enumerate(self.rows)
+            if isinstance(row, dict) and row.get("ph") == "X" and self._thread(row) == thread
+        }
+
+    def _async_key(self, row: dict[str, Any]) -> Any:
+        wide = row.get("id2")
+        if isinstance(wide, dict) and "local" in wide:
+            return _text(row.get("cat")), identity(wide["local"]), _text(row.get("scope")), self._thread(row)[0]
+        value = wide["global"] if isinstance(wide, dict) and "global" in wide else row.get("id")
+        return _text(row.get("cat")), identity(value if value is not None else ""), _text(row.get("scope"))
+
+    def _nested(self, rows: list[tuple[int, int, dict[str, Any]]]) -> None:
+        stack: list[tuple[int, int, dict[str, Any]]] = []
+        plane = self._process(rows[0][2])
+        line = ""
+        ends = [0, *(ts for ts, _, row in rows if row["ph"][0] == "e")]
+        for ts, order, row in rows:
+            if not stack:
+                line = f"async: {_text(row.get('cat'))}/{_text(row.get('name'))}"
+            if row["ph"][0] == "b":
+                stack.append((ts, order, row))
+            elif row["ph"][0] == "n":
+                self._add(order, row, ts, 0, self._stats(row, [("_a", "int64", 1)]), (plane, line))
+            elif not stack:
+                self.log["end_without_begin"] += 1
+            else:
+                start, begun, begin = stack.pop()
+                args = begin.get("args")
+                if isinstance(row.get("args"), dict):
+                    args = {**args, **row["args"]} if isinstance(args, dict) else row["args"]
+                self._add(
+                    begun,
+                    begin,
+                    start,
+                    ts - start,
+                    self._stats({**begin, "args": args}, [("_a", "int64", 1)]),
+                    (plane, line),
+                )
+        for start, begun, begin in stack:
+            self.log["begin_without_end"] += 1
+            self._add(
+                begun,
+                begin,
+                start,
+                max(start, *ends) - start,
+                self._stats(begin, [("unfinished", "int64", 1), ("_a", "int64", 1)]),
+                (plane, line),
+            )
+
+    def _stepped(self, rows: list[tuple[int, int, dict[str, Any]]]) -> None:
+        """S opens, F closes; a child of T ends at the next T or F, one of p began at the last p or S."""
+        first: tuple[int, int, dict[str, Any]] | None = None
+        steps: list[tuple[int, int, dict[str, Any]]] = []
+        for ts, order, row in rows:
+            phase = row["ph"][0]
+            if phase == "S":
+                first, steps = (ts, order, row), []
+            elif first is None:
+                self.log["end_without_begin"] += 1
+            elif phase in "Tp":
+                steps.append((ts, order, row))
+            else:
+                self._legacy_slice(first, steps, ts, row)
+                first = None
+
+    def _legacy_slice(
+        self,
+        first: tuple[int, int, dict[str, Any]],
+        steps: list[tuple[int, int, dict[str, Any]]],
+        end: int,
+        closing: dict[str, Any],
+    ) -> None:
+        start, order, row = first
+        place = self._process(row), f"async: {_text(row.get('cat'))}/{_text(row.get('name'))}"
+        args = row.get("args")
+        if isinstance(closing.get("args"), dict):
+            args = {**args, **closing["args"]} if isinstance(args, dict) else closing["args"]
+        self._add(order, row, start, end - start, self._stats({**row, "args": args}, [("_a", "int64", 1)]), place)
+        for number, (ts, at, step) in enumerate(steps):
+            into = step["ph"][0] == "T"
+            begin = ts if into else steps[number - 1][0] if number else start
+            stop = (steps[number + 1][0] if number + 1 < len(steps) else end) if into else ts
+            name = f"{_text(step.get('name'))}:{_text((step.get('args') or {}).get('step'))}"
+            self._add(at, step, begin, stop - begin, self._stats(step, [("_a", "int64", 1)]), place, name)
+
+    def _counter(self, order: int, row: dict[str, Any], ts: int) -> None:
+        name = _text(row.get("name"))
+        if row.get("id") is not None:
+            name = f"{name}[{_text(row['id'])}]"
+        series = []
+        for key, value in (row.get("args") or {}).items():
+            kind, number = stat(value)
+            if kind == "str" and isinstance(value, str):
+                kind, number = stat(Number(value)) if _is_number(value) else (kind, number)
+            if kind in ("int64", "uint64", "double"):
+                series.append((key or name, kind, number))
+        self._add(order, row, ts, 0, series, (self._process(row), "_counters_"), name)
+
+    def _instant(self, order: int, row: dict[str, Any], ts: int, phase: str) -> None:
+        extra: list[Stat] = []
+        place = None
+        if phase in "IiR":
+            extra = [("s", "str", _text(row.get("s")) or "t")]
+        elif phase in "NOD":
+            state = {"N": "created", "O": "snapshot", "D": "deleted"}[phase]
+            extra = [("id", "str", _text(row.get("id"))), ("object", "str", state)]
+            place = self._process(row), f"objects: {_text(row.get('cat'))}"
+        elif phase in "Vv":
+            place = self._process(row), "memory dumps"
+        elif phase in "()":
+            extra = [("id", "str", _text(row.get("id"))), ("context", "str", "enter" if phase == "(" else "leave")]
+        self._add(order, row, ts, 0, self._stats(row, extra), place)
+
+    # ---- stats
+
+    def _stats(self, row: dict[str, Any], extra: list[Stat]) -> list[Stat]:
+        args = row.get("args")
+        stats: list[Stat] = []
+        if isinstance(args, dict):
+            stats = [(key, *stat(value)) for key, value in args.items()]
+        elif args is not None:
+            stats = [("args", *stat(args))]
+        if self.dialect == "xprof":
+            stats = [_as_number(one) for one in stats]
+        phase = row["ph"][0]
+        fields: list[Stat] = []
+        if phase in "bneSTpFXBIi" and phase not in "Ii" and row.get("id") is not None:
+            fields.append(("id", "str", _text(row["id"])))
+        if phase in "bne" and isinstance(row.get("id2"), dict):
+            which = next(iter(row["id2"]))
+            fields = [("id", "str", _text(row["id2"][which])), ("id2", "str", which)]
+        for key in ("scope", "bp", "cname"):
+            if row.get(key) is not None:
+                fields.append((key, "str", _text(row[key])))
+        for key, name in (("tts", "thread_start_ps"), ("tdur", "thread_duration_ps")):
+            if (ps := picoseconds(row.get(key))) is not None:
+                fields.append((name, "int64", ps))
+        fields += [one for one in extra if one[0] not in [field[0] for field in fields]]
+        stack = self._stack(row)
+        if stack is not None:
+            fields.append(("stack", "str", stack))
+        taken = {name for name, _, _ in stats}
+        return (
+            stats
+            + [(f"event.{name}" if name in taken else name, kind, value) for name, kind, value in fields]
+            + [one for one in self._derived(row) if one[0] not in taken]
+        )
+
+    def _stack(self, row: dict[str, Any]) -> str | None:
+        if isinstance(row.get("stack"), list):
+            return "\n".join(_text(frame) for frame in reversed(row["stack"]))
+        if row.get("sf") is None:
+            return None
+        frames: list[str] = []
+        at: Any = _text(row["sf"])
+        while at is not None and at in self.frames and len(frames) < len(self.frames):
+            frames.append(_text(self.frames[at].get("name")))
+            parent = self.frames[at].get("parent")
+            at = None if parent is None else _text(parent)
+        return "\n".join(reversed(frames))
+
+    def _derived(self, row: dict[str, Any]) -> list[Stat]:
+        if self.dialect == "tf1":
+            args = row.get("args") or {}
+            op = args.get("op")
+            known = isinstance(args.get("name"), str) and isinstance(op, str) and op != "unknown"
+            return [("tf_op", "str", f"{args['name']}:{op}")] if known else []
+        return _of_kineto(row) if self.dialect == "kineto" else []
+
+    # ---- planes and lines
+
+    def _process(self, row: dict[str, Any]) -> str:
+        pid = self._thread(row)[0]
+        return self.processes.get(pid) or (str(pid) if pid != "" else "process")
+
+    def _line(self, row: dict[str, Any]) -> str:
+        pid, tid = self._thread(row)
+        if tid is None:
+            return self._process(row)
+        return self.threads.get((pid, tid)) or (str(tid) if tid != "" else self._process(row))
+
+    def _place(self, row: dict[str, Any]) -> tuple[str, str]:
+        if self.dialect != "kineto":
+            return self._process(row), self._line(row)
+        category, pid = _text(row.get("cat")).lower(), self._thread(row)[0]
+        if category == "trace" or pid in ("Spans", "Traces", ""):
+            return "/host:profiler", self._line(row)
+        if category not in DEVICE:
+            return ("/host:overhead" if pid == -1 else "/host:CPU"), self._line(row)
+        args = row.get("args") or {}
+        device = identity(args.get("device", row.get("pid")))
+        stream = identity(args["stream"]) if "stream" in args else _trailing(self._thread(row)[1])
+        if stream in (4294967295, 18446744073709551615):
+            stream = -1
+        line = self.threads.get((device, stream)) or next(
+            (name for (pid, tid), name in self.threads.items() if pid == device and _trailing(tid) == stream),
+            f"stream {stream}",
+        )
+        if category == "gpu_user_annotation":
+            line += " annotations"
+        elif category in ("cuda_sync", "xpu_sync"):
+            line = f"stream {stream} (sync)"
+        return f"/device:GPU:{device}", line
+
+    # ---- time
+
+    def _shifted(self, times: list[int]) -> Trace:
+        zero = 0 if self.dialect == "xprof" else self._zero(times)
+        kept = []
+        for event in self.events:
+            event.start_ps -= zero
+            if event.start_ps in INT64:
+                kept.append(event)
+            else:
+                self.log["bad_time"] += 1
+        return Trace(self.dialect, zero, kept, +self.log)
+
+    def _zero(self, times: list[int]) -> int:
+        if self.dialect == "kineto":
+            for row in self.rows:
+                if (
+                    isinstance(row, dict)
+                    and row.get("ph") == "X"
+                    and _text(row.get("cat")) == "Trace"
+                    and (ps := picoseconds(row.get("ts"))) is not None
+                ):
+                    return ps // 1000 * 1000
+        unix = [ps for ps in times if ps >= UNIX_PS]
+        counted = unix if len(unix) * 2 >= len(times) else [ps for ps in times if ps < UNIX_PS]
+        if not counted:
+            return 0
+        above = sorted(ps for ps in counted if ps != 0)
+        if above and len(above) < len(counted) and above[0] >= 10**12:
+            counted = above
+        middle = sorted(counted)[len(counted) // 2]
+        near = [ps for ps in counted if abs(ps - middle) <= DAYS_PS]
+        return min(near) // 1000 * 1000
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text == text.strip() and "_" not in text
+
+
+def _trailing(tid: Any) -> int | None:
+    if isinstance(tid, int):
+        return tid
+    digits = "".join(_last_digits(tid or ""))
+    return int(digits) if digits else None
+
+
+def _last_digits(text: str) -> Iterator[str]:
+    stripped = text.rstrip()
+    start = len(stripped)
+    while start and stripped[start - 1].isdigit():
+        start -= 1
+    return iter(stripped[start:])
+
+
+def _as_number(one: Stat) -> Stat:
+    """Stats that XProf wrote as text, and whose type is a number (X4)."""
+    name, kind, value = one
+    if kind != "str" or not (name in NUMERIC_IN_XPROF or name.endswith(("_ps", "_bytes"))) or not _is_number(value):
+        return one
+    return name, *stat(Number(value))
+
+
+def _of_kineto(row: dict[str, Any]) -> list[Stat]:
+    """Derived stats that an event itself has the source of (K10), in the order of their table."""
+    args: dict[str, Any] = (
+        {key.lower(): value for key, value in (row.get("args") or {}).items()}
+        if isinstance(row.get("args"), dict)
+        else {}
+    )
+    category, name = _text(row.get("cat")).lower(), _text(row.get("name"))
+    stats: list[Stat] = []
+    correlated = category in DEVICE + CALLS and category != "gpu_user_annotation" and "correlation" in args
+    if correlated and stat(args["correlation"])[0] == "int64":
+        stats.append(("correlation_id", *stat(args["correlation"])))
+    if category == "kernel":
+        grid, block = args.get("grid"), args.get("block")
+        if isinstance(grid, list) and isinstance(block, list):
+            both = (",".join(_text(part) for part in whole) for whole in (grid, block))
+            text = "regs:{} group_mem:{} grid:{} block:{}".format(
+                _text(args.get("registers per thread")), _text(args.get("shared memory")), *both
+            )
+            stats.append(("kernel_details", "str", text))
+    number = name.removeprefix("ProfilerStep#")
+    if name != number and number.isdigit() and category in ("user_annotation", "operator"):
+        stats += [("step_num", "int64", int(number)), ("_r", "int64", 1)]
+    return stats
+
+
+__all__ = ["Callable", "Event", "Pairs", "Trace", "read_trace"]

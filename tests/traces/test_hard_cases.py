@@ -1,0 +1,252 @@
+"""The hard cases of trace files, by their numbers in the specification of traces.
+
+4, 7, 8, 9, 10, 11, 13, 30, 33, 34 and 39 are what analyses make of events: tests/torch. 23 to 25 are of RunMetadata,
+31 and 32 of tfprof: tests beside those.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loaded_traces import log, slices, zeros
+
+import fastprof
+
+DEVICES = '"deviceProperties":[{"id":0,"name":"NVIDIA H100","numSms":132,"computeMajor":9,"computeMinor":0}]'
+
+
+def array(*events: str) -> bytes:
+    return ("[" + ",".join(events) + "]").encode()
+
+
+def kineto(*events: str, more: str = "") -> bytes:
+    return ("{" + DEVICES + ',"schemaVersion":1,' + more + '"traceEvents":[' + ",".join(events) + "]}").encode()
+
+
+def x(name: str, ts: str, dur: str = "1", *, pid: str = "1", tid: str = "1", more: str = "") -> str:
+    return f'{{"ph":"X","name":"{name}","pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur}{more}}}'
+
+
+def rows(data: bytes | Path, **options: Any) -> list[str]:
+    """PLANE | LINE | NAME | start + duration | stats: one row an event, in order."""
+    found = slices(fastprof.load(data, **options)).elements()
+    return sorted(
+        f"{one.plane} | {one.line} | {one.name} | {one.start_ps} + {one.duration_ps}"
+        + "".join(f" | {name}={value}" for name, _, value in one.stats)
+        for one in found
+    )
+
+
+def only(data: bytes, name: str) -> tuple[str, Any]:
+    """Kind and value of the stat of that name."""
+    (one,) = slices(fastprof.load(data))
+    return next((kind, value) for stat, kind, value in one.stats if stat == name)
+
+
+def test_1_times_are_the_decimal_text() -> None:
+    noise = array(x("a", "0"), x("b", "9.8719999999999999", "51.668999999999997"))
+    assert rows(noise) == ["1 | 1 | a | 0 + 1000000", "1 | 1 | b | 9872000 + 51669000"]
+
+    unix = fastprof.load(array(x("a", "1.587074269993629e15"), x("b", '"1587074269993630"')))
+    assert sorted(unix.events.column("start_ps").to_pylist()) == [0, 1_000_000]
+    assert zeros(unix) == {1587074269993629 * 10**6}
+
+
+def test_2_text_and_number_are_one_thread() -> None:
+    assert rows(array(x("a", "0", tid='"3004819264"'), x("b", "1", tid="3004819264"))) == [
+        "1 | 3004819264 | a | 0 + 1000000",
+        "1 | 3004819264 | b | 1000000 + 1000000",
+    ]
+
+
+def test_3_a_host_thread_on_the_pid_of_a_gpu() -> None:
+    python = x("f.py(1): f", "1", pid="0", tid="0", more=',"cat":"python_function","args":{"Python id":1}')
+    kernel = x("k", "2", pid="0", tid="7", more=',"cat":"kernel","args":{"device":0,"stream":7}')
+    found = rows(kineto(python, kernel))
+    assert [row.split(" | ")[:3] for row in found] == [
+        ["/device:GPU:0", "stream 7", "k"],
+        ["/host:CPU", "0", "f.py(1): f"],
+    ]
+
+
+def test_5_annotations_of_a_gpu_have_a_line_of_their_own() -> None:
+    span = x("step", "1.999", "3.002", pid="0", tid="7", more=',"cat":"gpu_user_annotation","args":{}')
+    kernel = x("k", "2", pid="0", tid="7", more=',"cat":"kernel","args":{"device":0,"stream":7}')
+    name = '{"ph":"M","name":"thread_name","pid":0,"tid":7,"ts":0,"args":{"name":"stream 7 "}}'
+    profile = fastprof.load(kineto(name, span, kernel))
+
+    assert sorted({one.line for one in slices(profile)}) == ["stream 7 ", "stream 7  annotations"]
+    assert profile.tables["nesting"].column("depth").to_pylist() == [0, 0]
+
+
+def test_6_waits_of_a_stream_have_a_line_of_their_own() -> None:
+    wait = x("Stream Sync", "1", "9", pid="0", tid="7", more=',"cat":"cuda_sync","args":{"stream":7}')
+    kernel = x("k", "2", pid="0", tid="7", more=',"cat":"kernel","args":{"device":0,"stream":7}')
+    assert sorted({one.line for one in slices(fastprof.load(kineto(wait, kernel)))}) == ["stream 7", "stream 7 (sync)"]
+
+
+def test_12_copies_with_a_blank_are_copies() -> None:
+    copies = [
+        x(f"Memcpy {way} (Pageable -> Device)", str(at), "5", pid="0", tid="7",
+          more=',"cat":"gpu_memcpy","args":{"device":0,"stream":7,"bytes":4096,"correlation":' + str(at) + "}}")
+        for at, way in enumerate(["HtoD", "DtoH"])
+    ]  # fmt: skip
+    report = fastprof.load(kineto(*copies)).communication()
+    assert (
+        report.tables["copies"].num_rows > 0 if "copies" in report.tables else any("copy" in t for t in report.tables)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "stat"),
+    [
+        ("18446744073709551615", ("uint64", 2**64 - 1)),
+        ("10159970886766084423", ("uint64", 10159970886766084423)),
+        ("1180591620717411303424", ("str", "1180591620717411303424")),
+        ("9223372036854775807", ("int64", 2**63 - 1)),
+        ("-9223372036854775808", ("int64", -(2**63))),
+        ("-0", ("int64", 0)),
+        ("1.0", ("double", "1.0")),
+    ],
+)
+def test_14_integers_of_any_size(text: str, stat: tuple[str, Any]) -> None:
+    assert only(array(x("a", "0", more=f',"args":{{"n":{text}}}')), "n") == stat
+
+
+def test_15_numbers_that_are_none() -> None:
+    assert only(array(x("a", "0", more=',"args":{"n":inf}')), "n") == ("double", "inf")
+    assert only(array(x("a", "0", more=',"args":{"n":-Infinity}')), "n") == ("double", "-inf")
+    counter = '{"ph":"C","name":"c","pid":1,"ts":0,"args":{"v":NaN}}'
+    assert rows(array(counter)) == ["1 | _counters_ | c | 0 + 0 | v=nan"]
+    profile = fastprof.load(array(x("a", "nan"), x("b", "0")))
+    assert profile.events.column("name").to_pylist() == ["b"]
+    assert log(profile)["bad_time"] == 1
+
+
+def test_16_begins_and_ends() -> None:
+    def half(phase: str, ts: int, name: str, args: str = "{}") -> str:
+        return f'{{"ph":"{phase}","ts":{ts},"pid":1,"tid":1,"name":"{name}","args":{args}}}'
+
+    profile = fastprof.load(array(
+        half("E", 1, "early"),
+        half("B", 2, "outer"),
+        half("B", 3, "a", '{"k":1,"l":2}'),
+        half("E", 4, "b", '{"k":3,"m":4}'),
+    ))  # fmt: skip
+    assert sorted(f"{s.name} {s.start_ps} + {s.duration_ps} {s.stats}" for s in slices(profile)) == [
+        "a 2000000 + 1000000 (('k', 'int64', 3), ('l', 'int64', 2), ('m', 'int64', 4))",
+        "outer 1000000 + 2000000 (('unfinished', 'int64', 1),)",
+    ]
+    assert {code: log(profile)[code] for code in ("end_without_begin", "begin_without_end", "name_mismatch")} == {
+        "end_without_begin": 1, "begin_without_end": 1, "name_mismatch": 1,
+    }  # fmt: skip
+
+
+def test_17_pairs_match_by_time() -> None:
+    halves = [(5, "E"), (1, "B"), (4, "E"), (2, "B")]
+    data = array(
+        *(f'{{"ph":"{phase}","ts":{ts},"pid":1,"tid":1,"name":"{ts if phase == "B" else ""}"}}' for ts, phase in halves)
+    )
+    assert [row.split(" | ", 2)[2] for row in rows(data)] == ["1 | 0 + 4000000", "2 | 1000000 + 2000000"]
+
+
+def test_20_documents_that_end_early() -> None:
+    whole = b'{"traceEvents":[' + x("a", "0").encode() + b"," + x("b\\u00e9\xc3\xa9", "1").encode() + b"]}"
+    for end in range(16 + len(x("a", "0")), len(whole) - 2):
+        profile = fastprof.load(whole[:end])
+        is_cut = end < len(whole) - 2
+        assert profile.events.num_rows == 1, end
+        assert log(profile).get("truncated", 0) == int(is_cut), end
+    assert fastprof.load(whole[:-2]).events.num_rows == 2
+
+
+@pytest.mark.parametrize("tail", [b"", b",", b" ,\n", b"\0\0"])
+def test_20_an_array_that_is_not_closed_is_whole(tail: bytes) -> None:
+    profile = fastprof.load(b"[" + x("a", "0").encode() + tail)
+    assert profile.events.num_rows == 1
+    assert "truncated" not in log(profile)
+
+
+def test_20_a_gzip_member_cut_short() -> None:
+    packer = zlib.compressobj(0, zlib.DEFLATED, 31)
+    data = array(*(x(f"e{i}", str(i)) for i in range(5000)))
+    packed = packer.compress(data) + packer.flush()
+    profile = fastprof.load(packed[: len(packed) // 2])
+    assert 0 < profile.events.num_rows < 5000
+    assert set(log(profile)) >= {"truncated"}
+
+
+def test_20_members_of_gzip_are_one_document() -> None:
+    data = array(*(x(f"e{i}", str(i)) for i in range(10)))
+    assert fastprof.load(gzip.compress(data[:100]) + gzip.compress(data[100:])).events.num_rows == 10
+
+
+def test_21_what_stands_after_the_events() -> None:
+    data = (
+        b'{"traceEvents":['
+        + x("k", "5", pid="0", tid="7", more=',"cat":"kernel","args":{"device":0,"stream":7}').encode()
+        + b"],"
+        b'"displayTimeUnit":"ms","baseTimeNanoseconds":1700000000000000000,"distributedInfo":{"rank":3,"world_size":8},'
+        + DEVICES.encode()
+        + b"}"
+    )
+    profile = fastprof.load(data)
+    assert profile.tables["planes"].column("name").to_pylist().count("/device:GPU:0") == 1
+    assert profile.tables["hosts"].column("start_unix_ns").to_pylist() == [1700000000000000000 + 5000]
+
+
+def test_22_keys_that_repeat() -> None:
+    two = b'{"traceEvents":[' + x("a", "0").encode() + b'],"traceEvents":[' + x("b", "1").encode() + b"]}"
+    assert fastprof.load(two).events.column("name").to_pylist() == ["a", "b"]
+    args = array(x("a", "0", more=',"args":{"old":1},"args":{"k":1,"l":2,"k":3}'))
+    (one,) = slices(fastprof.load(args))
+    assert one.stats == (("k", "int64", 3), ("l", "int64", 2))
+    assert log(fastprof.load(args))["duplicate_key"] == 2
+
+
+def test_29_threads_with_one_id() -> None:
+    names = [
+        f'{{"ph":"M","name":"thread_name","pid":1,"tid":5,"args":{{"name":"{name}"}}}}' for name in ("first", "second")
+    ]
+    data = array(names[0], x("a", "0", tid="5"), names[1], x("b", "1", tid="5"))
+    assert [row.split(" | ")[1] for row in rows(data)] == ["second", "second"]
+
+
+def test_35_ranks_order_hosts(tmp_path: Path) -> None:
+    for name, rank in (("a", 1), ("b", 0)):
+        (tmp_path / f"{name}.pt.trace.json").write_bytes(
+            kineto(x(name, "0", more=',"cat":"cpu_op"'), more=f'"distributedInfo":{{"rank":{rank}}},')
+        )
+    assert fastprof.load(tmp_path).tables["hosts"].column("host").to_pylist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("document", ['{"$schema":"x","shared":{},"profiles":[]}', '{"meta":{},"threads":[]}'])
+def test_36_json_that_is_no_trace(document: str) -> None:
+    with pytest.raises(fastprof.CaptureError) as error:
+        fastprof.load(document.encode())
+    for key in json.loads(document):
+        assert key in str(error.value)
+
+
+def test_38_one_time_of_zero_among_unix_times() -> None:
+    times = ["0", *(str(1_700_000_000_000_000 + i) for i in range(10))]
+    profile = fastprof.load(array(*(x(f"e{i}", ts) for i, ts in enumerate(times))))
+    assert sorted(profile.events.column("start_ps").to_pylist()) == [i * 10**6 for i in range(10)]
+    assert log(profile)["bad_time"] == 1
+
+
+def test_40_ids_of_any_form() -> None:
+    def half(phase: str, ts: int, **fields: Any) -> str:
+        return json.dumps({"ph": phase, "ts": ts, "pid": 1, "tid": 1, "cat": "c", "name": "a", **fields})
+
+    wide = "0x1ffffffffffffffffffff"
+    pairs = array(
+        half("b", 1, id=wide), half("e", 3, id=wide), half("b", 2, id=0), half("e", 5, id="0"),
+        half("b", 1, id2={"local": "1"}), half("e", 9, id2={"local": 1}),
+    )  # fmt: skip
+    assert sorted(one.duration_ps for one in slices(fastprof.load(pairs))) == [2_000_000, 3_000_000, 8_000_000]

@@ -1,0 +1,40 @@
+"""Every real trace gives the events that the slow reader gives, with all their stats."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from conftest import CAPTURES
+from loaded_traces import difference, slices, slow_slices, zeros
+from slow_trace import read_trace
+
+import fastprof
+
+PATTERNS = ("chrome/*/*.json*", "tf1/timeline-*.json", "xspace/*/*.trace.json.gz")
+TRACES = sorted(path for pattern in PATTERNS for path in CAPTURES.glob(pattern))
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
+def test_events_of_a_trace(path: Path) -> None:
+    data = path.read_bytes()
+    wanted = read_trace(gzip.decompress(data) if path.suffix == ".gz" else data)
+    profile = fastprof.load(path)
+
+    assert difference(slices(profile), slow_slices(wanted)) == ""
+    assert zeros(profile) <= {wanted.zero_ps}
+
+
+@pytest.mark.captures
+def test_xprofs_trace_has_the_events_of_the_capture_beside_it() -> None:
+    """Starts and durations to the picosecond, but for durations of 0, which XProf writes as 1 ps."""
+    folder = CAPTURES / "xspace" / "cpu-jax-train"
+    trace, space = (fastprof.load(folder / name).events for name in ("vm.trace.json.gz", "vm.xplane.pb"))
+
+    def times(table: object, shown: int) -> list[tuple[str, int, int]]:
+        rows = table.select(["name", "start_ps", "duration_ps"]).to_pylist()  # type: ignore[attr-defined]
+        return sorted((row["name"], row["start_ps"], max(row["duration_ps"], shown)) for row in rows)
+
+    assert times(trace, 0) == times(space, 1)
