@@ -35,6 +35,7 @@ class Event:
     duration_ps: int
     order: int
     stats: list[Stat] = field(default_factory=list)
+    category: str = ""
 
 
 @dataclass
@@ -174,7 +175,7 @@ class _Reader:
     ) -> None:
         plane, line = place or self._place(row)
         self.events.append(
-            Event(plane, line, _text(row.get("name")) if name is None else name, ts, duration, order, stats)
+            Event(plane, line, _text(row.get("name")) if name is None else name, ts, duration, order, stats, _text(row.get("cat")))
         )
 
     def _slice(self, order: int, row: dict[str, Any], ts: int) -> None:
@@ -395,9 +396,9 @@ class _Reader:
     def _place(self, row: dict[str, Any]) -> tuple[str, str]:
         if self.dialect != "kineto":
             return self._process(row), self._line(row)
-        category, pid = _text(row.get("cat")).lower(), self._thread(row)[0]
+        category, (pid, tid) = _text(row.get("cat")).lower(), self._thread(row)
         if category == "trace" or pid in ("Spans", "Traces", ""):
-            return "/host:profiler", self._line(row)
+            return "/host:profiler", "/host:profiler" if tid is None else self._line(row)
         if category not in DEVICE:
             return ("/host:overhead" if pid == -1 else "/host:CPU"), self._line(row)
         args = row.get("args") or {}
