@@ -35,7 +35,6 @@ class Event:
     duration_ps: int
     order: int
     stats: list[Stat] = field(default_factory=list)
-    category: str = ""
 
 
 @dataclass
@@ -175,7 +174,16 @@ class _Reader:
     ) -> None:
         plane, line = place or self._place(row)
         self.events.append(
-            Event(plane, line, _text(row.get("name")) if name is None else name, ts, duration, order, stats, _text(row.get("cat")))
+            Event(
+                plane,
+                line,
+                _text(row.get("name")) if name is None else name,
+                ts,
+                duration,
+                order,
+                stats,
+                _text(row.get("cat")),
+            )
         )
 
     def _slice(self, order: int, row: dict[str, Any], ts: int) -> None:
@@ -398,7 +406,7 @@ class _Reader:
             return self._process(row), self._line(row)
         category, (pid, tid) = _text(row.get("cat")).lower(), self._thread(row)
         if category == "trace" or pid in ("Spans", "Traces", ""):
-            return "/host:profiler", "/host:profiler" if tid is None else self._line(row)
+            return "/host:profiler", "/host:profiler" if tid in (None, "") else self._line(row)
         if category not in DEVICE:
             return ("/host:overhead" if pid == -1 else "/host:CPU"), self._line(row)
         args = row.get("args") or {}
