@@ -1,4 +1,4 @@
-"""Chrome traces read slowly: the events that a document stands for, by the plainest code.
+"""Chrome traces read slowly: the events of a document, by the plainest code.
 
 Rules: J, T, P, M, C, X, K and R of the specification of traces. Written without a look at the reader that it checks.
 """
@@ -6,24 +6,24 @@ Rules: J, T, P, M, C, X, K and R of the specification of traces. Written without
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from slow_json import INT64, Number, Pairs, compact, identity, picoseconds, read, stat
+from slow_dialects import (
+    CALLS,
+    DEVICE,
+    HOST_CATEGORIES,
+    Stat,
+    as_number,
+    is_number,
+    of_kineto,
+    text_of,
+    trailing_number,
+)
+from slow_json import INT64, Number, identity, picoseconds, read, stat
 
-Stat = tuple[str, str, Any]
 UNIX_PS = 10**21  # 10^15 microseconds
 DAYS_PS = 106 * 86400 * 10**12
-DEVICE = ("kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset", "gpu_user_annotation", "cuda_sync", "xpu_sync",
-          "cuda_event", "mtia_ccp_events", "collective_comm", "hpu_op")  # fmt: skip
-HOST_CATEGORIES = ("cpu_op", "operator", "user_annotation", "cpu_instant_event", "python_function", "cuda_runtime",
-                   "cuda_driver", "runtime", "overhead", "trace", "ac2g", "fwdbwd", "async")  # fmt: skip
-CALLS = ("cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime",
-         "privateuse1_runtime", "privateuse1_driver")  # fmt: skip
-NUMERIC_IN_XPROF = {"step_num", "group_id", "run_id", "program_id", "queue_id", "core_type", "device_ordinal",
-                    "replica_id", "correlation_id", "device_id", "context_id", "bytes_accessed", "raw_bytes_accessed",
-                    "flops", "model_flops", "iter_num", "num_occurrences"}  # fmt: skip
 
 
 @dataclass
@@ -47,18 +47,6 @@ class Trace:
 
 def read_trace(data: bytes) -> Trace:
     return _Reader(read(data)).trace()
-
-
-def _text(value: Any) -> str:
-    return (
-        value
-        if isinstance(value, str)
-        else value.text
-        if isinstance(value, Number)
-        else ""
-        if value is None
-        else compact(value)
-    )
 
 
 def _own(event: dict[str, Any], key: str) -> Any:
@@ -101,7 +89,7 @@ class _Reader:
         slices = [row for row in self.rows if isinstance(row, dict) and row.get("ph") == "X"]
         if any(row.get("cat") == "Trace" and row.get("pid") in ("Spans", "Traces") for row in slices):
             return "kineto"
-        if sum(_text(row.get("cat")).lower() in DEVICE + HOST_CATEGORIES + CALLS for row in slices) * 2 > len(slices):
+        if sum(text_of(row.get("cat")).lower() in DEVICE + HOST_CATEGORIES + CALLS for row in slices) * 2 > len(slices):
             return "kineto"
         if (
             self.document.get("displayTimeUnit") == "ns" and "highres-ticks" in (self.document.get("metadata") or {})
@@ -123,7 +111,7 @@ class _Reader:
             if not isinstance(row, dict) or not row:
                 self.log["empty_event"] += order != len(self.rows) - 1
                 continue
-            phase = _text(row.get("ph"))[:1]
+            phase = text_of(row.get("ph"))[:1]
             if phase == "M":
                 continue
             if phase not in tuple("XBEIiRCbneSTpFstfPNODVvc()"):
@@ -141,7 +129,7 @@ class _Reader:
             elif phase in "bne":
                 nestable[self._async_key(row)].append((ts, order, row))
             elif phase in "STpF":
-                legacy[_text(row.get("cat")), identity(row.get("id", "")), self._thread(row)[0]].append(
+                legacy[text_of(row.get("cat")), identity(row.get("id", "")), self._thread(row)[0]].append(
                     (ts, order, row)
                 )
             elif phase == "C":
@@ -177,12 +165,11 @@ class _Reader:
             Event(
                 plane,
                 line,
-                _text(row.get("name")) if name is None else name,
+                text_of(row.get("name")) if name is None else name,
                 ts,
                 duration,
                 order,
                 stats,
-                _text(row.get("cat")),
             )
         )
 
@@ -227,9 +214,9 @@ class _Reader:
     def _async_key(self, row: dict[str, Any]) -> Any:
         wide = row.get("id2")
         if isinstance(wide, dict) and "local" in wide:
-            return _text(row.get("cat")), identity(wide["local"]), _text(row.get("scope")), self._thread(row)[0]
+            return text_of(row.get("cat")), identity(wide["local"]), text_of(row.get("scope")), self._thread(row)[0]
         value = wide["global"] if isinstance(wide, dict) and "global" in wide else row.get("id")
-        return _text(row.get("cat")), identity(value if value is not None else ""), _text(row.get("scope"))
+        return text_of(row.get("cat")), identity(value if value is not None else ""), text_of(row.get("scope"))
 
     def _nested(self, rows: list[tuple[int, int, dict[str, Any]]]) -> None:
         stack: list[tuple[int, int, dict[str, Any]]] = []
@@ -238,7 +225,7 @@ class _Reader:
         ends = [0, *(ts for ts, _, row in rows if row["ph"][0] == "e")]
         for ts, order, row in rows:
             if not stack:
-                line = f"async: {_text(row.get('cat'))}/{_text(row.get('name'))}"
+                line = f"async: {text_of(row.get('cat'))}/{text_of(row.get('name'))}"
             if row["ph"][0] == "b":
                 stack.append((ts, order, row))
             elif row["ph"][0] == "n":
@@ -293,7 +280,7 @@ class _Reader:
         closing: dict[str, Any],
     ) -> None:
         start, order, row = first
-        place = self._process(row), f"async: {_text(row.get('cat'))}/{_text(row.get('name'))}"
+        place = self._process(row), f"async: {text_of(row.get('cat'))}/{text_of(row.get('name'))}"
         args = row.get("args")
         if isinstance(closing.get("args"), dict):
             args = {**args, **closing["args"]} if isinstance(args, dict) else closing["args"]
@@ -302,18 +289,18 @@ class _Reader:
             into = step["ph"][0] == "T"
             begin = ts if into else steps[number - 1][0] if number else start
             stop = (steps[number + 1][0] if number + 1 < len(steps) else end) if into else ts
-            name = f"{_text(step.get('name'))}:{_text((step.get('args') or {}).get('step'))}"
+            name = f"{text_of(step.get('name'))}:{text_of((step.get('args') or {}).get('step'))}"
             self._add(at, step, begin, stop - begin, self._stats(step, [("_a", "int64", 1)]), place, name)
 
     def _counter(self, order: int, row: dict[str, Any], ts: int) -> None:
-        name = _text(row.get("name"))
+        name = text_of(row.get("name"))
         if row.get("id") is not None:
-            name = f"{name}[{_text(row['id'])}]"
+            name = f"{name}[{text_of(row['id'])}]"
         series = []
         for key, value in (row.get("args") or {}).items():
             kind, number = stat(value)
             if kind == "str" and isinstance(value, str):
-                kind, number = stat(Number(value)) if _is_number(value) else (kind, number)
+                kind, number = stat(Number(value)) if is_number(value) else (kind, number)
             if kind in ("int64", "uint64", "double"):
                 series.append((key or name, kind, number))
         self._add(order, row, ts, 0, series, (self._process(row), "_counters_"), name)
@@ -322,15 +309,15 @@ class _Reader:
         extra: list[Stat] = []
         place = None
         if phase in "IiR":
-            extra = [("s", "str", _text(row.get("s")) or "t")]
+            extra = [("s", "str", text_of(row.get("s")) or "t")]
         elif phase in "NOD":
             state = {"N": "created", "O": "snapshot", "D": "deleted"}[phase]
-            extra = [("id", "str", _text(row.get("id"))), ("object", "str", state)]
-            place = self._process(row), f"objects: {_text(row.get('cat'))}"
+            extra = [("id", "str", text_of(row.get("id"))), ("object", "str", state)]
+            place = self._process(row), f"objects: {text_of(row.get('cat'))}"
         elif phase in "Vv":
             place = self._process(row), "memory dumps"
         elif phase in "()":
-            extra = [("id", "str", _text(row.get("id"))), ("context", "str", "enter" if phase == "(" else "leave")]
+            extra = [("id", "str", text_of(row.get("id"))), ("context", "str", "enter" if phase == "(" else "leave")]
         self._add(order, row, ts, 0, self._stats(row, extra), place)
 
     # ---- stats
@@ -343,17 +330,17 @@ class _Reader:
         elif args is not None:
             stats = [("args", *stat(args))]
         if self.dialect == "xprof":
-            stats = [_as_number(one) for one in stats]
+            stats = [as_number(one) for one in stats]
         phase = row["ph"][0]
         fields: list[Stat] = []
         if phase in "bneSTpFXBIi" and phase not in "Ii" and row.get("id") is not None:
-            fields.append(("id", "str", _text(row["id"])))
+            fields.append(("id", "str", text_of(row["id"])))
         if phase in "bne" and isinstance(row.get("id2"), dict):
             which = next(iter(row["id2"]))
-            fields = [("id", "str", _text(row["id2"][which])), ("id2", "str", which)]
+            fields = [("id", "str", text_of(row["id2"][which])), ("id2", "str", which)]
         for key in ("scope", "bp", "cname"):
             if row.get(key) is not None:
-                fields.append((key, "str", _text(row[key])))
+                fields.append((key, "str", text_of(row[key])))
         for key, name in (("tts", "thread_start_ps"), ("tdur", "thread_duration_ps")):
             if (ps := picoseconds(row.get(key))) is not None:
                 fields.append((name, "int64", ps))
@@ -370,15 +357,15 @@ class _Reader:
 
     def _stack(self, row: dict[str, Any]) -> str | None:
         if isinstance(row.get("stack"), list):
-            return "\n".join(_text(frame) for frame in reversed(row["stack"]))
+            return "\n".join(text_of(frame) for frame in reversed(row["stack"]))
         if row.get("sf") is None:
             return None
         frames: list[str] = []
-        at: Any = _text(row["sf"])
+        at: Any = text_of(row["sf"])
         while at is not None and at in self.frames and len(frames) < len(self.frames):
-            frames.append(_text(self.frames[at].get("name")))
+            frames.append(text_of(self.frames[at].get("name")))
             parent = self.frames[at].get("parent")
-            at = None if parent is None else _text(parent)
+            at = None if parent is None else text_of(parent)
         return "\n".join(reversed(frames))
 
     def _derived(self, row: dict[str, Any]) -> list[Stat]:
@@ -387,7 +374,7 @@ class _Reader:
             op = args.get("op")
             known = isinstance(args.get("name"), str) and isinstance(op, str) and op != "unknown"
             return [("tf_op", "str", f"{args['name']}:{op}")] if known else []
-        return _of_kineto(row) if self.dialect == "kineto" else []
+        return of_kineto(row) if self.dialect == "kineto" else []
 
     # ---- planes and lines
 
@@ -404,18 +391,18 @@ class _Reader:
     def _place(self, row: dict[str, Any]) -> tuple[str, str]:
         if self.dialect != "kineto":
             return self._process(row), self._line(row)
-        category, (pid, tid) = _text(row.get("cat")).lower(), self._thread(row)
+        category, (pid, tid) = text_of(row.get("cat")).lower(), self._thread(row)
         if category == "trace" or pid in ("Spans", "Traces", ""):
             return "/host:profiler", "/host:profiler" if tid in (None, "") else self._line(row)
         if category not in DEVICE:
             return ("/host:overhead" if pid == -1 else "/host:CPU"), self._line(row)
         args = row.get("args") or {}
         device = identity(args.get("device", row.get("pid")))
-        stream = identity(args["stream"]) if "stream" in args else _trailing(self._thread(row)[1])
+        stream = identity(args["stream"]) if "stream" in args else trailing_number(self._thread(row)[1])
         if stream in (4294967295, 18446744073709551615):
             stream = -1
         line = self.threads.get((device, stream)) or next(
-            (name for (pid, tid), name in self.threads.items() if pid == device and _trailing(tid) == stream),
+            (name for (pid, tid), name in self.threads.items() if pid == device and trailing_number(tid) == stream),
             f"stream {stream}",
         )
         if category == "gpu_user_annotation":
@@ -443,7 +430,7 @@ class _Reader:
                 if (
                     isinstance(row, dict)
                     and row.get("ph") == "X"
-                    and _text(row.get("cat")) == "Trace"
+                    and text_of(row.get("cat")) == "Trace"
                     and (ps := picoseconds(row.get("ts"))) is not None
                 ):
                     return ps // 1000 * 1000
@@ -457,63 +444,3 @@ class _Reader:
         middle = sorted(counted)[len(counted) // 2]
         near = [ps for ps in counted if abs(ps - middle) <= DAYS_PS]
         return min(near) // 1000 * 1000
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text == text.strip() and "_" not in text
-
-
-def _trailing(tid: Any) -> int | None:
-    if isinstance(tid, int):
-        return tid
-    digits = "".join(_last_digits(tid or ""))
-    return int(digits) if digits else None
-
-
-def _last_digits(text: str) -> Iterator[str]:
-    stripped = text.rstrip()
-    start = len(stripped)
-    while start and stripped[start - 1].isdigit():
-        start -= 1
-    return iter(stripped[start:])
-
-
-def _as_number(one: Stat) -> Stat:
-    """Stats that XProf wrote as text, and whose type is a number (X4)."""
-    name, kind, value = one
-    if kind != "str" or not (name in NUMERIC_IN_XPROF or name.endswith(("_ps", "_bytes"))) or not _is_number(value):
-        return one
-    return name, *stat(Number(value))
-
-
-def _of_kineto(row: dict[str, Any]) -> list[Stat]:
-    """Derived stats that an event itself has the source of (K10), in the order of their table."""
-    args: dict[str, Any] = (
-        {key.lower(): value for key, value in (row.get("args") or {}).items()}
-        if isinstance(row.get("args"), dict)
-        else {}
-    )
-    category, name = _text(row.get("cat")).lower(), _text(row.get("name"))
-    stats: list[Stat] = []
-    correlated = category in DEVICE + CALLS and category != "gpu_user_annotation" and "correlation" in args
-    if correlated and stat(args["correlation"])[0] == "int64":
-        stats.append(("correlation_id", *stat(args["correlation"])))
-    if category == "kernel":
-        grid, block = args.get("grid"), args.get("block")
-        if isinstance(grid, list) and isinstance(block, list):
-            both = (",".join(_text(part) for part in whole) for whole in (grid, block))
-            text = "regs:{} group_mem:{} grid:{} block:{}".format(
-                _text(args.get("registers per thread")), _text(args.get("shared memory")), *both
-            )
-            stats.append(("kernel_details", "str", text))
-    number = name.removeprefix("ProfilerStep#")
-    if name != number and number.isdigit() and category in ("user_annotation", "operator"):
-        stats += [("step_num", "int64", int(number)), ("_r", "int64", 1)]
-    return stats
-
-
-__all__ = ["Callable", "Event", "Pairs", "Trace", "read_trace"]

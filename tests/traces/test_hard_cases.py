@@ -206,7 +206,7 @@ def test_29_threads_with_one_id() -> None:
 
 
 @pytest.mark.parametrize("document", ['{"$schema":"x","shared":{},"profiles":[]}', '{"meta":{},"threads":[]}'])
-def test_36_json_that_is_no_trace(document: str) -> None:
+def test_36_other_json(document: str) -> None:
     with pytest.raises(fastprof.CaptureError) as error:
         fastprof.load(document.encode())
     for key in json.loads(document):
