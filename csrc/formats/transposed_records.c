@@ -150,14 +150,14 @@ static bool walk(machine *at, size_t *step) {
     node = here->next;
     if (node < 0 || (size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
     if (left) {
-      left -= !chunk->nodes[node].is_implicit;
+      left -= chunk->nodes[node].is_implicit == 0;
       continue;
     }
     if (*step == chunk->transition_count) return true;
     uint8_t byte = chunk->transitions[(*step)++];
     node += byte >> 2;
     if (node < 0 || (size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
-    left = (byte & 3u) + chunk->nodes[node].is_implicit;
+    left = (byte & 3u) + (chunk->nodes[node].is_implicit != 0);
   }
 }
 

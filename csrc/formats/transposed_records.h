@@ -14,8 +14,7 @@
  * wire type, 6 for the end of a submessage. `next`: the node after it; `is_implicit`: it is reached without a transition. `subtype`:
  * of varints. `buffer`: of values, -1 for none. */
 typedef struct fp_record_node {
-  int64_t tag, next, buffer;
-  uint8_t subtype, is_implicit, unused[6];
+  int64_t tag, next, buffer, subtype, is_implicit;
 } fp_record_node;
 
 /* `values`: all buffers, buffer b from `bounds[b]` to `bounds[b + 1]`. `out`: filled from its end to its beginning;

@@ -1,12 +1,10 @@
 """Types of the compiled module."""
 
-from fastprof.schema.array_types import Int64s
-
-NODE_SIZE: int
+from fastprof.schema.array_types import Int64s, Records
 
 def riegeli_hash(data: bytes | memoryview) -> int: ...
 def transposed(
-    nodes: bytes,
+    nodes: Records,
     first: int,
     is_first_implicit: bool,
     values: bytes,

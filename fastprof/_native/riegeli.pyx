@@ -30,7 +30,11 @@ cdef extern from "formats/transposed_records.h" nogil:
     fp_code fp_transposed_write(fp_memory *memory, const fp_transposed *chunk, fp_fault *fault)
 
 
-NODE_SIZE = sizeof(fp_record_node)
+cdef extern from *:
+    """
+    #define NODE "qqqqq"
+    """
+    const char *NODE
 
 
 def riegeli_hash(data):
@@ -49,14 +53,14 @@ def transposed(nodes, first, is_first_implicit, values, bounds, transitions, siz
     cdef fp_transposed chunk
     cdef fp_fault fault
     cdef fp_code code
-    cdef Array node_array = given(nodes, U8), value_array = given(values, U8), bound_array = given(bounds, I64)
+    cdef Array node_array = given(nodes, NODE), value_array = given(values, U8), bound_array = given(bounds, I64)
     cdef Array transition_array = given(transitions, U8), begin_array = room(begins, I64)
-    if node_array.count % sizeof(fp_record_node) or not bound_array.count:
-        raise ValueError("nodes are not whole, or there are no bounds")
+    if not bound_array.count:
+        raise ValueError("there are no bounds")
     covers(bound_array, value_array.count)
     out = PyBytes_FromStringAndSize(NULL, size)
     chunk.nodes = <const fp_record_node *>node_array.at
-    chunk.node_count = node_array.count // sizeof(fp_record_node)
+    chunk.node_count = node_array.count
     chunk.first = first
     chunk.is_first_implicit = is_first_implicit
     chunk.values = <const uint8_t *>value_array.at

@@ -472,7 +472,7 @@ CALLS["chrome.ChromeScribe.push"] = lambda: (
 simple(riegeli.riegeli_hash, free(u8(1, 2, 3)))
 simple(
     riegeli.transposed,
-    free(np.frombuffer(i64(3, 0, -1, 0).tobytes(), np.uint8)),
+    free(np.frombuffer(i64(3, 0, -1, 0, 0), [(f"f{i}", "i8") for i in range(5)])),
     0,
     False,
     free(u8(1)),

@@ -11,9 +11,8 @@ _CODECS: Final = {0x62: "brotli", 0x7A: "zstd", 0x73: "snappy"}
 _NONE: Final = 0
 _LARGEST: Final = 1 << 32
 """Bytes that a chunk may decompress to: XLA makes chunks of a mebibyte, or of one XSpace."""
-_NODE: Final = np.dtype([
-    ("tag", "<i8"), ("next", "<i8"), ("buffer", "<i8"), ("subtype", "u1"), ("is_implicit", "u1"), ("unused", "u1", 6),
-])  # fmt: skip
+_NODE: Final = np.dtype([(name, "i8") for name in ("tag", "next", "buffer", "subtype", "is_implicit")])
+"""The struct of csrc/formats/transposed_records.h."""
 
 
 class DamagedChunkError(ValueError):
@@ -121,9 +120,7 @@ def _transposed(data: bytes, count: int, size: int) -> list[bytes]:
     begins = np.zeros(count, np.int64)
     transitions = _plain(compression, reader.rest())
     try:
-        out = riegeli.transposed(
-            nodes.tobytes(), first, is_implicit, b"".join(buckets), bounds, transitions, size, begins
-        )
+        out = riegeli.transposed(nodes, first, is_implicit, b"".join(buckets), bounds, transitions, size, begins)
     except ValueError as error:
         raise DamagedChunkError(str(error)) from None
     ends = [*begins[::-1][1:].tolist(), size]
