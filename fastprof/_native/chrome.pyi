@@ -2,6 +2,9 @@
 
 from _typeshed import ReadableBuffer
 
+from typing import final
+
+@final
 class ChromeScribe:
     def __new__(cls, path: str, salvage: bool) -> ChromeScribe: ...
     def push(self, data: ReadableBuffer) -> bytes: ...

@@ -1,7 +1,7 @@
 """The hard cases of trace files, by their numbers in the specification of traces.
 
-7 to 11, 13, 30, 34 and 39 are what analyses make of events: tests/torch. 18, 19, 23 to 28, 31 to 33, 35 and 37 are not
-here yet, nor is a member of gzip that is cut short (20).
+7 to 11, 13, 30 and 34 are what analyses make of events: tests/torch. 4, 18, 19, 23 to 28, 31 to 33, 35, 37 and 39 are
+not here yet, nor is a member of gzip that is cut short (20).
 """
 
 from __future__ import annotations
