@@ -1,8 +1,8 @@
 """Types of the compiled module."""
 
-from _typeshed import ReadableBuffer
-
 from typing import final
+
+from _typeshed import ReadableBuffer
 
 @final
 class ChromeScribe:
