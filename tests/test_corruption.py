@@ -176,8 +176,8 @@ def test_damaged_random_captures(block: int) -> None:
 
 FOREIGN: dict[str, bytes] = {
     "empty": b"",
-    "JSON": json.dumps({"traceEvents": [{"ph": "X", "ts": 1, "dur": 2, "name": "a"}]}).encode(),
-    "JSON list": b"[ {} ]",
+    "JSON": json.dumps({"version": 1, "nodes": []}).encode(),
+    "JSON list": b'[ {"a": 1}, {"b": 2} ]',
     "text": b"this is not a profile, it is a sentence\n" * 20,
     "HTML": b"<!DOCTYPE html><html></html>",
     "PNG": b"\x89PNG\r\n\x1a\n" + bytes(range(256)),

@@ -191,7 +191,15 @@ def test_pages_without_content_in_the_capture_are_grey_with_the_reason(page: Any
     settle(page)
     page.wait_for_selector("nav a.nav-empty")
     grey = {one.inner_text(): one.get_attribute("title") for one in page.locator("nav a.nav-empty").all()}
-    assert set(grey) == {"Kernel stats", "Memory profile", "tf.data", "Inference", "Python time", "Hardware units"}
+    assert set(grey) == {
+        "Kernel stats",
+        "Memory profile",
+        "tf.data",
+        "Inference",
+        "Python time",
+        "Hardware units",
+        "Streams",
+    }
     assert grey["Kernel stats"] == "No kernels: the capture has no GPU planes."
     page.get_by_role("link", name="Kernel stats").click()
     settle(page)
@@ -211,7 +219,15 @@ def test_the_saved_report_greys_pages_without_content(page: Any, saved: Path) ->
     settle(page)
     page.wait_for_selector("nav a.nav-empty")
     grey = {one.inner_text(): one.get_attribute("title") or "" for one in page.locator("nav a.nav-empty").all()}
-    assert set(grey) == {"Kernel stats", "Memory profile", "tf.data", "Inference", "Python time", "Hardware units"}
+    assert set(grey) == {
+        "Kernel stats",
+        "Memory profile",
+        "tf.data",
+        "Inference",
+        "Python time",
+        "Hardware units",
+        "Streams",
+    }
     assert grey["Inference"].startswith("No requests: ")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from conftest import CAPTURES
 from hta_answers import SESSIONS, cells
 
+CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 GOLDENS = CAPTURES.parent / "conformance" / "hta"
 
 WAITS_COUNT = "HTA takes waits of a stream (cuda_sync) for kernels"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import CAPTURES
 from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof._native.riegeli import riegeli_hash
 from fastprof.inputs.formats import riegeli, riegeli_chunks
 
+CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 FOLDER = CAPTURES / "riegeli"
 FORMS = ("chunks", "none", "simple", "snappy", "transposed", "zstd")
 HASHES = {

@@ -6,12 +6,12 @@ import gzip
 from pathlib import Path
 
 import pytest
-from conftest import CAPTURES
 from loaded_traces import difference, slices, slow_slices, zeros
 from slow_trace import read_trace
 
 import fastprof
 
+CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 PATTERNS = ("chrome/*/*.json*", "tf1/timeline-*.json", "xspace/*/*.trace.json.gz")
 TRACES = sorted(path for pattern in PATTERNS for path in CAPTURES.glob(pattern))
 
