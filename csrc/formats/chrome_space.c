@@ -5,6 +5,7 @@
  *
  * Lengths come before contents, so a plane is put together first: its literal bytes, and where ranges of the spill go. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "formats/chrome_parts.h"
 #include "formats/json_values.h"
@@ -384,10 +385,13 @@ static int64_t plane_id(fp_chrome *chrome, const chrome_plane *plane, fp_key_map
 /* When the trace was taken, and what else the document says of itself. */
 static void put_environment(fp_chrome *chrome) {
   static const char name[] = "Task Environment";
+  static const char *const formats[] = {
+      [CHROME_BROWSER] = "Chrome JSON", [CHROME_XPROF] = "XProf JSON", [CHROME_KINETO] = "Kineto JSON", [CHROME_TF1] = "TensorFlow 1 JSON"};
+  const char *format = formats[chrome->dialect];
   assembly to = {.bytes.memory = chrome->memory};
   chrome_plane plane = {.process = -1, .name = -1, .used.memory = chrome->memory};
   fp_bytes stats = {.memory = chrome->memory};
-  chrome_put_stat_text(&stats, chrome_stat_number(chrome, "transcribed_from"), (const uint8_t *)"chrome json", 11);
+  chrome_put_stat_text(&stats, chrome_stat_number(chrome, "transcribed_from"), (const uint8_t *)format, strlen(format));
   chrome_put_stat_int(&stats, chrome_stat_number(chrome, "zero_ns"), chrome->zero_ns);
   if (chrome->has_unix) {
     int64_t stop;

@@ -28,6 +28,7 @@ from fastprof.derive.causes.annotation_tables import TABLES as TABLES
 from fastprof.derive.causes.annotation_times import HostAnnotations
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
+from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN, together
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps
@@ -81,10 +82,13 @@ SECTIONS = (
     Section("Scopes in the names of ops", "scopes", ("name", "ops", "occurrences", "device_ps", "share"), "share", 30,
             shown=has_rows("scopes"), depth="depth"),
 )  # fmt: skip
-_NONE = (
-    "No annotations: no thread of the host has a region that a user named. Write them with "
-    "jax.profiler.TraceAnnotation or tf.profiler.experimental.Trace."
-)
+_NONE = "No annotations: no thread of the host has a region that a user named."
+_HOW = {
+    JAX: " Write them with jax.profiler.TraceAnnotation.",
+    TENSORFLOW: " Write them with tf.profiler.experimental.Trace.",
+    PYTORCH: " Write them with torch.profiler.record_function.",
+    UNKNOWN: " Write them with the profiler's annotations.",
+}
 
 
 def of_host(host: Host, params: Params) -> HostAnnotations:
@@ -129,4 +133,4 @@ def _values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, Known]:
 
 def _notices(kept: Sequence[HostAnnotations]) -> Iterator[Notice]:
     if not any(host.names for host in kept):
-        yield Notice("info", _NONE)
+        yield Notice("info", _NONE + _HOW[together(host.framework for host in kept)])

@@ -172,8 +172,8 @@ def _of_programs(kept: Sequence[KeptHost], kinds: pa.Table) -> Iterator[Remark]:
     if unknown and compiled and not any(one.has_programs for one in kept):
         yield (
             "info",
-            "The capture carries no programs (HLO): what moves how much, and among which devices, is known only where "
-            "the texts of ops have it.",
+            "The capture carries no compiled programs: what moves how much, and among which devices, is known only "
+            "where the texts of ops have it.",
         )
     yield from problems((one.communication.host, one.problems) for one in kept)
 

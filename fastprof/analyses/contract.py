@@ -14,6 +14,8 @@ An analysis is a module of this package:
     OPENING = Opening(("…",), ("…",))              what its page begins with; absent: its first figures
     OF_PROGRAMS = True                             selected steps change nothing: programs are of no step; absent: False
     CONTENT = Evidence("…", planes=(…))            without which a capture has nothing for it; absent: unknown
+    NOT_OF_TORCH = "…"                             why traces of PyTorch's profiler have nothing for it, and what shows
+                                                   what is asked; absent: they may have
     @dataclass(frozen=True, slots=True)
     class Params: …                                flags, keyword arguments, docs
     TABLES = {"kernels": TableSchema(…)}           what it answers
@@ -146,12 +148,15 @@ class Evidence:
 
 
 OF_OPS = Evidence(
-    "No ops: the capture has no planes of devices, and no thread ran what XLA compiled.",
+    "No ops: the capture has no planes of devices, and no thread ran ops of compiled programs.",
     planes=("^/device:(TPU|GPU):",),
     stats=("hlo_op",),
     programs=True,
 )
 """Of analyses of the ops of devices."""
+
+NO_PROGRAMS_OF_TORCH = "PyTorch's profiler records no compiled programs."
+"""Of analyses of programs, for NOT_OF_TORCH."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,8 @@ class Keeper:
 class Report:
     """The answer of an analysis. ``after``: the reports of its prerequisites; ``detail``: intermediate results, for
     later analyses and renderers; ``kept``: by name of a keeper, what it returned for each host; ``failure``: why the
-    analysis has no answer, if others beside it have."""
+    analysis has no answer, if others beside it have; ``inapplicable``: why captures of this kind have nothing for it:
+    then it has neither rows nor figures."""
 
     analysis: str
     tables: Mapping[str, pa.Table]
@@ -177,6 +183,7 @@ class Report:
     detail: object = field(default=None, repr=False)
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict, repr=False)
     failure: FastprofError | None = None
+    inapplicable: str | None = None
 
     def detail_as(self, kind: type[Detail]) -> Detail:
         """``detail``, of the type that the analysis documents. Raises TypeError if it has another type."""

@@ -108,7 +108,7 @@ SCALARS = {
     "compute_share": ScalarSpec("share", "time in which the mean device computes / window_ps"),
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
-    "framework": ScalarSpec(None, "framework that made the capture: JAX, TensorFlow or PyTorch"),
+    "framework": ScalarSpec(None, "framework that made the capture, by names in it"),
 }
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
 IN_WORDS: Final = (

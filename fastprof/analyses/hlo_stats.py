@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import (
+    NO_PROGRAMS_OF_TORCH,
     OF_OPS,
     Alike,
     Notice,
@@ -51,6 +52,7 @@ TITLE = "HLO stats"
 READS = device_ops.READS
 AFTER: tuple[str, ...] = ()
 CONTENT = OF_OPS
+NOT_OF_TORCH = f"{NO_PROGRAMS_OF_TORCH} The reports op_stats and kernel_stats show its ops and kernels."
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ TABLES = {
                      op.texts("source_stack")),
             Flag("is_rematerialized", "whether the op computes again what was computed before, to save memory",
                  attrgetter("is_rematerialized")),
-            Flag("is_outside_compilation", "whether the op serves work that runs on the host because XLA did not "
+            Flag("is_outside_compilation", "whether the op serves work that runs on the host because it was not "
                  "compile it", attrgetter("is_outside_compilation")),
             op.IS_EAGER,
             op.Words("replica_groups", "groups of devices of a collective op, as its text lists them; null: it lists "
@@ -125,7 +127,7 @@ TABLES = {
             *_SHAPE,
             op.CORES,
             op.ENERGY,
-            op.Words("deduplicated_name", "instruction that this one is a copy of, as XLA records it; null: it is "
+            op.Words("deduplicated_name", "instruction that this one is a copy of, as recorded; null: it is "
                      "not a copy", op.texts("deduplicated_name")),
             op.EXPRESSION,
         ), derived=True),
@@ -142,8 +144,8 @@ TABLES = {
             Flag("is_rematerialized", "whether the ops compute again what was computed before, to save memory",
                  attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
-        TableSchema("outside_compilation", "all ops that serve work that XLA did not compile, or all other ops", (
-            Flag("is_outside_compilation", "whether the ops serve work that runs on the host because XLA did not "
+        TableSchema("outside_compilation", "all ops that serve work that was not compiled, or all other ops", (
+            Flag("is_outside_compilation", "whether the ops serve work that runs on the host because it was not "
                  "compile it", attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
         TableSchema("replica_groups", "a category of collective ops, and the groups of devices among which they run, "
@@ -182,7 +184,7 @@ TABLES = {
             Bytes("bytes", "size without padding; null: unknown", _each("bytes")),
             Bytes("padded_bytes", "size with padding; null: unknown", _each("padded_bytes")),
             op.Words("shape", "type and dimensions of the array", _each("shape")),
-            op.Words("layout", "order of dimensions, tiles and memory space, as in HLO", _each("layout")),
+            op.Words("layout", "order of dimensions, tiles and memory space, as programs write it", _each("layout")),
             op.Words("tile", "tile; empty if there is none", _each("tile")),
             Column("padded_dimensions", pa.list_(pa.int64()), "sizes of the dimensions with padding; null: unknown",
                    True, of=_each("padded_dimensions")),
@@ -206,7 +208,7 @@ SCALARS = {
     "unattributed_share": ScalarSpec("share", "share of device_op_ps of events whose op is unknown"),
     "rematerialized_share": ScalarSpec("share", "share of device_op_ps of ops that compute again what was computed "
                                        "before"),
-    "outside_compilation_share": ScalarSpec("share", "share of device_op_ps of ops that serve work that XLA did not "
+    "outside_compilation_share": ScalarSpec("share", "share of device_op_ps of ops that serve work that was not "
                                             "compile"),
     "padding_share": ScalarSpec("share", "share of padding in the bytes of all arrays that ops read and write, over "
                                 "all occurrences"),

@@ -152,7 +152,7 @@ SCALARS = {
                                "TPUs idle time of TensorCores"),
     "input_verdict": ScalarSpec(None, "degree to which the program waits for input: none, moderate (5 % or more of "
                                 "step time) or high (20 % or more)"),
-    "uses_tf_data": ScalarSpec(None, "whether ops of tf.data, or recorded stages of another input pipeline, took any "
+    "uses_tf_data": ScalarSpec(None, "whether recorded ops of an input pipeline took any "
                                "time"),
     "input_op_self_ps": ScalarSpec("ps", "self time of all input ops, on all threads of all hosts"),
     "enqueue_share": ScalarSpec("share", "share of input time that the host spends on enqueuing: durations of infeed "
@@ -380,7 +380,7 @@ def _has_iterators(ops: InputOps) -> bool:
 def _next_step(pipeline: InputPipeline, framework: str) -> str:
     parts = pipeline.time.parts()
     if not pipeline.ops.uses_tf_data or not any(parts):
-        return on_unknown_input(framework)
+        return on_unknown_input(framework, on_tpu=isinstance(pipeline.steps, TpuStepValues))
     largest = max(range(len(parts)), key=lambda at: parts[at])
     kind, advice = KINDS[largest][0], _advice(pipeline.ops, framework)[largest]
     percent = 100.0 * parts[largest] / sum(parts)

@@ -103,7 +103,7 @@ TABLES = {
     "kernels": TableSchema("kernels", "a kernel of a host, with its op and launch configuration, longest total first", (
         Text("host", "host that ran it", _of_row(lambda row: row.host)),
         _Name("name", "name of the kernel", _of_row(lambda row: row.kernel.name)),
-        Text("op_name", "framework op that launched the kernel, by the metadata of its HLO instruction or else the "
+        Text("op_name", "framework op that launched the kernel, by the metadata of its instruction or else the "
              "stat tf_op; null: neither is recorded", _of_row(lambda row: row.kernel.op or None)),
         Count("occurrences", "number of times that the kernel ran", _of_row(lambda row: row.ps[0])),
         Picoseconds("total_ps", "sum of the durations of its occurrences", _of_row(lambda row: row.ps[1])),
@@ -114,7 +114,7 @@ TABLES = {
         Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: "
              "the capture does not record who made the GPU", _of_row(lambda row: row.uses)),
         Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
-             "convolution, or a TensorFlow op whose kernel uses them, and it does more than transpose or copy",
+             "convolution, or another op whose kernel uses them, and it does more than transpose or copy",
              _of_row(lambda row: row.could)),
         Count("registers_per_thread", f"registers of each thread; {_NULL}", _of_launch(lambda one: one.registers)),
         Bytes("shared_bytes", f"shared memory of a block, static and dynamic; on ROCm group_mem; {_NULL}",

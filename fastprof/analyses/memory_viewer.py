@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fastprof import hlo
 from fastprof.analyses.contract import (
+    NO_PROGRAMS_OF_TORCH,
     Evidence,
     Needs,
     Notice,
@@ -56,6 +57,7 @@ OF_ALL_THREADS = OF_PROGRAMS = True
 READS = Needs(planes=hlo.PLANES, metadata_stats=hlo.METADATA_STATS)
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No programs: the capture carries no compiled programs.", programs=True)
+NOT_OF_TORCH = f"{NO_PROGRAMS_OF_TORCH} The report memory_profile shows what its allocators hold."
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +322,7 @@ def _tables(shown: Shown) -> dict[str, pa.Table]:
     }
 
 
-_NO_PROGRAMS = "the capture carries no compiled programs (plane /host:metadata, stat Hlo Proto)"
+_NO_PROGRAMS = "the capture carries no compiled programs"
 _NO_HARDWARE = "the hardware, which names memory spaces, is unknown: files of programs alone do not record it"
 _CONTRADICTION = "the plan contradicts itself: more is in use at the peak than is allocated"
 

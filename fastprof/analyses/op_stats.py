@@ -191,14 +191,14 @@ TABLES = {
         TableSchema("ops_by_host", "a framework op on the devices or threads of one host", (
             _HOST, _RANK, _SIDE, _TYPE, _OP_NAME, *_TIMES,
         ), derived=True),
-        TableSchema("tf_functions", "a tf.function, and a way in which its calls were executed", (
+        TableSchema("tf_functions", "a traced function of the program, and a way in which its calls were executed", (
             op.Words("name", "name of the function", lambda rows: [one.name for one, _ in rows]),
             Text("mode", "way its calls were executed: eager, concrete, traced (for this call), not_traced, or invalid",
                  lambda rows: [mode for _, mode in rows]),
             Count("calls", "number of calls in this mode", lambda rows: [one.count[mode] for one, mode in rows]),
             Picoseconds("self_ps", "time of the calls in this mode, without that of functions called within",
                         lambda rows: [one.self_ps[mode] for one, mode in rows]),
-            Text("compiler", "compiler of the function: xla, other, mixed; null: not recorded",
+            Text("compiler", "compiler of the function, other, or mixed; null: not recorded",
                  lambda rows: [one.compiler or None for one, _ in rows]),
             Count("tracing_count", "number of times that the function was traced since the program began",
                   lambda rows: [one.tracings for one, _ in rows]),
@@ -416,6 +416,6 @@ def _why_none(session: OpDatabase) -> str:
     if not session.host.parts and not session.device.parts:
         return "the capture has neither threads of a host (plane /host:CPU) nor planes of devices"
     return (
-        "no event of threads is named as an op of TensorFlow, tf.data or JAX, and none, there or on devices, has a "
+        "no event of threads is named as an op of a framework, and none, there or on devices, has a "
         "stat hlo_op or tf_op that names its op"
     )

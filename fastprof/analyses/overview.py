@@ -165,7 +165,7 @@ SCALARS = {
     "task_count": ScalarSpec(None, "number of captures"),
     "device_type": ScalarSpec(None, "model of the devices; the last one if there are several; CPU if there are none"),
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
-    "framework": ScalarSpec(None, "framework of the program, by names in its capture: JAX, TensorFlow or PyTorch"),
+    "framework": ScalarSpec(None, "framework of the program, by names in its capture"),
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
     "duty_cycle_sure_percent": ScalarSpec("%", "duty_cycle_percent if custom calls that record no work count as idle"),
@@ -191,7 +191,7 @@ SCALARS = {
                                      "time of all host ops", "eager part of host op time"),
     "device_eager_percent": ScalarSpec("%", "self time of device ops that were executed eagerly, in percent of the "
                                        "self time of all device ops", "eager part of device op time"),
-    "outside_compilation_percent": ScalarSpec("%", "self time of device ops that send work that XLA did not compile "
+    "outside_compilation_percent": ScalarSpec("%", "self time of device ops that send work that was not compiled "
                                               "to the host, in percent of the self time of all device ops",
                                               "device op time outside compilation"),
     "compute_16bit_percent": ScalarSpec("%", "time of 16-bit kernels / time of 16-bit and 32-bit kernels",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -19,10 +19,12 @@ from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar,
 from fastprof.analyses.failures import Failures
 from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps, steps_text
+from fastprof.decode.task_environment import KINETO
 from fastprof.derive.host import Host
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import CaptureError, MemoryLimitError, UsageError
 from fastprof.tables.host_events import read_host
+from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
 
@@ -157,7 +159,17 @@ def run(
         answered = [name for name in names if name not in failures.by_name]
         of_steps_only = [name for name in answered if not getattr(analyses[name], "OF_PROGRAMS", False)]
         found |= {name: _of_no_steps(reports[name], absence) for name in of_steps_only}
-    return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()} if keepers else found
+    if keepers:
+        return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()}
+    reasons = not_of_torch(tables.session, hosts)
+    return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
+
+
+def not_of_torch(session: OpenSession, hosts: Sequence[int]) -> dict[str, str]:
+    """By analysis that traces of PyTorch's profiler have nothing for, why, if all these hosts are such traces."""
+    sources = {session.index.captures[number].environment.transcribed_from for number in hosts}
+    reasons = {name: getattr(module(name), "NOT_OF_TORCH", None) for name in ANALYSES} if sources == {KINETO} else {}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 @contextmanager
@@ -197,6 +209,14 @@ def _of_no_steps(report: Report, absence: str) -> Report:
     tables = {name: table.slice(0, 0) for name, table in report.tables.items()}
     notice = Notice("warning", f"{absence[0].upper()}{absence[1:]}.")
     return dataclasses.replace(report, tables=tables, scalars=figures, notices=(notice,))
+
+
+def _inapplicable(report: Report, reason: str) -> Report:
+    """The report of an analysis that is not of such captures: no rows, and no figures."""
+    figures = {name: dataclasses.replace(one, value=None, reason=reason) for name, one in report.scalars.items()}
+    tables = {name: table.slice(0, 0) for name, table in report.tables.items()}
+    notices = (Notice("info", reason),)
+    return dataclasses.replace(report, tables=tables, scalars=figures, notices=notices, inapplicable=reason)
 
 
 def _unknown(figure: Scalar, reason: str) -> Scalar:

@@ -26,7 +26,6 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
-from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.pipelines import pipeline_tables
@@ -52,6 +51,10 @@ READS = union([
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No input pipelines: the capture has no events of tf.data iterators.", events=("Iterator",))
+NOT_OF_TORCH = (
+    "PyTorch's profiler records no stages of input pipelines. The report input_pipeline shows how long steps wait for "
+    "input, and annotations what loads it."
+)
 MOST_PARALLEL = 1_000_000
 
 
@@ -168,8 +171,6 @@ class HostKept:
     pipelines: KeptPipelines
     steps: Steps
     chosen: bool
-    of_torch: bool = False
-    """PyTorch's profiler recorded it."""
 
 
 def of_host(host: Host, params: Params) -> HostKept:
@@ -177,7 +178,7 @@ def of_host(host: Host, params: Params) -> HostKept:
     called = len(kept.exact.calls) > 0
     none = np.zeros(0, np.int64)
     steps = steps_of(host.steps.database) if called else Steps(none, none, none, [])
-    return HostKept(host.name, kept, steps, host.entire is not host, is_kineto(host.raw))
+    return HostKept(host.name, kept, steps, host.entire is not host)
 
 
 def _kept(host: Host) -> KeptPipelines:
@@ -268,9 +269,6 @@ def _wait_share(hosts: Sequence[HostPipelines]) -> float | tuple[None, str]:
 def _notices(
     kept: Sequence[HostKept], hosts: Sequence[HostPipelines], params: Params, values: Mapping[str, object]
 ) -> Iterator[Notice]:
-    if not values["call_count"] and any(one.of_torch for one in kept):
-        yield Notice("info", "No input pipelines: the capture is of PyTorch, whose loaders the analysis steps shows.")
-        return
     if not values["call_count"]:
         yield Notice("info", f"No input pipelines: the capture has {_why_none(kept)}.")
         return

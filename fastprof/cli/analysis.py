@@ -188,7 +188,8 @@ def report_chunks(
     profile: Profile, reports: Reports, form: str, look: Look, limit: int | None, *, several: bool
 ) -> Iterator[bytes]:
     """Reports as text, JSON or XProf's JSON, or one report as a drawing or as stacks. ``several``: write JSON as one
-    object of all reports, by name. If there are several runs, those of one after those of the other."""
+    object of all reports, by name; a text leaves out those that are not of such captures. If there are several runs,
+    those of one after those of the other."""
     if not profile.has_runs:
         return _chunks_of_run(next(iter(reports.values())), form, look, limit, several=several)
     of_runs = {run: _chunks_of_run(one, form, look, limit, several=several) for run, one in reports.items()}
@@ -211,7 +212,8 @@ def _chunks_of_run(
         rows = arguments.row_limit(limit, form)
         chunks: Iterator[bytes] = renderer.several(reports, rows) if several else renderer.chunks(first, rows)
         return chunks
-    texts = ("\n".join(renderer.lines(report, look, limit)) + "\n" for report in reports.values())
+    shown = [report for report in reports.values() if report.inapplicable is None or not several]
+    texts = ("\n".join(renderer.lines(report, look, limit)) + "\n" for report in shown)
     return iter(["\n\n".join(texts).encode(look.encoding, "backslashreplace")])
 
 

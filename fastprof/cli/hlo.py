@@ -114,7 +114,7 @@ def _list_programs(profile: Profile, args: argparse.Namespace, sink: output.Sink
         table = _for_people(table, any(len(run.sources) > 1 for run in profile.runs.values()))
     output.send_table(args, sink, table, "hlo_modules", form, "programs")
     if not table.num_rows:
-        args.talk.note("no compiled programs: neither the captures nor files beside them contain HLO")
+        args.talk.note("no compiled programs: neither the captures nor files beside them contain any")
 
 
 def _for_people(table: pa.Table, several_hosts: bool) -> pa.Table:

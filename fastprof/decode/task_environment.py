@@ -12,6 +12,8 @@ from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture
 
 PLANE = "Task Environment"
+KINETO = "Kineto JSON"
+"""Traces of PyTorch's profiler, as ``transcribed_from``."""
 _LATEST = 2**63 - 1
 _OWN = ("zero_ns", "transcribed_from", "profile_start_time", "profile_stop_time")
 
@@ -20,13 +22,15 @@ _OWN = ("zero_ns", "transcribed_from", "profile_start_time", "profile_stop_time"
 class TaskEnvironment:
     """Unix nanoseconds, None if not recorded, or not of 64 bits; and all stats of the plane, as text.
 
-    ``zero_ns``: what times of all lines count from, where the capture was transcribed from another format; else None.
+    ``transcribed_from``: the format that the capture was transcribed from, now or before it was saved; else None.
+    ``zero_ns``: what times of all lines count from then; None if the capture is an XSpace.
     """
 
     start_unix_ns: int | None
     stop_unix_ns: int | None
     stats: list[tuple[str, str]]
     zero_ns: int | None = None
+    transcribed_from: str | None = None
 
 
 def read_task_environment(capture: Capture) -> TaskEnvironment:
@@ -50,10 +54,11 @@ def read_task_environment(capture: Capture) -> TaskEnvironment:
     ]
     rows = [(name, _as_text(value)) for name, value in zip(names, values, strict=True)]
     start, stop = (_unix_ns(capture, name, times.get(name)) for name in ("profile_start_time", "profile_stop_time"))
+    source = next((value for name, value in rows if name == "transcribed_from"), None)
     if capture.format is None:
-        return TaskEnvironment(start, stop, rows)
+        return TaskEnvironment(start, stop, rows, transcribed_from=source)
     zero = times.get("zero_ns")
-    return TaskEnvironment(start, stop, [row for row in rows if row[0] not in _OWN], zero)
+    return TaskEnvironment(start, stop, [row for row in rows if row[0] not in _OWN], zero, source)
 
 
 def _unix_ns(capture: Capture, name: str, value: int | None) -> int | None:

@@ -43,6 +43,9 @@ _TITLES = {"info": "Remarks", "warning": "Warnings", "error": "Errors"}
 
 def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]:
     """The lines of a report. ``limit``: rows per table; None: as the analysis lays it out."""
+    if report.inapplicable is not None:
+        yield from as_text.paragraph(report.inapplicable, look)
+        return
     analysis = runner.module(report.analysis)
     yield look.strong(runner.title(analysis))
     if headline(report):

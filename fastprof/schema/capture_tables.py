@@ -91,7 +91,7 @@ _TABLES = (
     TableSchema("event_metadata", "an XEventMetadata: the name and stats that events of one kind share", (
         _PLANE_ID,
         _METADATA_ID,
-        _Name("name", "name of the events; on TPUs the text of the HLO instruction"),
+        _Name("name", "name of the events; on TPUs the text of the instruction"),
         _Name("display_name", "short name of the events; null: not recorded"),
         _Blob("metadata", "bytes of unknown format; null: not recorded"),
         Kind(pa.list_(pa.int64()))("child_ids", "ids of the event metadata of its children"),

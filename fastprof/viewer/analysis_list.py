@@ -25,10 +25,13 @@ def listed(names: Iterable[str] = ANALYSES) -> list[dict[str, Any]]:
 OF_PROGRAMS: Final = Evidence("No programs: the capture carries no compiled programs.", programs=True)
 
 
-def empty_pages(session: OpenSession) -> dict[str, str]:
-    """Why pages have nothing to show of a session, by name, as far as its captures declare it."""
+def empty_pages(session: OpenSession) -> dict[str, str | None]:
+    """Why pages have nothing to show of a session, by name, as far as its captures declare it; None: no capture of its
+    kind has, and the page is not listed."""
     no_programs = {"hlo": OF_PROGRAMS.absent} if content.lack(session.captures, OF_PROGRAMS) else {}
-    return {**content.declared_empty(session.captures), **no_programs}
+    not_of_torch = runner.not_of_torch(session, range(len(session.captures)))
+    never = dict.fromkeys([*not_of_torch, *(no_programs if not_of_torch else ())])
+    return {**content.declared_empty(session.captures), **no_programs, **never}
 
 
 def _document(name: str, analysis: Analysis) -> dict[str, Any]:

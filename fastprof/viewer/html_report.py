@@ -49,6 +49,7 @@ def chunks(
     """The document. ``profile``: the session, all of it; ``hosts``: those on the timeline, None: all; ``rows``: how
     many of each table, None: all."""
     shown = hosts or list(profile.table_set.session.hosts)
+    reports = {name: report for name, report in reports.items() if report.inapplicable is None}
     yield _head(title).encode("utf-8")
     pages = ["timeline", *reports]
     analyses = [{**one, "params": []} for one in listed(reports)]

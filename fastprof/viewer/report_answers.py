@@ -30,7 +30,7 @@ def analyses(_call: Call) -> Any:
 
 
 def empty(call: Call) -> Any:
-    """Why pages have nothing to show of the run, by name, as far as it is known."""
+    """Why pages have nothing to show of the run, by name, as far as it is known; null: the page is not of such runs."""
     return {**call.run.declared_empty, **call.run.empty_reports}
 
 
@@ -79,7 +79,7 @@ def _report(call: Call) -> Report:
     def compute() -> Report:  # of a profile of its own, which does not keep it
         report = run.profile.select(hosts=hosts or None, steps=steps).report(name, **params)
         reason = None if hosts or steps or params else why_empty(report.answer)
-        if reason is not None:
+        if reason is not None and report.answer.inapplicable is None:
             run.empty_reports[name] = reason
         return report
 

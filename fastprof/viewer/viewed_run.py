@@ -77,7 +77,7 @@ class ViewedRun:
         self.snapshot = self._look()
 
     @cached_property
-    def declared_empty(self) -> dict[str, str]:
+    def declared_empty(self) -> dict[str, str | None]:
         """Why pages have nothing to show, as far as the captures declare it."""
         from fastprof.viewer.analysis_list import empty_pages  # late: it imports all analyses
 

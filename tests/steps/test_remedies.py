@@ -56,7 +56,8 @@ def test_other_frameworks_hear_nothing_of_tf_function_or_threads_of_tf_data() ->
 def test_unknown_time_for_input_has_advice_of_the_framework() -> None:
     assert "tf.data" in on_unknown_input("TensorFlow")
     assert "jax.profiler.TraceAnnotation" in on_unknown_input("JAX")
-    assert "torch" in on_unknown_input("PyTorch")
+    assert "torch.profiler.record_function" in on_unknown_input("PyTorch")
+    assert "torch_xla" in on_unknown_input("PyTorch", on_tpu=True)
     assert on_unknown_input("unknown").endswith("is not known.")
 
 

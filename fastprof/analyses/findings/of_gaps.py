@@ -36,7 +36,7 @@ TITLES: Final = {
     "garbage_collection": "{} while Python collects garbage",
     "memory_pressure": "{} for memory",
     "small_ops": "{} between ops that take less time than their launches",
-    "outside_compilation": "{} for ops that XLA did not compile",
+    "outside_compilation": "{} for ops outside of compiled programs",
     "idle": "{} for a reason that is not recorded",
 }
 """What each cause of a gap is, after a subject with its verb: "The GPU waits"."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from fastprof.analyses.findings.facts import Facts
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
-from fastprof.derive.host import CPU_ONLY
+from fastprof.derive.host import CPU_ONLY, GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,18 @@ _HOST: Final = {
     UNKNOWN: "Enable the profiler's host tracer.",
 }
 _ALLOCATIONS: Final = {
+    PYTORCH: "Start the profiler with profile_memory=True.",
     UNKNOWN: "Record with host tracer level 2; the default allocator of GPUs and TPUs writes them.",
 }
 _PROGRAMS: Final = {
     JAX: "Set ProfileOptions.enable_hlo_proto = True, its default.",
-    UNKNOWN: "Record the compiled programs (HLO) with the capture.",
+    UNKNOWN: "Record the compiled programs with the capture.",
 }
+
+_WORK: Final = (
+    "No option of PyTorch's profiler does: measure the longest kernels with NVIDIA Nsight Compute or ROCm Compute "
+    "Profiler."
+)
 
 
 def unrecorded(facts: Facts, *, has_threads: bool, has_python: bool) -> Iterator[Unrecorded]:
@@ -63,7 +69,9 @@ def unrecorded(facts: Facts, *, has_threads: bool, has_python: bool) -> Iterator
         return
     if not facts.figure("memory_profile", "snapshot_count"):
         yield Unrecorded("allocations", "memory_pressure", how(_ALLOCATIONS))
-    if not facts.figure("hlo_stats", "program_count"):
+    if facts.framework == PYTORCH and facts.hardware == GPU:
+        yield Unrecorded("arithmetic and memory traffic of kernels", "padding, memory_bound, low_utilization", _WORK)
+    elif not facts.figure("hlo_stats", "program_count"):
         yield Unrecorded("programs", "padding, memory_bound, low_utilization", how(_PROGRAMS))
     elif facts.figure("roofline", "peak_flops_per_s") is None:
         yield Unrecorded("peaks of the device", "memory_bound, low_utilization, precision",

@@ -15,6 +15,7 @@ import numpy as np
 
 from fastprof.decode.nesting import line_rows, nest
 from fastprof.derive.causes.device_kinds import KINDS, DeviceKinds, device_kinds
+from fastprof.derive.devices.framework import framework_of_host
 from fastprof.derive.ops.device_time import Spans
 from fastprof.derive.ops.tables import exact_product, span_ps, sums_by
 from fastprof.derive.steps import event_origin
@@ -55,7 +56,8 @@ class AnnotationTimes:
 @dataclass(frozen=True, slots=True, eq=False)
 class HostAnnotations:
     """Of a host. ``names``: of annotations; ``threads``: of the first thread of each. ``whole``: by name; ``by_step``:
-    by name and group of a step, NO_STEP: none. ``window_ps``: from its first event to its last."""
+    by name and group of a step, NO_STEP: none. ``window_ps``: from its first event to its last. ``framework``: see
+    derive.devices.framework."""
 
     host: str
     names: list[str]
@@ -64,6 +66,7 @@ class HostAnnotations:
     by_step: AnnotationTimes
     devices: int
     window_ps: int
+    framework: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +96,7 @@ def host_annotations(host: Host, group_id: Int32s, steps: Int64s, ran: Sequence[
         _summed(seen, seen.group, devices),
         len(devices),
         _window(events),
+        framework_of_host(events),
     )
 
 

@@ -273,8 +273,9 @@ _Rate = Kind(pa.float64(), "bytes/s")
 _OPERATIONS = _table_of(
     "operations", "an op that communicates, over all devices, most exposed time first",
     Count("program_id", "id of the program, uint64 as two's complement; 0: no program"),
-    Text("name", "name of the instruction, of an asynchronous operation the one that starts it; on GPUs without HLO "
-         "the kernel or copy, with its framework op", lambda rows: texts([op.name for op, _ in rows.each], rows.place)),
+    Text("name", "name of the instruction, of an asynchronous operation the one that starts it; on GPUs without "
+         "programs the kernel or copy, with its framework op",
+         lambda rows: texts([op.name for op, _ in rows.each], rows.place)),
     _KIND,
     _SCOPE,
     Text("framework_op", "framework op that the instruction comes from; null: unknown",
@@ -293,7 +294,7 @@ _OPERATIONS = _table_of(
     Picoseconds("exposed_ps", "time in which the device does not compute and waits for this op"),
     Share("exposed_share", "exposed_ps / exposed_ps of all operations; null: nothing is exposed",
           lambda rows: shares(rows.exposed_ps, exact_sum(rows.exposed_ps))),
-    Text("replica_groups", "devices that take part, as the HLO lists them, or pairs of source and target; null: no "
+    Text("replica_groups", "devices that take part, as the program lists them, or pairs of source and target; null: no "
          "such list, or unknown", _text(lambda one: one[1].groups)),
     Count("group_size", "devices of the largest group; null: unknown, or all devices",
           lambda rows: [rows.each[row][1].size for row in rows.place.tolist()]),

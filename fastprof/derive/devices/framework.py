@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.tables.once import once
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def framework_of(names: Iterable[str]) -> str:
 
 @once
 def framework_of_host(events: HostEvents) -> str:
-    """The framework by all names in the events of a host."""
-    return framework_of(events.names)
+    """The framework by all names in the events of a host, or their categories: only PyTorch's profiler writes these."""
+    return PYTORCH if is_kineto(events) else framework_of(events.names)
 
 
 def together(frameworks: Iterable[str]) -> str:

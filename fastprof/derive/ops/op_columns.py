@@ -214,9 +214,9 @@ AMOUNTS: Final = (
 )  # fmt: skip
 WORK: Final = (
     *AMOUNTS,
-    Text("flops_source", f"source of flops: capture (recorded) or hlo (computed from the program); {_UNKNOWN}",
+    Text("flops_source", f"source of flops: capture (recorded), else computed from the program; {_UNKNOWN}",
          _codes("flops_source", SOURCES)),
-    Text("bytes_source", f"source of accessed_bytes: capture (recorded) or hlo (computed from the program); {_UNKNOWN}",
+    Text("bytes_source", f"source of accessed_bytes: capture (recorded), else computed from the program; {_UNKNOWN}",
          _codes("bytes_source", SOURCES)),
 )  # fmt: skip
 RATES: Final = (

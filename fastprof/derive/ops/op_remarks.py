@@ -16,7 +16,7 @@ from fastprof.derive.ops.tables import OpTable
 Remark = tuple[str, str]
 """Severity, as notices have it, and a sentence."""
 
-NO_PROGRAMS: Final = "The capture carries no programs (HLO): ops are known from their events only."
+NO_PROGRAMS: Final = "The capture carries no compiled programs: ops are known from their events only."
 KERNEL_NAME: Final = "kernel name"
 """What the names of such ways begin with in attribution.py."""
 
@@ -62,7 +62,7 @@ def why_no_ops(devices: SessionOps) -> str:
     if not devices.hosts:
         return "no host is selected"
     if not devices.ops.parts:
-        return "the capture has no planes of devices, and no thread ran what XLA compiled (events with the stat hlo_op)"
+        return "the capture has no planes of devices, and no thread ran ops of compiled programs"
     return "nothing ran on the devices while they were observed"
 
 

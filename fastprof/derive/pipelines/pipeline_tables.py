@@ -242,7 +242,7 @@ _HOST: Final = Text("host", "host, named after the file of its capture",
                     lambda rows: texts([rows.host.host], np.zeros(len(rows.pipeline), np.int64)))  # fmt: skip
 _PIPELINE: Final = Text("pipeline", "input pipeline, Host:k or Device:k, numbered on each host by first call",
                         lambda rows: texts(rows.reading.pipelines.name, rows.pipeline))  # fmt: skip
-_ITERATOR: Final = Text("iterator_id", "id of the iterator, as TensorFlow records it",
+_ITERATOR: Final = Text("iterator_id", "id of the iterator, as recorded",
                         lambda rows: rows.ids(rows.iterator))  # fmt: skip
 _NAME: Final = Text("name", "what the iterator does: the last part of its long name",
                     lambda rows: texts([*rows.reading.iterators.name, None], rows.iterator))  # fmt: skip
@@ -281,7 +281,7 @@ _TABLES: Final = (
         Picoseconds("total_ps", "sum of the durations of the calls"),
         Picoseconds("between_calls_ps", "time between the first call and the last in which no call ran",
                     lambda rows: rows.between_ps),
-        _of_root("cpu_budget", "cores that tf.data uses: all of the host, unless the program sets another number; "
+        _of_root("cpu_budget", "cores that the pipeline uses: all of the host, unless the program sets another number; "
                  "null: not recorded"),
         _of_root("threadpool_size", "threads of the pipeline's own pool, which run its functions; null: it has no "
                  "pool, or the number is not recorded"),
@@ -328,7 +328,7 @@ _TABLES: Final = (
               _recorded("parallelism")),
         Count("buffer_size", "elements that the iterator's buffer can hold, as last recorded; null: not recorded",
               _recorded("buffer_size")),
-        Flag("autotune", "whether tf.data chooses the parallelism or buffer size itself; null: not recorded",
+        Flag("autotune", "whether the framework chooses the parallelism or buffer size itself; null: not recorded",
              _recorded("autotune", is_true)),
         Flag("deterministic", "whether the iterator keeps the order of elements; null: not recorded",
              _recorded("deterministic", is_true)),

@@ -29,8 +29,14 @@ _INPUT: Final = {
         "API (https://www.tensorflow.org/guide/data) the host's side can be broken down."
     ),
     JAX: "Enclose what loads data in jax.profiler.TraceAnnotation, and prefetch batches to the device.",
-    PYTORCH: "Enclose what loads data in torch_xla's profiler.Trace, and load it with workers (torch.utils.data).",
+    PYTORCH: (
+        "Enclose what loads data in torch.profiler.record_function, and load it with workers of "
+        "torch.utils.data.DataLoader."
+    ),
 }
+_TORCH_ON_TPU: Final = (
+    "Enclose what loads data in torch_xla's profiler.Trace, and load it with workers (torch.utils.data)."
+)
 _UNKNOWN_INPUT: Final = "No op of an input pipeline was seen, so what the time for input is spent on is not known."
 KINDS_OF_INPUT: Final = (
     "combine small chunks of input data into fewer but larger ones",
@@ -58,7 +64,7 @@ def _one(name: str, finding: Finding, framework: str) -> Finding:
     return replace(finding, statement=statement, link=None, asks=bool(instead))
 
 
-def on_unknown_input(framework: str) -> str:
-    """What to do if no op explains the time for input."""
-    known = _INPUT.get(framework, "")
+def on_unknown_input(framework: str, *, on_tpu: bool = False) -> str:
+    """What to do if no op explains the time for input. ``on_tpu``: PyTorch runs on TPUs with another profiler."""
+    known = _TORCH_ON_TPU if framework == PYTORCH and on_tpu else _INPUT.get(framework, "")
     return known if framework == TENSORFLOW else f"{_UNKNOWN_INPUT} {known}".rstrip()

@@ -256,6 +256,7 @@ class App {
       push: (changes) => signal.aborted || this.navigated({ params: changed(this.route.params, changes) }),
       navigate: (page, params = {}) => this.open(this.href(page, params)),
       href: (page, params = {}) => this.href(page, params),
+      lists: (page) => session.empty[page] !== null,
     };
   }
 

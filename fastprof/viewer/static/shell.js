@@ -16,7 +16,7 @@ const GROUPS = [
 ];
 const EXTRA = {
   timeline: { title: "Trace viewer", summary: "" },
-  hlo: { title: "HLO text", summary: "Compiled programs, as XLA prints them." },
+  hlo: { title: "HLO text", summary: "Compiled programs, as the compiler prints them." },
 };
 const ALL_HOSTS = "";
 const PROBLEM_LETTERS = 100;
@@ -97,7 +97,9 @@ export class Shell {
     const grouped = new Set(GROUPS.flatMap(([, pages]) => pages));
     const rest = names.filter((name) => !grouped.has(name));
     for (const [title, pages] of [...GROUPS, ["More", rest]]) {
-      const there = pages.filter((page) => names.includes(page));
+      const there = pages.filter((page) =>
+        names.includes(page) && (this.session.empty[page] !== null || page === route.page)
+      );
       if (!there.length) continue;
       if (title) this.nav.append(h("div.nav-title", title));
       this.nav.append(h("ul", ...there.map((page) => this.link(page, route))));

@@ -206,8 +206,9 @@ def _cost_shares(rows: OpTree) -> pa.Array:
 
 _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made of", (
     *_NODE,
-    Text("kind", "kind of the node: root, idle, program, category, scope, duplicates (copies of one op by XLA), op, "
-         "instruction (within a fusion), sparse core op (for which an op waits)", lambda rows: _kinds(rows.tree.kind)),
+    Text("kind", "kind of the node: root, idle, program, category, scope, duplicates (copies of one op by the "
+         "compiler), op, instruction (within a fusion), sparse core op (for which an op waits)",
+         lambda rows: _kinds(rows.tree.kind)),
     Text("name", "name of the node: of a program, category, op or instruction, or a part of the name of a framework op",
          lambda rows: rows.tree.name),
     *_COUNTS,
@@ -221,13 +222,13 @@ _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made
           _share),
     Share("busy_share", "self_ps / self time of all ops; null: the node is idle time, the root or within an op, or "
           "the ops took no time", _busy_share),
-    *_work_columns("; of instructions of the longest fusions, by XLA's cost model * executions"),
+    *_work_columns("; of instructions of the longest fusions, by the compiler's cost model * executions"),
     Share("cost_share", "flops of an instruction / flops of its fusion, or the share of bytes if the fusion has no "
           "flops; null: the node is not an instruction, or its work is unknown", _cost_shares),
-    Text("flops_source", "source of the flops of an op: capture (recorded) or hlo (computed from the program); null: "
+    Text("flops_source", "source of the flops of an op: capture (recorded), else computed from the program; null: "
          "unknown, or the node is not an op",
          lambda rows: rows.spread([op.SOURCES.get(code) for code in rows.table.flops_source.tolist()])),
-    Text("bytes_source", "source of the bytes of an op: capture (recorded) or hlo (computed from the program); null: "
+    Text("bytes_source", "source of the bytes of an op: capture (recorded), else computed from the program; null: "
          "unknown, or the node is not an op",
          lambda rows: rows.spread([op.SOURCES.get(code) for code in rows.table.bytes_source.tolist()])),
     Count("program_id", "id of the program, uint64 as two's complement; null: the node is neither a program nor an op",
@@ -243,7 +244,7 @@ _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made
     Text("unattributed", "why the op of the events is unknown; null: the op is known, or the node is not an op",
          lambda rows: rows.spread(rows.table.unattributed)),
     Text("source", "file:line of the program's source; null: unknown", _sources),
-    Text("expression", "full text of the HLO instruction; null: unknown",
+    Text("expression", "full text of the instruction; null: unknown",
          lambda rows: rows.spread(rows.table.long_name, rows.sparse.long_name, rows.fused.expression)),
 ), derived=True)  # fmt: skip
 

@@ -119,7 +119,7 @@ export function opLinks(context, { program, program_id: id, name }, except = "")
       && link("HLO text", context.href("hlo", { module, instruction: name }),
         "The instruction in its program, and what is around it"),
     link("Timeline", context.href("timeline", { q: name }), "Its events"),
-    except !== "hlo_stats" && link("HLO stats", context.href("hlo_stats", { op: name })),
+    except !== "hlo_stats" && context.lists("hlo_stats") && link("HLO stats", context.href("hlo_stats", { op: name })),
     except !== "roofline" && link("Roofline", context.href("roofline", { op: name })),
   );
 }

@@ -152,7 +152,7 @@ class OpProfile {
       h("span.tree-text", { title: name }, name), instances > 1 ? h("span.tag", `× ${number(instances)}`) : null,
       kind === "instruction"
         ? h("span.tag", {
-          title: "Part of the fusion's work, by XLA's cost model",
+          title: "Part of the fusion's work, by the compiler's cost model",
         }, costText(data.value(node, "cost_share")))
         : null, kind === "sparse core op" || kind === "duplicates" ? h("span.tag", kind) : null);
   }
