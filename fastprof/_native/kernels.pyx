@@ -2,6 +2,7 @@
 
 cimport cython
 from libc.stdint cimport INT32_MIN, int64_t
+from libc.string cimport memset
 
 from fastprof._native.border cimport *
 
@@ -29,6 +30,12 @@ cdef extern from "kernels/bitmap.h" nogil:
 
 cdef extern from "kernels/rank_order.h" nogil:
     void fp_rank_order(void *length, void *order, size_t count)
+
+
+cdef extern from "kernels/spans_union.h" nogil:
+    ctypedef struct fp_filled:
+        int64_t begin, end
+    fp_code fp_spans_union(fp_memory *memory, void *start, void *duration, size_t count, fp_vector *filled)
 
 
 def nesting_lines(start, duration, placement, lines, depth, parent_id, self_time):
@@ -105,3 +112,20 @@ def rank_order(length, order):
     within(numbers, 0, lengths.count)
     with nogil:
         fp_rank_order(lengths.at, numbers.at, numbers.count)
+
+
+def spans_union(start, duration):
+    """When any of some spans lasts, as pairs of int64: begin and end; see kernels/spans_union.h."""
+    cdef Array starts = given(start, I64), durations = given(duration, I64, starts.count)
+    cdef fp_vector filled
+    cdef fp_memory memory
+    cdef fp_code code
+    memset(&filled, 0, sizeof(filled))
+    fp_memory_init(&memory)
+    try:
+        with nogil:
+            code = fp_spans_union(&memory, starts.at, durations.at, starts.count, &filled)
+        check(code, "joining spans")
+        return taken(&filled, sizeof(fp_filled))
+    finally:
+        fp_vector_free(&memory, &filled)

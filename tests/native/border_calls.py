@@ -171,6 +171,7 @@ simple(
 simple(op_kernels.self_times, read(START), read(LASTING), index(LINES, free=True), out(i64(0, 0, 0)), out(i64(0, 0, 0)))
 simple(op_kernels.innermost_time, read(START), read(LASTING), read(u8(1, 0, 1)), 1, index(LINES, free=True))
 simple(op_kernels.extent, read(START), read(LASTING))
+simple(kernels.spans_union, read(START), read(LASTING))
 simple(
     communication_kernels.innermost_stretches, read(START), read(LASTING), read(u8(1, 0, 2)), index(LINES, free=True)
 )

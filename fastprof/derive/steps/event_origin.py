@@ -14,10 +14,9 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.cause_kernels import event_writers
-from fastprof._native.grouping import parents
 from fastprof.derive.devices import kineto_categories
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.thread_pools import regions
+from fastprof.derive.steps.enclosing import enclosing
 from fastprof.derive.steps.traceme_names import NameKind, is_thread_of_python, kind_of_name
 from fastprof.schema.array_types import Bools, Int32s, Records, UInt8s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
@@ -106,13 +105,13 @@ def event_origins(events: HostEvents) -> EventOrigins:
         kind[line.first : line.last] = by_name[events.meta[line.first : line.last]]
     _ask_stats(events, lines, kind)
     python_lines = _python_lines(lines, kind)
-    parent = _enclosing(events, lines)
+    parent = enclosing(events)
     runs_python = {line.number for line in python_lines}
     rows = threads(lines, [line.number in runs_python for line in lines])
     origin, names = np.zeros(len(events), np.uint8), np.zeros((len(Origin), len(events.names)), np.bool_)
     known = (kind, parent, events.meta)
     event_writers(known, rows, _OF_KIND, (Origin.USER, Origin.FRAMEWORK), origin, names, len(Origin))
-    for found in (origin, parent, names):
+    for found in (origin, names):
         found.flags.writeable = False
     return EventOrigins(origin, parent, lines, python_lines, names)
 
@@ -184,15 +183,3 @@ _POOLS: Final = (
 def _program_of(line: Line) -> str:
     """The name of a thread without its number."""
     return line.name.rpartition("/")[0] or line.name
-
-
-def _enclosing(events: HostEvents, lines: Sequence[Line]) -> Int32s:
-    apart: UInt8s | None = None
-    rows, values = events.ints("_a")
-    if len(rows):
-        apart = np.zeros(len(events), np.uint8)
-        apart[rows[values != 0]] = 1
-    parent = np.full(len(events), -1, np.int32)
-    bounds = np.array([(line.first, line.last) for line in lines], np.int64).reshape(-1, 2)
-    parents(events.start_ps, events.duration_ps, apart, regions(events), bounds, parent)
-    return parent

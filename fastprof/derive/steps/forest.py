@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastprof._native.grouping import EventGraph, parents
-from fastprof.decode.workers import Workers, grouped
+from fastprof._native.grouping import EventGraph
+from fastprof.decode.workers import Workers
 from fastprof.derive.steps import device_steps
+from fastprof.derive.steps.enclosing import enclosing, tpu_planes
 from fastprof.derive.steps.event_types import CODES, KERNEL_EXECUTE, TF_OP, event_types
 from fastprof.derive.steps.links import Links, find_links, having, is_one_of, numbered
-from fastprof.derive.steps.thread_pools import regions
 from fastprof.schema.array_types import Int32s
 from fastprof.tables.host_events import HostEvents, Plane
 
@@ -37,7 +37,6 @@ _PLANES_IN_GROUPS = (
     "/device", "#Chip", "/custom:",
 )  # fmt: skip
 """How the names of planes of hosts and of devices begin."""
-_TASK_EVENTS = 1 << 18
 
 
 class Forest:
@@ -60,7 +59,7 @@ class Forest:
 
     @cached_property
     def tpu_planes(self) -> list[Plane]:
-        return [plane for plane in self.events.planes if plane.name.startswith("/device:TPU:")]
+        return tpu_planes(self.events)
 
     @cached_property
     def node(self) -> Int32s | None:
@@ -75,10 +74,10 @@ class Forest:
 
     @cached_property
     def graph(self) -> EventGraph:
-        parent = np.empty(len(self.events), np.int32)
-        types = self.types
-        tasks: list[Callable[[], Any]] = [partial(find_links, self.events, types)]
-        links: Links = self.workers.run(None, tasks + _parents(self.events, self.tpu_planes, parent))[0]
+        tasks: list[Callable[[], Any]] = [
+            partial(find_links, self.events, self.types), partial(enclosing, self.events),
+        ]  # fmt: skip
+        links, parent = self.workers.run(None, tasks)
         self.loop_roots = _loop_roots(self, links)
         producers, consumers = links.members(self.node)
         return EventGraph(parent, producers, consumers, links.count)
@@ -117,26 +116,6 @@ def all_declare_groups(events: HostEvents) -> bool:
     """Whether every plane of a host or a device declares the stat of groups, used or not: TSL requires no more of a
     grouped capture."""
     return not any(name.startswith(_PLANES_IN_GROUPS) for name in events.planes_without("group_id"))
-
-
-def _parents(events: HostEvents, tpu_planes: list[Plane], parent: Int32s) -> list[Callable[[], None]]:
-    """What writes the enclosing event on the line of each to ``parent``. Asynchronous events neither enclose nor are
-    enclosed, nor do those of TPUs."""
-    apart: npt.NDArray[np.uint8] | None = None
-    rows, values = events.ints("_a")
-    if len(rows):
-        apart = np.zeros(len(events), np.uint8)
-        apart[rows[values != 0]] = 1
-    for plane in tpu_planes:
-        apart = np.zeros(len(events), np.uint8) if apart is None else apart
-        apart[plane.first : plane.last] = 1
-    between = regions(events)
-    bounds = np.array([(line.first, line.last) for line in events.lines], np.int64).reshape(-1, 2)
-    tasks: list[Callable[[], None]] = []
-    for first, last in grouped((bounds[:, 1] - bounds[:, 0]).tolist(), _TASK_EVENTS):
-        share = np.ascontiguousarray(bounds[first:last])
-        tasks.append(partial(parents, events.start_ps, events.duration_ps, apart, between, share, parent))
-    return tasks
 
 
 def _marks(events: HostEvents, types: Types) -> Types:

@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 
 from fastprof._native import records
-from fastprof._native.kernels import nesting_lines
+from fastprof._native.kernels import nesting_lines, spans_union
 from fastprof.schema.array_types import Bools, Int64s
-from fastprof.schema.time_sums import ends_of
 
 Stretches = tuple[Int64s, Int64s]
 """Begin and end of each."""
@@ -24,16 +23,10 @@ def nothing() -> Stretches:
 
 
 def union(start: Int64s, duration: Int64s) -> Stretches:
-    """When any of some spans lasts."""
-    some = duration > 0
-    start, end = start[some], ends_of(start[some], duration[some])
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], np.maximum.accumulate(end[order])
-    fresh = np.ones(len(start), np.bool_)
-    fresh[1:] = start[1:] > end[:-1]
-    first = np.flatnonzero(fresh)
-    last = np.append(first[1:], len(start)) - 1 if len(start) else first
-    return start[first], end[last]
+    """When any of some spans lasts, in order."""
+    found = np.frombuffer(spans_union(np.ascontiguousarray(start), np.ascontiguousarray(duration)), np.int64)
+    begin, end = np.ascontiguousarray(found.reshape(-1, 2).T)
+    return begin, end
 
 
 def without(kept: Stretches, taken: Stretches) -> Stretches:
