@@ -18,7 +18,7 @@ from typing import NoReturn, Protocol, cast
 from fastprof import errors
 from fastprof._version import __version__
 from fastprof.analyses import ANALYSES
-from fastprof.cli import output, signals
+from fastprof.cli import output, process, signals
 from fastprof.cli.analysis import AnalysisVerb
 from fastprof.cli.talk import Talk
 from fastprof.wording.screen import printable
@@ -216,6 +216,9 @@ def entry() -> int:
     """The console script."""
     _occupy_standard_descriptors()
     signals.install()
+    process.prepare()
+    if sys.argv[1:2] != ["serve"]:
+        process.keep_freed_memory()
     code = main(sys.argv[1:])
     try:
         if sys.stderr is not None:
