@@ -122,7 +122,7 @@ def recorded(
 ) -> RecordedPipelines:
     """``group_id``: by row of the events, None: none has a group; ``wanted``: which of them may be calls, None: all."""
     lines = HostLines(events, workers)
-    found = iterator_events(lines)
+    found = iterator_events(lines, kept=True)
     roots, rows = call_events(lines, found, wanted)
     groups = np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows]
     name = events.capture.hostnames[0] if events.capture.hostnames else None

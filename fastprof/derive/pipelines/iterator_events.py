@@ -25,8 +25,8 @@ def is_integer(kind: UInt8s) -> Bools:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origins:
-    """What iterator events record of their iterator: a row for each that differs, in order of first event. ``*_kind``:
-    how the id was recorded, NONE: not at all; ``name``: place in ``names``; ``is_named``: the name begins like those of
+    """What iterator events record of their iterator: a row for each that differs, in order of first event, or for each
+    event. ``*_kind``: how the id was recorded, NONE: not at all; ``name``: place in ``names``; ``is_named``: the name begins like those of
     iterators; ``is_root``: the name is that of a single iterator, which a program calls."""
 
     iterator_id: Int64s
@@ -63,31 +63,40 @@ class IteratorEvents:
         return len(self.start_ps)
 
 
-def iterator_events(lines: HostLines) -> IteratorEvents:
-    """The iterator events of a host, as ``lines.number`` numbers them."""
+def iterator_events(lines: HostLines, *, kept: bool) -> IteratorEvents:
+    """The iterator events of a host, as ``lines.number`` numbers them. ``kept``: their origins are, and so have a row
+    for each that differs only, which takes longer to find."""
     rows = lines.iterator_rows
-    origin, origins = _origins(lines, rows)
+    origin, origins = _origins(lines, rows, kept)
     parent = lines.number[np.maximum(lines.around[rows], -1)]
     return IteratorEvents(lines.start_ps[rows], lines.duration_ps[rows], origin, parent, origins)
 
 
-def _origins(lines: HostLines, rows: Int32s) -> tuple[Int32s, Origins]:
+def _origins(lines: HostLines, rows: Int32s, kept: bool) -> tuple[Int32s, Origins]:
     id_kind, iterator_id = lines.beside("id", rows)
     parent_kind, parent_id = lines.beside("parent_id", rows)
-    meta = lines.meta[rows]
-    kinds = meta.astype(np.int64) << 16 | id_kind.astype(np.int64) << 8 | parent_kind
-    origin, count = numbered([iterator_id, parent_id, kinds])
-    first = first_of(origin, count)
-    metas, name = np.unique(meta[first], return_inverse=True)
+    origin = np.arange(len(rows), dtype=np.int32)
+    if kept:
+        kinds = lines.meta[rows].astype(np.int64) << 16 | id_kind.astype(np.int64) << 8 | parent_kind
+        origin, count = numbered([iterator_id, parent_id, kinds])
+        first = first_of(origin, count)
+        rows, id_kind, iterator_id = rows[first], id_kind[first], iterator_id[first]
+        parent_kind, parent_id = parent_kind[first], parent_id[first]
+    metas, name = _distinct(lines.meta[rows], len(lines.events.names))
     names = [lines.events.names[number] for number in metas.tolist()]
-    role = lines.roles[rows[first]]
+    role = lines.roles[rows]
     parts = np.array([len(text.split("::")) for text in names], np.int64)
     is_generator = (role & GENERATOR) != 0
-    is_root = (parts[name] == 2) & ~is_generator if len(names) else is_generator
-    return origin, Origins(
-        iterator_id[first], id_kind[first], parent_id[first], parent_kind[first], name.astype(np.int32), is_generator,
-        (role & NAMED) != 0, is_root, names,
-    )  # fmt: skip
+    is_root = (parts[name] == 2) & ~is_generator
+    is_named = (role & NAMED) != 0
+    return origin, Origins(iterator_id, id_kind, parent_id, parent_kind, name, is_generator, is_named, is_root, names)
+
+
+def _distinct(meta: Int32s, count: int) -> tuple[Int64s, Int32s]:
+    """Which of ``count`` numbers there are, ascending, and the place of each in these."""
+    there = np.zeros(count, np.bool_)
+    there[meta] = True
+    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - np.int32(1))[meta]
 
 
 def recorded_attributes(lines: HostLines, iterator: Int32s, count: int) -> dict[str, list[Value]]:

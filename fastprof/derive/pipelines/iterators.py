@@ -80,7 +80,7 @@ def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = 
     """The pipelines of a host. ``wanted``: by row of the events, which of them may be calls; None: all. The groups of
     calls are set later, by ``in_groups``. Raises CaptureError: durations do not add up in 64 bits."""
     lines = HostLines(events, workers)
-    found = iterator_events(lines)
+    found = iterator_events(lines, kept=False)
     identified = found.origins.is_identified[found.origin]
     is_iterator = np.zeros(len(lines), np.bool_)
     is_iterator[lines.iterator_rows[identified]] = True
