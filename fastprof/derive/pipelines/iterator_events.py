@@ -26,8 +26,8 @@ def is_integer(kind: UInt8s) -> Bools:
 @dataclass(frozen=True, slots=True, eq=False)
 class Origins:
     """What iterator events record of their iterator: a row for each that differs, in order of first event, or for each
-    event. ``*_kind``: how the id was recorded, NONE: not at all; ``name``: place in ``names``; ``is_named``: the name begins like those of
-    iterators; ``is_root``: the name is that of a single iterator, which a program calls."""
+    event. ``*_kind``: how the id was recorded, NONE: not at all; ``name``: place in ``names``; ``is_named``: the name
+    begins like those of iterators; ``is_root``: the name is that of a single iterator, which a program calls."""
 
     iterator_id: Int64s
     id_kind: UInt8s

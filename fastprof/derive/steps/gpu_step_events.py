@@ -180,9 +180,9 @@ def _waits_of_groups(events: HostEvents, groups: Groups, slot: Int32s) -> tuple[
     """What threads record that waits for input, by step, and where their lines end."""
     plane = events.plane_named(HOST_THREADS)
     threads = host_step_events(events, groups) if plane is not None and _may_wait(events, plane) else None
-    if plane is None or threads is None or threads.lines is None:
+    if threads is None or threads.rows is None or threads.lines is None:
         return _NONE, np.zeros(1, np.int64)
-    hands_on = np.array([_hands_on(name) for name in events.names], np.bool_)[events.meta[plane.first : plane.last]]
+    hands_on = np.array([_hands_on(name) for name in events.names], np.bool_)[events.meta[threads.rows]]
     waits = threads.events
     rows = np.flatnonzero((waits.type == EventType.HOST_WAIT_INPUT) & (waits.group >= 0) & ~hands_on)
     return replace(waits[rows], group=slot[waits.group[rows]]), np.searchsorted(rows, threads.lines[1:]).astype(

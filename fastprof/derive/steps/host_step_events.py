@@ -14,7 +14,7 @@ from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.links import having, numbered
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types
 from fastprof.derive.steps.stretches import nesting
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
 from fastprof.tables.once import once
 
@@ -32,11 +32,13 @@ STATS = (_STAGE, "_pt", "_p", "_ct", "_c")
 
 @dataclass(frozen=True, slots=True)
 class HostStepEvents:
-    """``lines``: the events at which lines begin, and the end of the last, None: in any order; ``named``: the groups
-    whose steps have a name; ``fit``: groups that are steps even if nothing was computed in them, None: none."""
+    """``events``: those of a group; ``rows``: where they are in the events of the host, None: others are among them;
+    ``lines``: the events at which lines begin, and the end of the last, None: in any order; ``named``: the groups whose
+    steps have a name; ``fit``: groups that are steps even if nothing was computed in them, None: none."""
 
     markers: Markers
     events: TypedEvents
+    rows: Int64s | None
     lines: Int64s | None
     named: Bools  # by group
     fit: Bools | None = None
@@ -71,59 +73,65 @@ def host_step_events(
     plane = events.plane_named(HOST_THREADS)
     if plane is None:
         return None
-    rows = slice(plane.first, plane.last)
+    rows = plane.first + np.flatnonzero(groups.group_id[plane.first : plane.last] >= 0)
     group = groups.group_id[rows]
-    type_ = _types_of_names(events, plane, type_of)[events.meta[rows]]
-    _mark_root_stages(events, plane.lines, type_, plane.first)
+    type_ = _types_of_names(events, events.meta[rows], type_of)
+    type_[_root_stages(events, plane)[rows - plane.first] & (type_ == EventType.HOST_COMPUTE)] = (
+        EventType.HOST_WAIT_INPUT
+    )
+    is_named = np.zeros(plane.last - plane.first, np.bool_)
     named_rows = groups.step_rows
-    named_rows = named_rows[(named_rows >= plane.first) & (named_rows < plane.last)] - plane.first
-    type_[named_rows] = _MARKER
-    type_[group < 0] = NO_TYPE
+    is_named[named_rows[(named_rows >= plane.first) & (named_rows < plane.last)] - plane.first] = True
+    is_named = is_named[rows - plane.first]
+    type_[is_named] = _MARKER
     marks = np.flatnonzero(type_ == _MARKER)
     start, duration = events.start_ps[rows], events.duration_ps[rows]
     named = np.zeros(groups.count, np.bool_)
-    named[group[named_rows[group[named_rows] >= 0]]] = True
-    lines = np.array([line.first for line in plane.lines] + [plane.last], np.int64) - plane.first
+    named[group[is_named]] = True
+    lines = np.searchsorted(rows, [line.first for line in plane.lines] + [plane.last])
     return HostStepEvents(
         Markers(group[marks], start[marks], duration[marks]),
         TypedEvents(group, type_, start, duration),
+        rows,
         lines,
         named,
     )
 
 
-@once
-def _types_of_names(events: HostEvents, plane: Plane, type_of: Callable[[str], int]) -> Types:
-    """By row of metadata the type of the name, of those that events of the plane have."""
+def _types_of_names(events: HostEvents, metas: Int32s, type_of: Callable[[str], int]) -> Types:
+    """The types of the names of events with these rows of metadata."""
     names = events.names
     by_meta = np.full(len(names), NO_TYPE, np.uint8)
     used = np.zeros(len(names), np.bool_)
-    used[events.meta[plane.first : plane.last]] = True  # meta -1 is the last name, the empty one
+    used[metas] = True  # meta -1 is the last name, the empty one
     for number in np.flatnonzero(used).tolist():
         by_meta[number] = type_of(names[number])
-    return by_meta
+    return np.asarray(by_meta[metas])
 
 
-def _mark_root_stages(events: HostEvents, lines: list[Line], type_: Types, first: int) -> None:
-    """Input pipeline stages that are not inside of another stage wait for input, if they are not copies."""
+@once
+def _root_stages(events: HostEvents, plane: Plane) -> Bools:
+    """Input pipeline stages that are not inside of another stage, by row of the plane."""
+    first, lines = plane.first, plane.lines
+    roots = np.zeros(plane.last - first, np.bool_)
     stage = events.stat(_STAGE).of_kinds((records.STR, records.REF))
     keep = np.zeros(len(stage), np.bool_)
     distinct, place = np.unique(stage.value, return_inverse=True)
     if len(distinct):
         keep = np.array([bool(text) for text in events.all_texts(distinct)], np.bool_)[place]
     rows = stage.rows[keep]
-    rows = rows[(rows >= first) & (rows < first + len(type_))]
+    rows = rows[(rows >= first) & (rows < plane.last)]
     if not len(rows):
-        return
+        return roots
     is_stage = np.zeros(len(events), np.bool_)
     is_stage[rows] = True
-    consumes = _consumers(events, first, first + len(type_))
+    consumes = _consumers(events, first, plane.last)
     for line in lines:
-        if is_stage[line.first : line.last].any():
-            inside = _inside_stages(events, line, is_stage[line.first : line.last], consumes[line.first : line.last])
-            roots = is_stage[line.first : line.last] & ~inside
-            types = type_[line.first - first : line.last - first]
-            types[roots & (types == EventType.HOST_COMPUTE)] = EventType.HOST_WAIT_INPUT
+        here = slice(line.first, line.last)
+        if is_stage[here].any():
+            inside = _inside_stages(events, line, is_stage[here], consumes[here])
+            roots[line.first - first : line.last - first] = is_stage[here] & ~inside
+    return roots
 
 
 def _consumers(events: HostEvents, first: int, last: int) -> Bools:

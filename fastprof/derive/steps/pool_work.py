@@ -25,7 +25,7 @@ from fastprof.derive.steps.stretches import filled, union
 from fastprof.derive.steps.traceme_names import NameKind, kind_of_name
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
+from fastprof.tables.host_events import HostEvents, Plane
 
 _WAITS: Final = ("ThunkExecutor::Execute (wait", "SlinkyThreadPool::Await", "Wait for ", "ThreadpoolListener::")
 _ANNOTATION: Final = re.compile(r"[\w .\-/#\[\]]+", re.ASCII)
@@ -127,20 +127,19 @@ def on_threads(
     if runs is not None and has_runs:
         seen = _with_pools(events, groups, spans, runs, seen, reasons)
     else:
-        seen = _with_ops(events, seen, reasons)
+        seen = _with_ops(seen, reasons)
     if reasons is None:
         return seen
     said = reasons.within(spans)
     lines = None if seen.lines is None else np.append(seen.lines, seen.lines[-1] + len(said))
-    return replace(seen, events=TypedEvents.joined([seen.events, said]), lines=lines)
+    return replace(seen, events=TypedEvents.joined([seen.events, said]), rows=None, lines=lines)
 
 
-def _with_ops(events: HostEvents, seen: HostStepEvents, reasons: HostReasons | None) -> HostStepEvents:
+def _with_ops(seen: HostStepEvents, reasons: HostReasons | None) -> HostStepEvents:
     """With ops set apart from what else threads do, and without events that last no time."""
     type_ = np.where(seen.events.duration_ps > 0, seen.events.type, np.uint8(NO_TYPE))
-    plane = events.plane_named(HOST_THREADS)
-    if reasons is not None and plane is not None:
-        is_op = reasons.code[plane.first : plane.last] == Code.HOST_COMPUTE
+    if reasons is not None and seen.rows is not None:
+        is_op = reasons.code[seen.rows] == Code.HOST_COMPUTE
         type_[is_op & (type_ == EventType.HOST_COMPUTE)] = WORK
     return replace(seen, events=replace(seen.events, type=type_))
 
@@ -154,18 +153,23 @@ def _with_pools(
     reasons: HostReasons | None,
 ) -> HostStepEvents:
     """With what pools run in the time of steps. Nothing says what it is, or it is an op: else it may be compilation."""
-    here = slice(runs.plane.first, runs.plane.last)
-    of_runs, by_time = (np.zeros(here.stop - here.start, np.bool_) for _ in range(2))
-    of_runs[runs.rows - here.start] = True
-    by_time[_pool_rows(runs, groups) - here.start] = True
-    works = (of_runs | by_time) & ~_waits(events)[events.meta[here]]
-    is_op = of_runs if reasons is None else of_runs | np.isin(reasons.code[here], (Code.NOTHING, Code.HOST_COMPUTE))
-    type_ = np.where(works & is_op, WORK, np.where(works, EventType.HOST_COMPUTE, seen.events.type))
-    typed = replace(seen.events, type=type_.astype(np.uint8))
-    lasts = typed.duration_ps > 0
-    by_time &= works & ~of_runs
-    apart, moved = typed[lasts & ~by_time], typed[lasts & by_time]
-    return replace(seen, events=TypedEvents.joined([apart, spread(moved, spans)]), lines=None)
+    first = runs.plane.first
+    of_runs, by_time = (np.zeros(runs.plane.last - first, np.bool_) for _ in range(2))
+    of_runs[runs.rows - first] = True
+    pool = _pool_rows(runs, groups)
+    waits, lasts = _waits(events), events.duration_ps[pool] > 0
+    pool = pool[lasts & ~waits[events.meta[pool]] & ~of_runs[pool - first]]
+    by_time[pool - first] = True
+    rows = seen.rows
+    assert rows is not None, "these are events of threads alone"
+    apart = (seen.events.duration_ps > 0) & ~by_time[rows - first]
+    works = of_runs[rows - first] & ~waits[events.meta[rows]]
+    own = replace(seen.events, type=np.where(works, np.uint8(WORK), seen.events.type))
+    is_op = np.isin(reasons.code[pool], (Code.NOTHING, Code.HOST_COMPUTE)) if reasons is not None else pool < 0
+    type_ = np.where(is_op, np.uint8(WORK), np.uint8(EventType.HOST_COMPUTE))
+    none = np.full(len(pool), -1, np.int32)
+    moved = TypedEvents(none, type_, events.start_ps[pool], events.duration_ps[pool])
+    return replace(seen, events=TypedEvents.joined([own[apart], spread(moved, spans)]), rows=None, lines=None)
 
 
 def _holding(spans: Markers, time: Int64s) -> Int64s:
