@@ -14,7 +14,7 @@
 #include "time_sums.h"
 
 /* Joins a time to the last of a list if they meet, else lengthens the list by it; it begins no earlier. */
-static inline size_t joined(fp_filled *list, size_t count, fp_filled one) {
+static inline size_t lengthened(fp_filled *list, size_t count, fp_filled one) {
   if (!count || one.begin > list[count - 1].end) {
     list[count] = one;
     return count + 1;
@@ -31,7 +31,7 @@ static size_t list_end(const fp_filled *times, size_t at, size_t count) {
 }
 
 /* Merges each list with the one behind it, and returns how many times are left. */
-static size_t merged(const fp_filled *from, size_t count, fp_filled *to) {
+static size_t with_neighbours(const fp_filled *from, size_t count, fp_filled *to) {
   size_t made = 0;
   for (size_t a = 0, middle, b, end; a < count; a = end) {
     middle = b = list_end(from, a, count);
@@ -40,7 +40,7 @@ static size_t merged(const fp_filled *from, size_t count, fp_filled *to) {
     size_t length = 0;
     while (a < middle || b < end) {
       bool first = b == end || (a < middle && from[a].begin <= from[b].begin);
-      length = joined(list, length, first ? from[a++] : from[b++]);
+      length = lengthened(list, length, first ? from[a++] : from[b++]);
     }
     made += length;
   }
@@ -55,7 +55,7 @@ static fp_code one_list(fp_memory *memory, fp_vector *filled) {
   if (!other) return FP_NO_MEMORY;
   fp_filled *from = times, *to = other;
   while (list_end(from, 0, count) < count) {
-    count = merged(from, count, to);
+    count = with_neighbours(from, count, to);
     fp_filled *done = to;
     to = from;
     from = done;
