@@ -147,13 +147,13 @@ def _steps_missed(profile: Profile, requested: tuple[int | None, int | None]) ->
     return f"--steps: {absent_steps(steps_text(requested), numbers)}"
 
 
-def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False) -> None:
-    """Note every loss while reading, and the choice of a run; with ``-v``, every row of the import log.
+def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False, all_rows: bool = False) -> None:
+    """Note every loss while reading, and the choice of a run; with ``-v`` or ``all_rows``, every row of the import log.
     ``offers_runs``: other runs of the directory can be chosen later."""
     rows = [row for run in profile.runs.values() for row in run.remarks().to_pylist()]  # so far: this reads no capture
     if offers_runs:
         rows = [row | {"example": _OFFERED.get(row["code"], row["example"])} for row in rows]
-    if not talk.verbose:
+    if not (talk.verbose or all_rows):
         rows = [row for row in rows if row["severity"] in _LOSSES or row["code"] in _CHOICES]
     files: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
     for row in rows:

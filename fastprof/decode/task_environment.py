@@ -15,7 +15,9 @@ PLANE = "Task Environment"
 KINETO = "Kineto JSON"
 """Traces of PyTorch's profiler, as ``transcribed_from``."""
 _LATEST = 2**63 - 1
-_OWN = ("zero_ns", "transcribed_from", "profile_start_time", "profile_stop_time")
+_TRANSCRIBED = "transcribed_from"
+"""A stat that scribes of other formats write. Files that `fastprof convert` has written have it, too."""
+_OWN = ("zero_ns", _TRANSCRIBED, "profile_start_time", "profile_stop_time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class TaskEnvironment:
     """Unix nanoseconds, None if not recorded, or not of 64 bits; and all stats of the plane, as text.
 
     ``transcribed_from``: the format that the capture was transcribed from, now or before it was saved; else None.
-    ``zero_ns``: what times of all lines count from then; None if the capture is an XSpace.
+    ``zero_ns``: what times of all lines count from then; None if it was always an XSpace.
     """
 
     start_unix_ns: int | None
@@ -54,9 +56,9 @@ def read_task_environment(capture: Capture) -> TaskEnvironment:
     ]
     rows = [(name, _as_text(value)) for name, value in zip(names, values, strict=True)]
     start, stop = (_unix_ns(capture, name, times.get(name)) for name in ("profile_start_time", "profile_stop_time"))
-    source = next((value for name, value in rows if name == "transcribed_from"), None)
-    if capture.format is None:
-        return TaskEnvironment(start, stop, rows, transcribed_from=source)
+    source = next((value for name, value in rows if name == _TRANSCRIBED), None)
+    if source is None:
+        return TaskEnvironment(start, stop, rows)
     zero = times.get("zero_ns")
     return TaskEnvironment(start, stop, [row for row in rows if row[0] not in _OWN], zero, source)
 

@@ -78,7 +78,6 @@ class Capture:
         if salvage and self._scanner.faults():
             refuse_other(self._head, self.path)
         self.size_bytes = self.source.read_size
-        self.format = self.source.format
         self._read_structure()
         self.host = file.host or self._recorded_host()
         if self.source.damage:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fastprof.decode.workers import Progress
-from fastprof.errors import OutputError, UsageError
+from fastprof.errors import UsageError
 from fastprof.export.hive import export_tables
-from fastprof.export.new_files import new_folder, output_errors
+from fastprof.export.new_files import complete_folder, output_errors
 from fastprof.export.writers import WRITERS
 from fastprof.tables.table_set import TABLES
 from fastprof.wording.spelling import meant
@@ -65,45 +65,13 @@ def write(
     if not chosen:
         raise UsageError("nothing to export: the list of tables is empty")
     path = Path(out)
-    named = path.name not in ("", "..")  # the folder of the process may be the one that is replaced, so names are full
-    target = Path(os.path.realpath(path.parent), path.name) if named else Path(os.path.realpath(path))
-    with output_errors(str(path)):
-        _check_target(target, force, str(path))
-        with new_folder(target) as temporary:
-            exported = profile.exported
-            with exported.workers.reporting(progress):
-                export_tables(exported, temporary, chosen, WRITERS[format])
-            _check_target(target, force, str(path))  # it may have appeared meanwhile
-            _replace(temporary, target)
+    with output_errors(str(path)), complete_folder(path, force, _is_ours, "an export", "exports") as temporary:
+        exported = profile.exported
+        with exported.workers.reporting(progress):
+            export_tables(exported, temporary, chosen, WRITERS[format])
     return path
 
 
-def _check_target(target: Path, force: bool, shown: str) -> None:
-    """``shown``: the name of the target in messages."""
-    if not (target.is_symlink() or target.exists()):
-        return
-    if not force:
-        raise OutputError("already exists; use force (--force) to replace it", path=shown)
-    if not target.is_dir() or target.is_symlink():
-        raise OutputError("already exists and is not a folder; delete it first", path=shown)
-    for path in target.rglob("*"):
-        name = path.relative_to(target).as_posix()
-        known = _OURS.fullmatch(name)
-        if known is None or path.is_dir() == bool(known["file"] or known["about"]):
-            text = f"contains {name!r}, which is not part of an export; force (--force) replaces only exports"
-            raise OutputError(text, path=shown)
-
-
-def _replace(temporary: Path, target: Path) -> None:
-    """Puts the complete folder in its place; an older one is gone only after that."""
-    if not target.exists():
-        temporary.rename(target)
-        return
-    with new_folder(target, "old") as old:
-        try:
-            target.rename(old / "export")
-            temporary.rename(target)
-        except BaseException:
-            if not target.exists():
-                (old / "export").rename(target)
-            raise
+def _is_ours(name: str, is_folder: bool) -> bool:
+    known = _OURS.fullmatch(name)
+    return known is not None and is_folder != bool(known["file"] or known["about"])

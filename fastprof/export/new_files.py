@@ -77,6 +77,53 @@ def _nameless(folder: Path) -> int | None:
 
 
 @contextmanager
+def complete_folder(
+    path: Path, force: bool, is_part: Callable[[str, bool], bool], one: str, several: str
+) -> Iterator[Path]:
+    """A hidden folder to fill, which then becomes ``path``: complete or not at all.
+
+    ``is_part``: of a path below it, and whether that is a folder: whether ``force`` may replace a folder that has it.
+    ``one``, ``several``: what the folder is, in messages. Raises OutputError if ``path`` exists, unless it is replaced.
+    """
+    named = path.name not in ("", "..")  # the folder of the process may be the one that is replaced, so names are full
+    target = Path(os.path.realpath(path.parent), path.name) if named else Path(os.path.realpath(path))
+
+    def check() -> None:
+        if not (target.is_symlink() or target.exists()):
+            return
+        if not force:
+            raise OutputError("already exists; use force (--force) to replace it", path=str(path))
+        if not target.is_dir() or target.is_symlink():
+            raise OutputError("already exists and is not a folder; delete it first", path=str(path))
+        for below in target.rglob("*"):
+            name = below.relative_to(target).as_posix()
+            if not is_part(name, below.is_dir()):
+                text = f"contains {name!r}, which is not part of {one}; force (--force) replaces only {several}"
+                raise OutputError(text, path=str(path))
+
+    check()
+    with new_folder(target) as temporary:
+        yield temporary
+        check()  # it may have appeared meanwhile
+        _replace(temporary, target)
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Puts the complete folder in its place; an older one is gone only after that."""
+    if not target.exists():
+        temporary.rename(target)
+        return
+    with new_folder(target, "old") as old:
+        try:
+            target.rename(old / "replaced")
+            temporary.rename(target)
+        except BaseException:
+            if not target.exists():
+                (old / "replaced").rename(target)
+            raise
+
+
+@contextmanager
 def new_folder(target: Path, suffix: str = "partial") -> Iterator[Path]:
     """A hidden folder beside ``target``, to be renamed; deleted at the end if it is still there. Unfinished ones of
     processes that were killed are deleted before: the system lets go of the lock of a folder when its process ends."""

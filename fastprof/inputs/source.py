@@ -43,8 +43,6 @@ class Source:
         self.pushed = pushed
         self.damage: str | None = None
         """What cut a compressed stream short, where that was tolerated."""
-        self.format: str | None = None
-        """The format that was transcribed; None: it is an XSpace."""
         self.read_size = self.size
         """Bytes of the capture as it was written, decompressed."""
         self.remarks: list[Remark] = []
@@ -284,6 +282,6 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
             raise CaptureError(_EMPTY, path=path, offset=0, salvageable=False)
         source = Source(path, stored=SpooledFile(number, size), pushed=not salvage)
         source.damage = damage
-        source.format, source.remarks = transcription.format, transcription.remarks
+        source.remarks = transcription.remarks
         source.read_size = transcription.read
         return source

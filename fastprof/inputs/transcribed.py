@@ -12,12 +12,11 @@ from fastprof.inputs.formats.contract import Remark
 class Transcription:
     """Takes a stream a chunk at a time. Its format is known from its first bytes, which wait until there are enough.
 
-    ``format``: the name of the format; None: bytes are passed on. ``read``: bytes of the stream that were taken.
+    ``read``: bytes of the stream that were taken.
     ``failed``: the format's own fault, not that of the stream.
     """
 
     def __init__(self, path: str, salvage: bool) -> None:
-        self.format: str | None = None
         self.read = 0
         self.failed = False
         self.remarks: list[Remark] = []
@@ -52,7 +51,7 @@ class Transcription:
         head, self._head = self._head or b"", None
         form = format_of(head[:HEAD])
         if form is not None:
-            self.format, self._scribe = form.NAME, form.scribe(self._path, self._salvage)
+            self._scribe = form.scribe(self._path, self._salvage)
         yield from self._taken(head)
 
     def _taken(self, chunk: bytes) -> Iterator[bytes]:

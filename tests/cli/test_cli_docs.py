@@ -13,7 +13,7 @@ from fastprof.cli import main as command
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DOCUMENT = DOCS / "cli.md"
 SHARED = "Flags of every verb"
-OUTPUT = "Output of all verbs but export, serve and trace"
+OUTPUT = "Output of all verbs but convert, export, serve and trace"
 ANALYSES = "The analyses"
 FILTERS = {"--plane", "--line", "--name", "--time"}
 """Documented among the shared flags, but not flags of reports."""
@@ -43,7 +43,7 @@ def flags_of(verb: argparse.ArgumentParser) -> set[str]:
 
 def home(verb: str) -> set[str]:
     """The flags documented for a verb."""
-    names = [SHARED, *([] if verb in ("export", "serve", "trace") else [OUTPUT])]
+    names = [SHARED, *([] if verb in ("convert", "export", "serve", "trace") else [OUTPUT])]
     if verb in command._ANALYSES:
         page = (DOCS / "analyses" / f"{verb}.md").read_text(encoding="utf-8")
         return (documented(*names, ANALYSES) | flags_in(page)) - FILTERS
@@ -52,7 +52,7 @@ def home(verb: str) -> set[str]:
         return (documented(*names, f"fastprof {verb}") | params) - FILTERS
     if verb == "hlo":
         return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
-    if verb == "serve":
+    if verb in ("convert", "serve"):
         return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
     return documented(*names, f"fastprof {verb}")
 
