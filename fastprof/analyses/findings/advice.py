@@ -6,6 +6,7 @@ profiling; PyTorch's tuning guide.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
@@ -47,8 +48,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
              "larger combine thresholds for all-reduce; or shard so that less is exchanged.",
         TENSORFLOW: "Let gradients be reduced while the backward pass runs (tf.distribute packs them; see "
                     "CommunicationOptions.bytes_per_pack), and reduce in 16 bits.",
-        PYTORCH: "DistributedDataParallel overlaps buckets with the backward pass: tune bucket_cap_mb, use "
-                 "static_graph=True and bf16 compression hooks.",
+        PYTORCH: "Start collectives earlier and compute meanwhile (async_op=True); send fewer bytes (16-bit types).",
     },
     "straggler": {
         UNKNOWN: "Find out why the last one is late: uneven work, a slower clock, or a host that starts work later.",
@@ -57,6 +57,8 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         UNKNOWN: "Give the device more work per launch: larger batches, or fused and compiled steps.",
         JAX: "Put the whole step under one jax.jit, or use larger batches.",
         TENSORFLOW: "Give the device more work per launch: larger batches, or larger tf.functions.",
+        PYTORCH: "Give the device more work per launch: larger batches, torch.compile, which fuses ops, or CUDA graphs "
+                 "(torch.compile(mode=\"reduce-overhead\"), torch.cuda.graph).",
     },
     "small_ops": {
         UNKNOWN: "Combine small ops: each costs more to start than to run.",
@@ -145,6 +147,48 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Record more of the host: with_stack=True, and both CPU and device activities.",
     },
 }  # fmt: skip
+
+_OF_COLLECTIVE: Final[dict[str, dict[str, str]]] = {
+    "all-reduce": {
+        PYTORCH: "Gradients: DistributedDataParallel overlaps their sums with the backward pass; tune bucket_cap_mb, "
+                 "use static_graph=True and bf16 compression hooks. Tensor parallelism: keep its groups within a node.",
+    },
+    "reduce-scatter": {
+        PYTORCH: "FSDP sums gradients of a layer while it computes the next: wrap layers one by one, and reduce in 16 "
+                 "bits (reduce_dtype=torch.bfloat16 of its mixed precision policy).",
+    },
+    "all-gather": {
+        PYTORCH: "FSDP gathers parameters ahead of their use: wrap layers one by one and prefetch (forward_prefetch, "
+                 "backward_prefetch), gather 16-bit parameters, and keep them after the forward pass if memory allows "
+                 "(reshard_after_forward=False, SHARD_GRAD_OP).",
+    },
+    "all-to-all": {
+        UNKNOWN: "All-to-all carries tokens to experts or rows of embeddings: compute what does not need them "
+                 "meanwhile, send 16-bit values, and give all devices the same number of tokens or rows.",
+        PYTORCH: "All-to-all carries tokens to experts or rows of embeddings: start it with async_op=True and compute "
+                 "what does not need them meanwhile, send 16-bit values, and give all ranks the same number of tokens "
+                 "or rows. TorchRec's TrainPipelineSparseDist exchanges the next batch during this one.",
+        JAX: "All-to-all carries tokens to experts, or arrays that are sharded in another way: let XLA overlap it (the "
+             "latency hiding scheduler), send 16-bit values, or shard so that less is exchanged.",
+    },
+    "broadcast": {
+        PYTORCH: "DistributedDataParallel broadcasts buffers before each forward pass: broadcast_buffers=False if "
+                 "ranks need not agree on them.",
+    },
+    "send and recv": {
+        PYTORCH: "Stages of a pipeline wait for each other: more micro-batches, or an interleaved schedule "
+                 "(torch.distributed.pipelining), leave smaller gaps.",
+    },
+}  # fmt: skip
+"""By kind of collective, as derive.devices.communication_kinds has it: what hides it, for what it is used as a rule."""
+
+
+def on_collectives(kinds: Iterable[str], framework: str) -> str:
+    """What to do about these kinds of collectives, the costliest first."""
+    general = advice("communication", framework)
+    of_kinds = [_OF_COLLECTIVE.get(kind, {}) for kind in kinds]
+    texts = [of_kind.get(framework, of_kind.get(UNKNOWN, general)) for of_kind in of_kinds]
+    return " ".join(dict.fromkeys(texts)) or general
 
 
 def advice(cause: str, framework: str) -> str:

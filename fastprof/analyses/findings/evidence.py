@@ -175,9 +175,14 @@ def allocates_from_device(_facts: Facts, finding: Finding) -> bool:
 
 
 def _sums(facts: Facts) -> tuple[list[Row], float]:
-    """All-reduces and reduce-scatters, and how many of them a device runs in a step."""
+    """All-reduces and reduce-scatters, and how many of them a device runs in a step; none if other collectives cost
+    more."""
     rows = facts.table("communication", "operations").to_pylist()
-    rows = [row for row in rows if row["scope"] == BETWEEN_DEVICES and "reduce" in row["kind"]]
+    rows = [row for row in rows if row["scope"] == BETWEEN_DEVICES]
+    sums = [row for row in rows if "reduce" in row["kind"]]
+    if 2 * sum(row["exposed_ps"] for row in sums) < sum(row["exposed_ps"] for row in rows):
+        return [], 0.0
+    rows = sums
     steps = int(facts.figure("steps", "step_count") or 0)
     devices = max((row["device_count"] for row in rows), default=0)
     return rows, sum(row["occurrences"] for row in rows) / max(1, steps * devices) if steps else 0.0

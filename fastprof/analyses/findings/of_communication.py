@@ -11,20 +11,25 @@ waiting for it. The run is longer by the mean of those that wait.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from fastprof.analyses.findings.advice import advice
+from fastprof.analyses.findings.advice import advice, on_collectives
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.ops.tables import sums_by
+from fastprof.wording.quantities import measured
 
 COMMUNICATION: Final = "communication"
+NEARLY_ALL: Final = 0.9
+"""The finding is named after a kind of this share of what nothing hides."""
+NOTABLE: Final = 0.25
+"""Kinds of this share have advice of their own."""
 MOSTLY: Final = 0.5
 """One device is late if it causes this share of all waiting."""
 
@@ -66,18 +71,46 @@ def found(facts: Facts) -> Iterator[Finding]:
             host=host,
             device=device,
         )
-    ops = [row for row in facts.table("communication", "operations").to_pylist() if row["scope"] == BETWEEN_DEVICES]
-    first = ops[0] if ops else {"kind": COMMUNICATION, "name": None}
+    ops = [row for row in facts.table(COMMUNICATION, "operations").to_pylist() if row["scope"] == BETWEEN_DEVICES]
+    kinds = _exposed(facts)
     yield Finding(
         COMMUNICATION,
-        f"{facts.devices()} for {first['kind']} that nothing hides",
+        f"{facts.devices()} for {_collectives(kinds)}",
         spent.common_ps,
         CERTAIN,
         _shown(facts, "operations"),
-        advice(COMMUNICATION, facts.framework),
+        on_collectives(_of_share(kinds, NOTABLE), facts.framework),
         is_bound=True,
-        op=first["name"],
+        op=ops[0]["name"] if ops else None,
+        detail=_by_kind(facts, kinds),
     )
+
+
+def _exposed(facts: Facts) -> dict[str, int]:
+    """By kind of what is exchanged between devices, the time that nothing hides, the longest first."""
+    rows = [row for row in facts.table(COMMUNICATION, "kinds").to_pylist() if row["scope"] == BETWEEN_DEVICES]
+    return {row["kind"]: row["exposed_ps"] for row in rows if row["exposed_ps"]}
+
+
+def _of_share(kinds: Mapping[str, int], least: float) -> list[str]:
+    return [kind for kind, exposed_ps in kinds.items() if exposed_ps >= least * sum(kinds.values())]
+
+
+def _collectives(kinds: Mapping[str, int]) -> str:
+    """What devices wait for, in words."""
+    if not kinds:
+        return f"{COMMUNICATION} that nothing hides"
+    first = next(iter(kinds))
+    nearly = bool(_of_share(kinds, NEARLY_ALL))
+    return f"{first} that nothing hides" if nearly else f"collectives that nothing hides, longest for {first}"
+
+
+def _by_kind(facts: Facts, kinds: Mapping[str, int]) -> str | None:
+    """The kinds with their times, if there are several."""
+    if len(kinds) < 2:
+        return None
+    times = [f"{kind} {measured(facts.per_device(exposed_ps), 'ps')}" for kind, exposed_ps in kinds.items()]
+    return f"By kind, with waiting for the last device: {', '.join(times)}."
 
 
 def _shown(facts: Facts, table: str) -> str:

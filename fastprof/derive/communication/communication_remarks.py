@@ -30,10 +30,12 @@ _OVERLAP: Final = (
     "start it earlier or compute something else meanwhile: asynchronous collectives and XLA's latency hiding scheduler "
     "do so where the program leaves them independent work, as of another layer or of another part of the batch"
 )
-_OF_TORCH: Final = (
-    "start it earlier or compute something else meanwhile: DistributedDataParallel and FSDP overlap buckets of "
-    "gradients with the backward pass, and collectives with async_op=True return at once"
-)
+_OF_TORCH: Final = "start it earlier or compute something else meanwhile: collectives with async_op=True return at once"
+_OF_TORCH_BY_KIND: Final = {
+    "all-reduce": ", and DistributedDataParallel sums buckets of gradients during the backward pass",
+    "reduce-scatter": ", and FSDP sums gradients of a layer during the backward pass of the next",
+    "all-gather": ", and FSDP gathers the parameters of a layer during the one before",
+}
 _FROM_HOST: Final = (
     "keep what is used often in the device's memory, or start copies and feeds earlier, so that they run during compute"
 )
@@ -71,6 +73,8 @@ def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str
     kind, op = kinds["kind"][0].as_py(), ops["name"][0].as_py()
     of_op = int(ops["exposed_ps"][0].as_py())
     scope = kinds["scope"][0].as_py()
+    if overlap == _OF_TORCH:
+        overlap += _OF_TORCH_BY_KIND.get(kind, "")
     advice = {BETWEEN_DEVICES: overlap, WITH_HOST: _FROM_HOST}.get(scope, _WITHIN)
     gain = ""
     if costs is not None and costs.gain >= COSTLY_SHARE:
