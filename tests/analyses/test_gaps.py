@@ -112,13 +112,35 @@ def test_prefetching_explains_nothing_while_python_runs() -> None:
     ]
 
 
-def test_a_device_that_waits_while_another_works_waits_for_it() -> None:
-    report = gaps(threads(python=[]), gpu([ran("k", 0, 5), ran("k", 95, 5)]), gpu([ran("k", 0, 50)], 1))
+def test_a_device_that_waits_while_another_works_waits_for_it_if_they_exchange_data() -> None:
+    joined = ran("ncclDevKernel_AllReduce_Sum_f32", 95, 5)
+    report = gaps(threads(python=[]), gpu([ran("k", 0, 5), joined]), gpu([ran("k", 0, 90), joined], 1))
     assert in_us(rows(report, "by_cause", *CAUSES)) == [
         ("/device:GPU:0", "straggler", "idle", 90, None),
-        ("/device:GPU:1", "idle", "idle", 45, None),
-        ("/device:GPU:1", "straggler", "idle", 5, None),
+        ("/device:GPU:0", "communication", "communication", 5, "ncclDevKernel_AllReduce_Sum_f32"),
+        ("/device:GPU:1", "communication", "communication", 5, "ncclDevKernel_AllReduce_Sum_f32"),
+        ("/device:GPU:1", "idle", "idle", 5, None),
     ]
+    alone = gaps(threads(python=[]), gpu([ran("k", 0, 5), ran("k", 95, 5)]), gpu([ran("k", 0, 50)], 1))
+    assert in_us(rows(alone, "by_cause", *CAUSES)) == [
+        ("/device:GPU:0", "idle", "idle", 90, None),
+        ("/device:GPU:1", "idle", "idle", 50, None),
+    ]
+
+
+def test_next_is_named_after_the_function_that_makes_the_element() -> None:
+    host = threads(python=[
+        ran("$builtins next", 5, 60), ran("$train.py:18 batches", 6, 58), ran("$data.py:7 decode", 8, 50),
+        ran("$time sleep", 9, 45), launched("cudaLaunchKernel", 70, 5, 1),
+    ])  # fmt: skip
+    report = gaps(host, gpu([ran("k", 0, 5), launched("k", 71, 15, 1)]))
+    assert in_us(rows(report, "by_cause", *CAUSES))[0] == ("/device:GPU:0", "input", "idle", 60, "$data.py:7 decode")
+
+
+def test_what_the_profiler_loads_and_saves_is_not_in_the_run() -> None:
+    stops = [ran("$profiler.py:193 stop_trace", 50, 900), ran("$json.py:9 load", 800, 100)]
+    report = gaps(threads(python=[launched("cudaLaunchKernel", 0, 5, 1), *stops]), gpu([launched("k", 5, 40, 1)]))
+    assert in_us(rows(report, "devices", "window_ps", "compute_ps")) == [(40, 40)]
 
 
 def test_copies_and_collectives_are_their_own_cause() -> None:

@@ -68,10 +68,14 @@ class SlowHost:
         self.start = events.start_ps.tolist()
         self.end = [at + max(length, 0) for at, length in zip(self.start, events.duration_ps.tolist(), strict=True)]
         self.code = causes.code.tolist()
+        self.names, self.metas = events.names, events.meta.tolist()
         self.threads = list(zip(causes.lines, causes.role, strict=True))
         self.line = {row: line for line in causes.lines for row in range(line.first, line.last)}
         self.above = cache(self._above)
         self.said = cache(self._said)
+
+    def name(self, row: int) -> str:
+        return self.names[self.metas[row]]
 
     def _above(self, row: int) -> int:
         around = [one for one in range(self.line[row].first, row) if self.end[one] >= self.end[row]]
@@ -111,13 +115,17 @@ class SlowHost:
     def finest(self, part: Part) -> int:
         """The event that explains a piece, from nearby."""
         code = self.code[part.row] if part.row >= 0 else Code.NOTHING
-        if code not in (Code.PYTHON, Code.INPUT):
+        built_in = code == Code.INPUT_WORDS and self.name(part.row).startswith("$builtins ")
+        if code not in (Code.PYTHON, Code.INPUT) and not built_in:
             return part.row
         line, middle = self.line[part.row], part.begin + (part.end - part.begin) // 2
         at = max(row for row in range(line.first, line.last) if self.start[row] <= middle)
         while True:
             covered = min(self.end[at], part.end) - max(self.start[at], part.begin)
-            fits = 2 * covered >= part.end - part.begin and (code == Code.PYTHON or self.code[at] == Code.INPUT)
+            lasts = 2 * covered >= part.end - part.begin
+            fits = lasts and (code == Code.PYTHON or self.code[at] == Code.INPUT)
+            if built_in:
+                fits = lasts and self.name(at).startswith("$") and ".py:" in self.name(at)
             if fits or at == part.row or self.above(at) < 0:
                 break
             at = self.above(at)
@@ -275,8 +283,8 @@ def sums(device: SlowDevice, pieces: list[Part]) -> Sums:
 
 
 def all_busy(devices: list[tuple[Spans, list[tuple[int, int, int]]]]) -> list[tuple[int, int, Any]]:
-    """When any of several devices computes or communicates."""
-    if len(devices) < 2:
+    """When any of several devices computes or communicates, if any communicates: others do not wait for each other."""
+    if len(devices) < 2 or not any(kind_of(ran, state) == COMMUNICATION for ran, own in devices for _, _, state in own):
         return []
     works = [(begin, end) for ran, own in devices for begin, end, state in own if kind_of(ran, state) <= COMMUNICATION]
     times = moments(*(time for one in works for time in one))

@@ -25,7 +25,7 @@ from fastprof.tables.host_events import read_host
 PYTHON = (
     "$app.py:3 main", "load_batch", "PjitFunction(f)", "backend_compile", "$api.py:3 block_until_ready", "region",
     "$threading.py:2 acquire", "np.asarray(jax.Array)", "$<unknown> collect", "save_checkpoint", "$io.py:8 read",
-    "Iterator::Root", "IteratorGetNextOp::DoCompute", "MatMul:MatMul", "ProfilerSession::Start",
+    "Iterator::Root", "IteratorGetNextOp::DoCompute", "MatMul:MatMul", "ProfilerSession::Start", "$builtins next",
 )  # fmt: skip
 WORKERS = ("PjRtStreamExecutorLoadedExecutable::Execute", "Build buffer allocations", "BlockHostUntilDone",
            "TransferToServer", "nothing", "Mutex lock")  # fmt: skip
@@ -135,6 +135,10 @@ def window_of(host: Host, ran_spans: list[Any], marked: Any, causes: Any) -> tup
     for one, role in zip(causes.lines, causes.role, strict=True):
         for row in range(one.first, one.last):
             serves_devices = role == DRIVER and Code(int(causes.code[row])).name in serves
+            serves_devices &= not any(
+                causes.code[other] == Code.PROFILER and slow.start[other] <= slow.start[row] < slow.end[other]
+                for other in range(one.first, one.last)
+            )
             if serves_devices and not host.events.planes_of("TPU") and slow.end[row] > slow.start[row]:
                 times += [slow.start[row], slow.end[row]]
     return min(times), max(times)

@@ -14,7 +14,7 @@ was launched is not the host's: the device waits for that work to begin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -40,8 +40,9 @@ from fastprof.derive.ops.device_time import (
 )
 from fastprof.derive.ops.launches import launches
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, RANKS, Code, HostCauses
+from fastprof.derive.steps.python_frames import has_line, is_built_in
 from fastprof.derive.steps.stretches import union
-from fastprof.schema.array_types import Int64s, Records, UInt8s
+from fastprof.schema.array_types import Bools, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents
 
@@ -68,6 +69,9 @@ _OF_WAIT: Final = {INFEED: "input", OUTFEED: "transfer", HOST: "callback", CORE:
 
 _LATENCY_PS: Final = 30_000_000
 """Work that begins at most so long after it was launched, or after the work before it, is not late."""
+
+_NEVER_BUSY: Final = np.zeros((0, 2), np.int64)
+"""Devices that exchange nothing do not wait for each other."""
 
 _NAMED: Final = np.isin(np.arange(len(Code)), [
     Code.INPUT, Code.INPUT_WORDS, Code.TRANSFER, Code.COMPILATION, Code.FIRST_CALL, Code.CHECKPOINT,
@@ -96,7 +100,7 @@ def host_gaps(
     times = [device_time(events.host, one, *window) for one in spans]
     clocks = [_ahead(events, one) for one in times]
     host = causes.foremost(events, RANKS.ravel(), _waiting(times, clocks))
-    busy = _any_busy(times, *window)
+    busy = _any_busy(times, *window) if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
     for time, ahead in zip(times, clocks, strict=True):
         own = time.ran.events
         known = marked if ahead is None else (np.full_like(marked[0], NEVER), np.full_like(marked[1], -NEVER))
@@ -120,7 +124,7 @@ def _window(spans: Sequence[Spans], *others: tuple[Int64s, Int64s]) -> tuple[int
 
 def _named(events: HostEvents, causes: HostCauses) -> tuple[Int64s, Int64s]:
     """What the threads that drive devices do for them: compile, load data, copy. Clocks of TPUs are their own, so none
-    of these counts there."""
+    of these counts there. Nothing counts that the profiler does while it starts or stops: it loads and saves, too."""
     none = np.zeros(0, np.int64)
     if events.planes_of("TPU"):
         return none, none
@@ -128,10 +132,22 @@ def _named(events: HostEvents, causes: HostCauses) -> tuple[Int64s, Int64s]:
     for line, role in zip(causes.lines, causes.role, strict=True):
         if role == DRIVER:
             rows = slice(line.first, line.last)
-            named = _NAMED[causes.code[rows]]
-            begins.append(events.start_ps[rows][named])
-            ends.append(ends_of(events.start_ps[rows][named], events.duration_ps[rows][named]))
+            code, begin = causes.code[rows], events.start_ps[rows]
+            end = ends_of(begin, events.duration_ps[rows])
+            named = _NAMED[code] & ~_within(begin, begin[code == Code.PROFILER], end[code == Code.PROFILER])
+            begins.append(begin[named])
+            ends.append(end[named])
     return np.concatenate(begins), np.concatenate(ends)
+
+
+def _within(times: Int64s, begin_ps: Int64s, end_ps: Int64s) -> Bools:
+    """Whether a time lies in one of these events, which are in order of their begins."""
+    if not len(begin_ps):
+        return np.zeros(len(times), np.bool_)
+    before = np.searchsorted(begin_ps, times, side="right") - 1
+    reached = np.maximum.accumulate(end_ps)
+    found: Bools = (before >= 0) & (reached[np.maximum(before, 0)] > times)
+    return found
 
 
 def _ahead(events: HostEvents, device: DeviceTime) -> Int64s | None:
@@ -162,7 +178,7 @@ def _waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]) -> 
 def _any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) -> Int64s:
     """[k, 2]: when any of several devices computes or communicates."""
     if len(devices) == 1:
-        return np.zeros((0, 2), np.int64)
+        return _NEVER_BUSY
     parts = []
     for one in devices:
         busy = one.kind <= COMMUNICATION
@@ -228,20 +244,26 @@ def _pieces(device: _Device, host: Records, codes: UInt8s, steps: Intervals) -> 
 
 def _with_finest(events: HostEvents, causes: HostCauses, pieces: Records) -> Records:
     """Pieces with the events that explain them best. Those of Python and of input pipelines say little from afar: of
-    what is in them, the innermost that lasts for half of the piece or more does, in a pipeline the innermost stage.
-    Such an event is open in the middle of the piece."""
+    what is in them, the innermost that lasts for half of the piece or more does, in a pipeline the innermost stage, in
+    ``next`` and other built-in functions that load data the innermost function with a line of source. Such an event is
+    open in the middle of the piece."""
     row, code = pieces["row"], causes.code
     known = np.flatnonzero(row >= 0)
-    known = known[np.isin(code[row[known]], (Code.PYTHON, Code.INPUT))]
+    words = code[row[known]] == Code.INPUT_WORDS
+    words[words] = _of_names(events, row[known][words], is_built_in)
+    known = known[words | np.isin(code[row[known]], (Code.PYTHON, Code.INPUT))]
     if not len(known):
         return pieces
     outer, begin, stop = row[known], pieces["begin"][known], pieces["end"][known]
     parent = causes.origins.parent
     at = _innermost(events, causes, outer, begin + (stop - begin) // 2)
+    words = code[outer] == Code.INPUT_WORDS
     while True:
         event_end = ends_of(events.start_ps[at], np.maximum(events.duration_ps[at], 0))
         covered = np.minimum(event_end, stop) - np.maximum(events.start_ps[at], begin)
         fits = (2 * covered >= stop - begin) & ((code[outer] == Code.PYTHON) | (code[at] == Code.INPUT))
+        fits[words] = 2 * covered[words] >= (stop - begin)[words]
+        fits[words] &= _of_names(events, at[words], has_line)
         up = np.flatnonzero(~fits & (at != outer) & (parent[at] >= 0))
         if not len(up):
             break
@@ -251,6 +273,13 @@ def _with_finest(events: HostEvents, causes: HostCauses, pieces: Records) -> Rec
     pieces = pieces.copy()
     pieces["row"][known[fits]] = at[fits]
     return pieces
+
+
+def _of_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -> Bools:
+    """What a question about the names of these events is answered with."""
+    metas, place = np.unique(events.meta[row], return_inverse=True)
+    answers = np.array([says(events.names[meta]) for meta in metas.tolist()], np.bool_)
+    return answers[place.reshape(-1)] if len(metas) else np.zeros(0, np.bool_)
 
 
 def _innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:

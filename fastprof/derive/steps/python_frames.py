@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from fastprof.derive.devices.op_names import PYTHON_FRAME
+from fastprof.derive.devices.op_names import PYTHON_FRAME, is_frame
 
 _OF_FILE = re.compile(r"\$(?P<file>.*?):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
 _OF_TORCH = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
@@ -49,6 +49,16 @@ def frame_of(name: str) -> Frame:
     if match := _MODULE.fullmatch(name):
         return Frame(match["function"], "nn.Module", None)
     return Frame(name.removeprefix(PYTHON_FRAME), "", None)
+
+
+def has_line(name: str) -> bool:
+    """Whether an event is a call of a Python function whose line of source is recorded."""
+    return is_frame(name) and frame_of(name).line is not None
+
+
+def is_built_in(name: str) -> bool:
+    """Whether an event is a call of a Python function that is compiled, as ``next`` is."""
+    return is_frame(name) and frame_of(name).line is None
 
 
 @lru_cache(maxsize=1 << 16)
