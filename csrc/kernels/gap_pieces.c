@@ -9,8 +9,6 @@ typedef struct walk {
   fp_memory *memory;
   fp_vector *gaps;
   size_t step, busy; /* the bounds before these are not after `now`: 2 * number for a begin, one more for an end */
-  size_t busy_cut;   /* the next bound of other devices' work that may cut */
-  bool busy_cuts;    /* their work at that place began while this device was idle */
   int64_t clock;     /* the latest time of the host at which a stretch began */
   /* the present stretch */
   size_t at;
@@ -88,23 +86,13 @@ static int64_t host_begin(const walk *w, int64_t piece) {
 
 static int64_t sooner(int64_t until, bool has, int64_t bound) { return has && bound < until ? bound : until; }
 
-/* The next bound of the work of any device that cuts this stretch after `now`, or the end of the stretch. Such work cuts
- * if it began while this device was idle. */
-static int64_t next_busy(walk *w, int64_t now) {
-  const fp_device_gaps *of = w->of;
-  for (; w->busy_cut < 2 * of->busy_count && of->busy[w->busy_cut] < w->end; w->busy_cut++) {
-    if (w->busy_cut % 2 == 0) w->busy_cuts = w->kind == FP_IDLE;
-    if (w->busy_cuts && of->busy[w->busy_cut] > now) return of->busy[w->busy_cut];
-  }
-  return w->end;
-}
-
 /* Moves on to `now`, and finds the next time at which anything changes. */
 static int64_t next_cut(walk *w, int64_t now) {
   const fp_device_gaps *of = w->of;
   while (w->step < 2 * of->step_count && of->steps[w->step] <= now) w->step++;
   while (w->busy < 2 * of->busy_count && of->busy[w->busy] <= now) w->busy++;
-  int64_t until = next_busy(w, now);
+  int64_t until = w->end;
+  if (w->kind == FP_IDLE && w->busy < 2 * of->busy_count) until = sooner(until, true, of->busy[w->busy]);
   until = sooner(until, w->step < 2 * of->step_count, of->steps[w->step < 2 * of->step_count ? w->step : 0]);
   if (of->launched) until = sooner(until, of->launched[w->at] > now, of->launched[w->at]);
   if (w->kind < FP_DEVICE_WAITS) return until;

@@ -116,8 +116,9 @@ def test_a_device_that_waits_while_another_works_waits_for_it_if_they_exchange_d
     joined = ran("ncclDevKernel_AllReduce_Sum_f32", 95, 5)
     report = gaps(threads(python=[]), gpu([ran("k", 0, 5), joined]), gpu([ran("k", 0, 90), joined], 1))
     assert in_us(rows(report, "by_cause", *CAUSES)) == [
-        ("/device:GPU:0", "straggler", "idle", 90, None),
+        ("/device:GPU:0", "straggler", "idle", 85, None),
         ("/device:GPU:0", "communication", "communication", 5, "ncclDevKernel_AllReduce_Sum_f32"),
+        ("/device:GPU:0", "idle", "idle", 5, None),
         ("/device:GPU:1", "communication", "communication", 5, "ncclDevKernel_AllReduce_Sum_f32"),
         ("/device:GPU:1", "idle", "idle", 5, None),
     ]

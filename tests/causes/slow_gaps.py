@@ -182,9 +182,8 @@ class SlowDevice:
         times = [*self.steps.begin_ps.tolist(), *self.steps.end_ps.tolist(), *([launch[0]] if launch else [])]
         if kind_of(self.ran, state) >= WAIT:
             times += [time for one in self.host.foremost() for time in one[:2]]
-        for first, last, _ in self.busy:
-            if any(since <= first < until and other == -2 for since, until, other in self.stretches):
-                times += [first, last]
+        if state == -2:
+            times += [time for one in self.busy for time in one[:2]]
         return moments(begin, end, *(time for time in times if begin < time < end))
 
     def part(
