@@ -35,6 +35,7 @@ from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
 from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, module_runs
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
+from fastprof.derive.memory.torch_memory import device_sizes
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 from fastprof.tables.host_events import HOST_THREADS
@@ -100,7 +101,7 @@ SCALARS = {
     "peak_ps": ScalarSpec("ps", "time of the largest peak, from the start of the host's capture", "time of the peak"),
     "peak_step": ScalarSpec(None, "step at the time of the largest peak", "step of the peak"),
     "capacity_bytes": ScalarSpec("bytes", "memory that the allocator with the largest peak may use: in use and free at "
-                                 "the peak"),
+                                 "the peak; of PyTorch's all memory of the device"),
     "peak_share": ScalarSpec("share", "peak_bytes / capacity_bytes", "peak share of capacity"),
     "lifetime_peak_bytes": ScalarSpec("bytes", "most memory in use since the process began, as the allocator counts it "
                                       f"(on TPUs the heap alone), {_OF_LARGEST}", "lifetime peak"),
@@ -156,8 +157,8 @@ OPENING = Opening(
 SECTIONS = (
     Section("Memory", scalars=tuple(SCALARS), shown=is_known("allocator_count")),
     Section("Allocators", "allocators", ("allocator", "peak_bytes", "peak_step", "capacity_bytes",
-            "lifetime_peak_bytes", "allocation_count", "free_count", "held_at_end_bytes", "fragmentation_at_peak"),
-            rows=16, shown=has_rows("allocators")),
+            "reserved_at_peak_bytes", "lifetime_peak_bytes", "allocation_count", "free_count", "held_at_end_bytes",
+            "fragmentation_at_peak"), rows=16, shown=has_rows("allocators"), parts=("reserved_at_peak_bytes",)),
     Section("When the request fits", "request", ("allocator", "fits", "start_ps", "duration_ps", "most_free_bytes",
             "largest_free_least_bytes", "largest_free_most_bytes"), rows=12, shown=has_rows("request")),
     Section("Alive at the peak, ops of like names together", "active_groups", ("allocator", "total_bytes",
@@ -195,6 +196,7 @@ def of_host(host: Host, params: Params) -> HostMemory:
         threads=host.workers.threads,
         chosen=host.entire is not host,
         of_torch=is_kineto(events),
+        device_bytes=device_sizes(events),
     )
 
 

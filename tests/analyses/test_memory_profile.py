@@ -97,6 +97,7 @@ def test_the_peak_is_the_first_moment_of_the_most_in_use_stack_and_heap() -> Non
         "wasted_at_peak_bytes": 0,
         "fragmentation_at_peak": 0.25,
         "capacity_bytes": 1_000,
+        "reserved_at_peak_bytes": None,
         "lifetime_peak_bytes": 157,
         "highest_fragmentation": 0.5,
         "highest_fragmentation_ps": 30,

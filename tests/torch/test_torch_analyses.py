@@ -88,14 +88,28 @@ def test_memory_is_that_of_the_caching_allocator() -> None:
         memory(30, 64, 64, 0, 2, device=-1), ("cpu_instant_event", "[OutOfMemory]", 40, 0, {"Bytes": 10**12}),
         memory(50, 0, 4000, 8000, 3),
     ]  # fmt: skip
-    report = torch_capture({"main": host}, {"stream 7": [kernel("k", 1, 1, 1)]}).memory_profile()  # type: ignore[dict-item]
+    gpu_events = {"stream 7": [kernel("k", 1, 1, 1)]}
+    report = torch_capture({"main": host}, gpu_events, memory_size=90_000).memory_profile()  # type: ignore[dict-item]
     rows = {row["allocator"]: row for row in report.tables["allocators"].to_pylist()}
     assert sorted(rows) == ["CPU", "GPU_0"]
     gpu = rows["GPU_0"]
-    assert (gpu["peak_bytes"], gpu["capacity_bytes"], gpu["allocation_count"], gpu["free_count"]) == (5000, 8000, 1, 1)
+    assert (gpu["peak_bytes"], gpu["allocation_count"], gpu["free_count"]) == (5000, 1, 1)
+    assert (gpu["reserved_at_peak_bytes"], gpu["capacity_bytes"]) == (8000, 90_000)
     assert rows["CPU"]["capacity_bytes"] is None
     ops = {(row["allocator"], row["op_name"]): row["count"] for row in report.tables["ops"].to_pylist()}
     assert ops == {("GPU_0", "aten::empty"): 1, ("CPU", None): 1}
+
+
+@pytest.mark.parametrize(("memory_size", "is_full"), [(0, False), (90_000, False), (8_000, True)])
+def test_a_full_cache_is_not_a_full_device(memory_size: int, is_full: bool) -> None:
+    """The allocator takes more of the device as it is needed."""
+    host = [op("aten::empty", 0, 10), memory(5, 7_900, 7_900, 8_000, 1)]
+    profile = torch_capture({"main": host}, {"stream 7": [kernel("k", 1, 1, 1)]}, memory_size)  # type: ignore[dict-item]
+    report = profile.memory_profile(request=50_000)
+    assert any("nearly exhausted" in one.text for one in report.notices) == is_full
+    fits = {0: "not known", 90_000: "not known", 8_000: "no"}[memory_size]
+    assert report.tables["request"]["fits"].to_pylist() == [fits]
+    assert report.scalars["peak_share"].value == (7_900 / memory_size if memory_size else None)
 
 
 def test_python_is_that_of_the_tracer_of_pytorch() -> None:

@@ -14,8 +14,10 @@ _DERIVED = 0xDEADBEEF + 200
 MICRO = 1_000_000
 
 
-def torch_capture(host: Mapping[str, list[Recorded]], gpu: Mapping[str, list[Recorded]]) -> fastprof.Profile:
-    """Threads of the host and streams of one GPU, by name."""
+def torch_capture(
+    host: Mapping[str, list[Recorded]], gpu: Mapping[str, list[Recorded]], memory_size: int = 0
+) -> fastprof.Profile:
+    """Threads of the host and streams of one GPU, by name. ``memory_size``: bytes of the GPU; 0: not recorded."""
     planes = []
     for number, (name, lines) in enumerate((("/host:CPU", host), ("/device:GPU:0", gpu)), 1):
         ids: dict[tuple[str, str], int] = {}
@@ -28,7 +30,8 @@ def torch_capture(host: Mapping[str, list[Recorded]], gpu: Mapping[str, list[Rec
             for place, (title, events) in enumerate(lines.items(), 7)
         ]
         metadata = [Metadata(what, at, stats={"cat": category}) for (category, what), at in ids.items()]
-        planes.append(plane(name, written, id=number, event_metadata=metadata))
+        stats = {"memory_size": memory_size} if memory_size and number == 2 else {}
+        planes.append(plane(name, written, id=number, event_metadata=metadata, stats=stats))
     return fastprof.load(xspace(*planes, hostnames=["vm"]))
 
 

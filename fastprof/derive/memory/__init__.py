@@ -2,4 +2,5 @@
 
 __all__ = [
     "host_memory", "matching", "memory_events", "memory_remarks", "memory_tables", "sites",
+    "torch_memory",
 ]  # fmt: skip

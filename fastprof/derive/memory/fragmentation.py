@@ -100,9 +100,17 @@ class Fits:
     ``end_ps``: time of the event after it, of the last stretch of its last event. Bytes: over the stretch, -1:
     unknown."""
 
-    def __init__(self, events: MemoryEvents, chunk: Fragmentation, size: int, shown: Bools | None = None) -> None:
-        """``shown``: the events that count; None: all."""
-        self.size, self.answer = size, _answers(events, chunk, size)
+    def __init__(
+        self,
+        events: MemoryEvents,
+        chunk: Fragmentation,
+        size: int,
+        left: tuple[Bools, Int64s],
+        shown: Bools | None = None,
+    ) -> None:
+        """``left``: by event, whether it is known what the allocator may still use, and that; ``shown``: the events
+        that count, None: all."""
+        self.size, self.answer = size, _answers(events, chunk, size, left)
         begins = np.ones(len(events), np.bool_)
         begins[1:] = self.answer[1:] != self.answer[:-1]
         if shown is not None:
@@ -121,10 +129,11 @@ class Fits:
         self.largest_free_most_bytes = _over(np.maximum, chunk.largest_free_high, first)[chosen]
 
 
-def _answers(events: MemoryEvents, chunk: Fragmentation, size: int) -> UInt8s:
+def _answers(events: MemoryEvents, chunk: Fragmentation, size: int, left: tuple[Bools, Int64s]) -> UInt8s:
     low, high = chunk.largest_free_low, chunk.largest_free_high
     grows = np.repeat(chunk.grows, np.diff(events.bounds))
-    fits_not = events.has(FREE) & ((events.free_bytes < size) | (~grows & (high >= 0) & (high < size)))
+    is_known, left_bytes = left
+    fits_not = is_known & ((left_bytes < size) | (~grows & (high >= 0) & (high < size)))
     otherwise = np.where(not_taken_bytes(events, chunk) >= size, FROM_DEVICE, OPEN)
     return np.where(fits_not, NO, np.where(low >= size, YES, otherwise)).astype(np.uint8)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -130,7 +130,8 @@ class MemorySteps:
 class HostMemory:
     """What is kept of one host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: of the capture;
     ``modules``: runs of programs; ``threads``: how many may compute; ``chosen``: only what happened within ``steps`` is
-    reported, though ``events`` has all; ``of_torch``: PyTorch's profiler recorded it."""
+    reported, though ``events`` has all; ``of_torch``: PyTorch's profiler recorded it; ``device_bytes``: memory of the
+    devices of its allocators, by name."""
 
     host: str
     hardware: str
@@ -143,6 +144,17 @@ class HostMemory:
     threads: int = 1
     chosen: bool = False
     of_torch: bool = False
+    device_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    def limits(self) -> tuple[Bools, Int64s]:
+        """[n] what the allocator of each event may use, and whether that is known. Free memory of PyTorch's allocators
+        is only what they keep of the device."""
+        events = self.events
+        if not self.of_torch:
+            return events.has(FREE), events.in_use_bytes + events.free_bytes
+        sizes = np.array([self.device_bytes.get(name, 0) for name in events.allocators] or [0], np.int64)
+        limit = sizes[events.allocator]
+        return limit > 0, limit
 
     @property
     def names(self) -> list[str]:
@@ -166,7 +178,7 @@ class MemoryFigures:
     ``step``: [n] the step at the time of the event, and whether there is one. ``shown``: [n] events within the chosen
     steps, None: all. ``peak``: [k] event of the first peak, at ``peak_ps``. ``active``: what is alive then, ``groups``:
     in groups. ``at``: [k] the events after which --at reports memory, ``active_at``: what is alive then. ``fits``: of
-    --request. ``names_host``: there are several hosts."""
+    --request. ``names_host``: there are several hosts. ``limit_known``, ``limit_bytes``: see HostMemory.limits."""
 
     def __init__(
         self,
@@ -213,9 +225,11 @@ class MemoryFigures:
         self.fragmentation, self.ops, self.growth, self.active, self.active_at, self.site = results
         self.allocator, self.in_use_bytes = events.allocator, events.in_use_bytes
         self.in_use_known = events.has(STACK) | events.has(HEAP)
+        self.limit_known, self.limit_bytes = memory.limits()
         self.groups = LiveGroups(self.active.rows, events.sites)
         size, chunks = request_bytes, self.fragmentation
-        self.fits = None if size is None else Fits(events, chunks, size, self.shown)
+        limits = (self.limit_known, self.limit_bytes - self.in_use_bytes)
+        self.fits = None if size is None else Fits(events, chunks, size, limits, self.shown)
 
     @property
     def events(self) -> MemoryEvents:

@@ -173,11 +173,12 @@ def _leaks(hosts: Sequence[MemoryFigures]) -> Iterator[Remark]:
 def _until_full(host: MemoryFigures, row: int) -> str:
     """After how many more steps the peak of a step reaches the allocator's limit, at this pace; and what runs outside
     of steps, if that needs more."""
-    events, allocator = host.events, int(host.growth.allocator[row])
+    allocator = int(host.growth.allocator[row])
     pace, last = float(host.growth.growth_per_step_bytes[row]), int(host.windows.last_peak[allocator])
-    if pace <= 0 or last < 0 or not events.has(FREE)[last] or events.free_bytes[last] / pace > FAR_STEPS:
+    left_bytes = host.limit_bytes - host.in_use_bytes
+    if pace <= 0 or last < 0 or not host.limit_known[last] or left_bytes[last] / pace > FAR_STEPS:
         return ""
-    in_use, free = int(host.in_use_bytes[last]), int(events.free_bytes[last])
+    in_use, free = int(host.in_use_bytes[last]), int(left_bytes[last])
     sentence = (
         f"; at this pace the peak of a step, {size_text(in_use)} in the last one, reaches the "
         f"{size_text(in_use + free)} that the allocator may use after {int(max(free, 0) / pace):,} more steps"
@@ -189,16 +190,16 @@ def _until_full(host: MemoryFigures, row: int) -> str:
         f". What runs outside of steps may fail sooner: it had {_size(host.in_use_bytes[peak])} in use at "
         f"{moment_text(peak_ps)}"
     )
-    if peak_ps >= host.memory.steps.end_ps.max() and events.has(FREE)[peak]:  # after all growth
-        sentence += f", which fits for {int(max(int(events.free_bytes[peak]), 0) / pace):,} more steps"
+    if peak_ps >= host.memory.steps.end_ps.max() and host.limit_known[peak]:  # after all growth
+        sentence += f", which fits for {int(max(int(left_bytes[peak]), 0) / pace):,} more steps"
     return sentence
 
 
 def _exhausted(host: MemoryFigures) -> list[_Case]:
-    in_use, free = host.in_use_bytes[host.peak], host.events.free_bytes[host.peak]
-    known = (host.peak >= 0) & host.in_use_known[host.peak] & host.events.has(FREE)[host.peak]
-    known &= (in_use > 0) & (free >= 0)
-    share = np.where(known, in_use / np.maximum(in_use.astype(np.float64) + free, 1), 0.0)
+    in_use, limit = host.in_use_bytes[host.peak], host.limit_bytes[host.peak]
+    known = (host.peak >= 0) & host.in_use_known[host.peak] & host.limit_known[host.peak]
+    known &= (in_use > 0) & (limit >= in_use)
+    share = np.where(known, in_use / np.maximum(limit.astype(np.float64), 1), 0.0)
     return _heaviest(host, share, np.flatnonzero(share >= FULL_SHARE))
 
 
@@ -206,8 +207,8 @@ def _exhausted_text(case: _Case) -> str:
     host, i = case.host, int(case.host.peak[case.place])
     return (
         f"{host.allocator_name(case.place)} is nearly exhausted: at its peak, at {_moment(host.peak_ps[case.place])}, "
-        f"{100 * case.weight:.1f} % of the {size_text(int(host.in_use_bytes[i]) + int(host.events.free_bytes[i]))} "
-        "that it may use were in use. The table active has what was alive then. Requests that failed are not recorded: "
+        f"{100 * case.weight:.1f} % of the {size_text(int(host.limit_bytes[i]))} that it may "
+        "use were in use. The table active has what was alive then. Requests that failed are not recorded: "
         "--request shows when their size would have fitted."
     )
 
@@ -394,8 +395,8 @@ def _requests(hosts: Sequence[MemoryFigures]) -> Iterator[Remark]:
 
 def _request(host: MemoryFigures, fits: Fits, allocator: int) -> str:
     peak, name = int(host.peak[allocator]), host.allocator_name(allocator)
-    capacity = int(host.in_use_bytes[peak]) + int(host.events.free_bytes[peak])
-    if host.events.has(FREE)[peak] and capacity < fits.size:
+    capacity = int(host.limit_bytes[peak])
+    if host.limit_known[peak] and capacity < fits.size:
         return f"A request of {size_text(fits.size)} is more than all that {name} may use, {size_text(capacity)}."
     sentence = (
         f"A request of {size_text(fits.size)} {_WOULD[int(fits.answer[peak])]} in {name} at its peak, at "
@@ -415,6 +416,8 @@ def _why(host: MemoryFigures, i: int) -> str:
     free, low, high = (
         int(column[i]) for column in (host.events.free_bytes, chunk.largest_free_low, chunk.largest_free_high)
     )
+    if host.memory.of_torch:
+        return f": {size_text(free)} were free of what it keeps, and it takes more of the device as it is needed"
     text = f": {size_text(free)} were free"
     if chunk.grows[host.allocator[i]]:
         left = int(not_taken_bytes(host.events, chunk)[i])

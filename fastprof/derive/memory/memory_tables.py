@@ -65,8 +65,14 @@ class _Allocators(Rows):
         return self.at_peak(*alive.wasted_by_allocator(self.host.active.rows, len(self.allocator)))
 
     def capacity(self) -> Numbers:
+        """What it may use at its peak."""
+        return self.at_peak(self.host.limit_bytes[self.at], self.host.limit_known[self.at])
+
+    def reserved(self) -> Numbers:
+        """What PyTorch's allocator keeps of the device at its peak."""
         free = recorded("free_bytes")(self)
-        return added(self.peak, free, "peak and free memory of an allocator")
+        kept = added(self.peak, free, "peak and free memory of an allocator")
+        return known(kept, np.full(len(self.at), self.host.memory.of_torch) & ~np.ma.getmaskarray(kept))
 
     @property
     def longest(self) -> Int64s:
@@ -109,8 +115,10 @@ _ALLOCATORS = (
     Bytes("wasted_at_peak_bytes", "memory in use at the peak beyond the requested sizes, as far as recorded; null: no "
           "requested size of an allocation alive at the peak is recorded", lambda rows: rows.wasted()),
     Number("fragmentation_at_peak", f"fragmentation at the peak; {NONE}", fragmentation),
-    Bytes("capacity_bytes", f"memory that the allocator may use: in use and free at the peak; {NONE}",
-          lambda rows: rows.capacity()),
+    Bytes("capacity_bytes", "memory that the allocator may use: in use and free at the peak; of PyTorch's, which take "
+          f"more as it is needed, all memory of the device; {NONE}", lambda rows: rows.capacity()),
+    Bytes("reserved_at_peak_bytes", "memory of the device that PyTorch's allocator keeps at the peak, in use and free; "
+          "null: not recorded, or not PyTorch's", lambda rows: rows.reserved()),
     Bytes("lifetime_peak_bytes", "most memory in use since the process began, as the allocator counts it "
           f"(peak_bytes_in_use): on TPUs the heap alone, without the stack; {NONE}",
           recorded("lifetime_peak_bytes", lambda rows: rows.longest)),

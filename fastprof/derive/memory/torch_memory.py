@@ -2,7 +2,7 @@
 
 Each has ``Bytes``, below 0 for a free, the address, the device, and what the allocator holds after it. Unlike other
 allocators, what is "free" is not what the device has left but what the allocator keeps for later: Total Reserved less
-Total Allocated. ``[OutOfMemory]`` does not count: that memory was not given.
+Total Allocated. What it may use is all of the device. ``[OutOfMemory]`` does not count: that memory was not given.
 """
 
 from __future__ import annotations
@@ -49,6 +49,13 @@ def allocators(events: HostEvents, rows: Int32s) -> tuple[list[str], Int32s]:
     names = sorted(set(found))
     place = {name: i for i, name in enumerate(names)}
     return names, np.array([place[name] for name in found], np.int32)[number.reshape(-1)]
+
+
+def device_sizes(events: HostEvents) -> dict[str, int]:
+    """By allocator, the memory of its GPU, as far as recorded."""
+    recorded = {plane.name: plane.stats.get("memory_size") for plane in events.planes if plane.kind == "GPU"}
+    sizes = {name.removeprefix("/device:").replace(":", "_"): size for name, size in recorded.items()}
+    return {name: size for name, size in sizes.items() if isinstance(size, int) and size > 0}
 
 
 def order_of_records(events: HostEvents, rows: Int32s, allocator: Int32s) -> Int64s:
