@@ -32,7 +32,7 @@ from fastprof.analyses.findings.specifics import specific
 from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices import device_count
-from fastprof.derive.devices.framework import UNKNOWN, framework_of_host, together
+from fastprof.derive.devices.framework import PYTORCH, UNKNOWN, framework_of_host, together
 from fastprof.derive.devices.run_environment import HARDWARE
 from fastprof.derive.host import CPU_ONLY, GPU, Host
 from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
@@ -108,6 +108,7 @@ SCALARS = {
     "compute_share": ScalarSpec("share", "time in which the mean device computes / window_ps"),
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
+    "computing_device_count": ScalarSpec(None, "of these, devices that computed or communicated; findings are of them"),
     "framework": ScalarSpec(None, "framework that made the capture, by names in it"),
 }
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
@@ -120,7 +121,17 @@ FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST
 SECTIONS = (
     FINDINGS,
     Section("What costs the time", scalars=("headline",), shown=lambda report: not report.tables["findings"].num_rows),
-    Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count", "framework")),
+    Section(
+        "Run",
+        scalars=(
+            "window_ps",
+            "compute_share",
+            "device_count",
+            "used_device_count",
+            "computing_device_count",
+            "framework",
+        ),
+    ),
     Section(
         "Causes that were looked at",
         "examined",
@@ -210,13 +221,14 @@ def _values(facts: Facts, findings: Sequence[Finding]) -> dict[str, Known]:
     devices: dict[str, Known] = {name: facts.figure("gaps", name) for name in ("device_count", "used_device_count")}
     if not facts.window_ps:
         unknown = dict.fromkeys(SCALARS, (None, NO_WORK))
-        return {**unknown, **devices, "finding_count": 0, "framework": _framework(facts)}
+        return {**unknown, **devices, "finding_count": 0, "computing_device_count": 0, "framework": _framework(facts)}
     return {
         "headline": _headline(facts, findings),
         "finding_count": len(findings),
         "window_ps": facts.window_ps,
-        "compute_share": facts.figure("gaps", "compute_share"),
+        "compute_share": facts.compute_share,
         **devices,
+        "computing_device_count": facts.computing_count,
         "framework": _framework(facts),
     }
 
@@ -228,7 +240,15 @@ def _framework(facts: Facts) -> Known:
 def _headline(facts: Facts, findings: Sequence[Finding]) -> str:
     first = next((one for one in findings if one.cost_ps is not None), None)
     if first is None or first.cost_ps is None:
-        share = measured(float(facts.figure("gaps", "compute_share") or 0), "share")
-        return f"No cause takes 1 % of the run or more; devices compute for {share} of it."
-    share = measured(first.cost_ps / facts.window_ps, "share")
-    return f"{first.title}: {'up to ' if first.is_bound else ''}{measured(first.cost_ps, 'ps')}, {share} of the run."
+        share = measured(facts.compute_share, "share")
+        return f"{_of_devices(facts)}No cause takes 1 % of the run or more; devices compute for {share} of it."
+    bound, share = "up to " if first.is_bound else "", measured(first.cost_ps / facts.window_ps, "share")
+    return f"{_of_devices(facts)}{first.title}: {bound}{measured(first.cost_ps, 'ps')}, {share} of the run."
+
+
+def _of_devices(facts: Facts) -> str:
+    """That only some devices compute. PyTorch lists all GPUs of a machine, also those of other processes."""
+    count, computing = int(facts.figure("gaps", "device_count") or 0), facts.computing_count
+    if facts.framework == PYTORCH or facts.hardware == CPU_ONLY or not computing or computing >= count:
+        return ""
+    return f"Of {count} {facts.hardware}s, {computing} compute{'s' if computing == 1 else ''}. "

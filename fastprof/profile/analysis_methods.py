@@ -61,7 +61,8 @@ class AnalysisMethods:
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: findings, examined, unrecorded.
-        Figures: headline, finding_count, window_ps, compute_share, device_count, used_device_count, framework.
+        Figures: headline, finding_count, window_ps, compute_share, device_count, used_device_count,
+        computing_device_count, framework.
         """
         return self.report("diagnosis", steps_from=steps_from, device=device, peak=peak)
 

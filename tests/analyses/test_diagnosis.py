@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from trace_builder import event, line, plane, xspace
@@ -18,8 +19,9 @@ MS = 1_000_000_000
 KERNEL = {"kernel_details": "regs:32 grid:108,1,1 block:256,1,1 occ_pct:100.0"}
 
 
-def steps_of(waiting: str, count: int = 10) -> bytes:
-    """A GPU that computes for 6 ms of each step of 10 ms, while the host does something for the first 4 ms."""
+def steps_of(waiting: str, count: int = 10, *more: bytes) -> bytes:
+    """A GPU that computes for 6 ms of each step of 10 ms, while the host does something for the first 4 ms. ``more``:
+    other planes."""
     main, stream = [], []
     for step in range(count):
         start = step * 10 * MS
@@ -33,7 +35,33 @@ def steps_of(waiting: str, count: int = 10) -> bytes:
     return xspace(
         plane("/host:CPU", [line("python", main, id=1)]),
         plane("/device:GPU:0", [line("Stream #13(Compute)", stream, id=13)], stats={"device_vendor": "Nvidia"}),
+        *more,
     )
+
+
+def test_a_device_that_only_copies_does_not_count() -> None:
+    """The share of a cause is that of the devices that compute."""
+    copies = [event("MemcpyH2D", 1 + 5 * MS, MS, {"memcpy_details": "kind_src:pinned kind_dst:device size:8"})]
+    more = [plane("/device:GPU:1", [line("Stream #14", copies, id=14)]), plane("/device:GPU:2")]
+    one, three = (fastprof.load(steps_of("load_batch", 10, *also)).report("diagnosis") for also in ([], more))
+    (row,), (alone,) = (report.tables["findings"].to_pylist() for report in (three, one))
+    assert {name: row[name] for name in row if name != "host"} == {name: alone[name] for name in row if name != "host"}
+    counts = [three.scalars[f"{of}device_count"].value for of in ("", "used_", "computing_")]
+    assert counts == [3, 2, 1]
+    assert three.scalars["compute_share"].value == one.scalars["compute_share"].value
+    assert three.scalars["headline"].value == f"Of 3 GPUs, 1 computes. {one.scalars['headline'].value}"
+
+
+def test_short_kernels_that_take_longer_than_their_launches_are_not_too_short() -> None:
+    """Eight V100; six of them run no kernel. A launch is one wait, however many ops of the host it takes."""
+    path = Path(__file__).resolve().parents[3] / "shared" / "captures" / "xspace" / "gpu-v100x8-tf"
+    if not path.exists():
+        pytest.skip("no captures beside the project")
+    report = fastprof.load(path).diagnosis()
+    rows = {row["cause"]: row for row in report.tables["findings"].to_pylist()}
+    assert report.scalars["headline"].value.startswith("Of 8 GPUs, 2 compute. GPUs wait for a reason")
+    assert "small_ops" not in rows
+    assert rows["launch"]["detail"].startswith("1,330 kernels of 22.32 µs on average were launched; devices wait ")
 
 
 def test_time_that_a_device_waits_is_a_finding_of_what_the_host_did() -> None:

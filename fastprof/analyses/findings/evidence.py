@@ -121,11 +121,9 @@ def no_xla(facts: Facts, finding: Finding) -> bool:
 def short_steps(facts: Facts, finding: Finding) -> bool:
     """Steps are short, and devices wait a few times in each for its start, not for each of many launches."""
     median, steps = (facts.figure("steps", name) for name in ("step_time_p50_ps", "step_count"))
-    rows = [row for row in facts.table("gaps", "by_cause").to_pylist() if row["cause"] == "launch"]
-    waits = sum(row["count"] for row in rows)
     if not isinstance(median, (int, float)) or not _matters(facts, finding):
         return False
-    return 0 < median <= SHORT_STEP_PS and waits <= FEW_WAITS * int(steps or 0) * facts.device_count
+    return 0 < median <= SHORT_STEP_PS and facts.launch_waits <= FEW_WAITS * int(steps or 0) * facts.device_count
 
 
 def many_kernels_of_programs(facts: Facts, _finding: Finding) -> bool:

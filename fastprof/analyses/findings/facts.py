@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from fastprof.analyses.findings.names_of_host import NamesOfHost
 from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES, BudgetOfHosts
 from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.ops.tables import sums_by
-from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 
 @dataclass(frozen=True)
@@ -28,23 +29,71 @@ class Facts:
     names: NamesOfHost
 
     @cached_property
+    def _counts(self) -> Bools:
+        """By device that ran anything, whether findings are of it: it computes or communicates, or none does. Copies
+        alone, as those of a process that prepares data on a device, are not what a run waits for."""
+        devices = self.table("gaps", "devices")
+        works = times(devices, "compute_ps") + times(devices, "communication_ps") > 0
+        return works if works.any() else np.ones(len(devices), np.bool_)
+
+    @cached_property
+    def computing_count(self) -> int:
+        """Devices that compute or communicate."""
+        devices = self.table("gaps", "devices")
+        return int(np.count_nonzero(times(devices, "compute_ps") + times(devices, "communication_ps")))
+
+    @cached_property
     def device_count(self) -> int:
-        """Devices that have a window: those that ran anything."""
-        return len(self.table("gaps", "devices"))
+        """Devices that findings are of."""
+        return int(np.count_nonzero(self._counts))
 
     @cached_property
     def window_ps(self) -> int:
         """Time of the run: of the mean device."""
-        return self.per_device(int(self.figure("gaps", "window_ps") or 0))
+        return self.per_device(self._total("window_ps"))
+
+    @cached_property
+    def compute_ps(self) -> int:
+        """Time in which devices compute, over all."""
+        return self._total("compute_ps")
+
+    @property
+    def compute_share(self) -> float:
+        """Of the time of the run."""
+        return self.compute_ps / self._total("window_ps")
+
+    def _total(self, column: str) -> int:
+        return sum(times(self.table("gaps", "devices"), column)[self._counts].tolist())
+
+    @cached_property
+    def lost(self) -> list[Mapping[str, Any]]:
+        """The rows of the table by_cause of gaps."""
+        devices = zip(*(self.table("gaps", "devices")[name].to_pylist() for name in ("host", "device")), strict=True)
+        counts = {device for device, one in zip(devices, self._counts.tolist(), strict=True) if one}
+        rows: list[Mapping[str, Any]] = self.table("gaps", "by_cause").to_pylist()
+        return [row for row in rows if (row["host"], row["device"]) in counts]
+
+    @property
+    def kernels(self) -> int:
+        """How many GPUs ran; 0: the devices are no GPUs."""
+        return int(self.figure("kernel_stats", "occurrences") or 0)
+
+    @cached_property
+    def launch_waits(self) -> int:
+        """How often devices wait for a launch: pieces of such time, but at most one for each kernel. The host may do
+        several things one after another in one wait."""
+        pieces = sum(int(row["count"]) for row in self.lost if row["cause"] == "launch")
+        return min(pieces, self.kernels or pieces)
 
     def per_device(self, time_ps: int) -> int:
         """A sum over devices as time of the run."""
         return time_ps // max(1, self.device_count)
 
-    @property
+    @cached_property
     def budget(self) -> BudgetOfHosts:
         """Time of devices by step, kind and cause: what the tables of gaps are made of."""
-        return self.reports["gaps"].detail_as(BudgetOfHosts)
+        every = self.reports["gaps"].detail_as(BudgetOfHosts)
+        return replace(every, budget=every.budget[self._counts[every.budget.device]])
 
     @cached_property
     def time_by_step(self) -> tuple[Int64s, Int64s]:

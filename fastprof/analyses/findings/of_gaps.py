@@ -104,13 +104,12 @@ def _refined(facts: Facts, cause: str, rows: Iterable[Mapping[str, Any]], event:
 
 def _launched(facts: Facts, rows: Iterable[Mapping[str, Any]], event: str | None) -> str:
     """Why launches take the time: ops that are executed one by one, ops that are too short, or late launches."""
-    count = sum(row["count"] for row in rows)
-    compute = int(facts.figure("gaps", "compute_ps") or 0)
+    count = min(sum(row["count"] for row in rows), facts.launch_waits)
     if count < _OFTEN * facts.device_count:
         return "launch"
     if facts.framework == TENSORFLOW and event and _EAGER.search(event):
         return "eager"
-    return "small_ops" if compute < count * SHORT_PS else "launch"
+    return "small_ops" if facts.compute_ps < count * SHORT_PS else "launch"
 
 
 def _step(facts: Facts, cause: str) -> int | None:
@@ -128,7 +127,7 @@ def _step(facts: Facts, cause: str) -> int | None:
 def _by_cause(facts: Facts) -> dict[str, list[Mapping[str, Any]]]:
     """The causes of gaps of each device, by cause."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
-    for row in facts.table("gaps", "by_cause").to_pylist():
+    for row in facts.lost:
         if row["cause"] is not None:
             rows.setdefault(row["cause"], []).append(row)
     return rows

@@ -126,16 +126,18 @@ def _copies(row: Mapping[str, Any]) -> str:
 
 def _of_launch(facts: Facts, finding: Finding) -> Finding:
     """How often devices wait for a launch, and what they run between."""
-    rows = [row for row in facts.table("gaps", "by_cause").to_pylist() if row["cause"] == "launch"]
-    count, time_ps = (sum(int(row[name]) for row in rows) for name in ("count", "time_ps"))
-    if not count:
+    rows = [row for row in facts.lost if row["cause"] == "launch"]
+    time_ps = sum(int(row["time_ps"]) for row in rows)
+    if not time_ps or not facts.launch_waits:
         return finding
-    text = f"{counted(count, 'wait', 'waits')} of {time_text(time_ps // count)} on average"
-    kernels = int(facts.figure("kernel_stats", "occurrences") or 0)
-    if kernels:
-        total = int(facts.figure("kernel_stats", "total_ps") or 0)
-        text += f"; {counted(kernels, 'kernel', 'kernels')} of {time_text(total // kernels)} on average were launched"
-    return replace(finding, detail=f"{text}.")
+    wait, waits = time_text(time_ps // facts.launch_waits), counted(facts.launch_waits, "wait", "waits")
+    if not facts.kernels:
+        return replace(finding, detail=f"{waits} of {wait} on average.")
+    total = time_text(int(facts.figure("kernel_stats", "total_ps") or 0) // facts.kernels)
+    kernels = f"{counted(facts.kernels, 'kernel', 'kernels')} of {total} on average were launched"
+    if facts.launch_waits == facts.kernels:
+        return replace(finding, detail=f"{kernels}; devices wait {wait} for each.")
+    return replace(finding, detail=f"{waits} of {wait} on average; {kernels}.")
 
 
 def _of_memory(facts: Facts, finding: Finding) -> Finding:
