@@ -16,6 +16,7 @@ from fastprof.derive.causes.budget import BETWEEN_STEPS
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.framework import TENSORFLOW
 from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.steps.python_frames import waits_for_device
 from fastprof.wording.screen import cut
 
 MOSTLY: Final = 0.7
@@ -66,9 +67,11 @@ def found(facts: Facts) -> Iterator[Finding]:
         cost = facts.per_device(sum(row["time_ps"] for row in rows) + (between if recorded == "launch" else 0))
         if not cost:
             continue
+        waits = event is not None and cause in _UNSURE and waits_for_device(event)
+        known = None if waits else event
         yield Finding(
             cause,
-            TITLES[cause].format(facts.devices()) + (f": {cut(event, _LETTERS)}" if event else ""),
+            TITLES[cause].format(facts.devices()) + (f": {cut(known, _LETTERS)}" if known else ""),
             cost,
             LIKELY if cause in _UNSURE else CERTAIN,
             f"gaps.by_cause?cause={recorded}",
@@ -76,7 +79,8 @@ def found(facts: Facts) -> Iterator[Finding]:
             host=_mostly(rows, "host"),
             device=_mostly(rows, "device"),
             step=_step(facts, recorded),
-            annotation=event,
+            annotation=known,
+            detail=f"Meanwhile the host waits for the device: {cut(str(event), _LETTERS)}." if waits else None,
         )
 
 

@@ -1,4 +1,5 @@
-"""Findings on steps out of line: those that take much longer than the median, for a reason that no cause names.
+"""Findings on steps out of line: those of the slowest host, and those that take much longer than the median, for a
+reason that no cause names.
 
 The report steps has which steps these are and what took longer in them. A step that is long for a known cause, such as
 a checkpoint, is a finding of that cause.
@@ -9,15 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import numpy as np
 
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
-from fastprof.analyses.findings.finding import CERTAIN, Finding
+from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
 from fastprof.derive.causes.budget import CAUSE_NAMES
 from fastprof.derive.causes.slow_steps import explanation
-from fastprof.wording.quantities import time_text
+from fastprof.wording.quantities import counted, measured, time_text
 
 RARE: Final = 0.3
 """If more of the steps are long, they are of two kinds."""
@@ -31,6 +33,34 @@ Row = Mapping[str, Any]
 
 
 def found(facts: Facts) -> Iterator[Finding]:
+    yield from _slow_host(facts)
+    yield from _slow_ones(facts)
+
+
+def _slow_host(facts: Facts) -> Iterator[Finding]:
+    """The host that is slowest in most steps. Others wait for it, as far as the program keeps them together."""
+    rows = [row for row in facts.table("steps", "hosts").to_pylist() if row["excess_share"]]
+    worst = max(rows, key=lambda row: int(row["slowest_count"]), default=None)
+    if worst is None or 2 * worst["slowest_count"] <= worst["compared_count"]:
+        return
+    share = measured(worst["excess_share"], "share")
+    steps = counted(worst["compared_count"], "step", "steps")
+    category = worst["category"]
+    yield Finding(
+        "straggler",
+        f"{worst['host']} is the slowest host: its steps take {share} longer than the median of the hosts",
+        round(worst["excess_ps"] * worst["compared_count"]),
+        LIKELY,
+        f"steps.hosts?host={quote(worst['host'])}",
+        advice("straggler", facts.framework),
+        is_bound=True,
+        host=worst["host"],
+        detail=f"It is the slowest in {worst['slowest_count']:,} of {steps}"
+        + (f"; most of the difference is {category.replace('_', ' ')}." if category else "."),
+    )
+
+
+def _slow_ones(facts: Facts) -> Iterator[Finding]:
     slow = _slow_steps(facts)
     causes = _causes_by_step(facts, list(slow))
     slow = {step: rows for step, rows in slow.items() if not _is_named(causes, step) and not waits(causes, rows, step)}

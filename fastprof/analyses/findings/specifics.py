@@ -50,6 +50,7 @@ def _source(facts: Facts, annotation: str | None) -> str | None:
 
 def _of_input(facts: Facts, finding: Finding) -> Finding:
     """The iterator that calls of the slow pipeline wait for, if these calls explain half of the cost."""
+    finding = _with_python(facts, finding)
     row = slow_pipeline(facts, finding)
     if row is None:
         return finding
@@ -61,7 +62,28 @@ def _of_input(facts: Facts, finding: Finding) -> Finding:
         text += f" With {change}, a batch would take {time_text(then)} instead of {time_text(now)}."
     suggestion = row["suggestion"]
     others = "" if facts.framework == TENSORFLOW and known else f" {finding.advice}"
-    return replace(finding, detail=text, advice=f"{suggestion}{others}" if suggestion else finding.advice)
+    detail = f"{text} {finding.detail}" if finding.detail else text
+    return replace(finding, detail=detail, advice=f"{suggestion}{others}" if suggestion else finding.advice)
+
+
+_CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+
+
+def _with_python(facts: Facts, finding: Finding) -> Finding:
+    """That functions of the pipeline call Python, if this takes half of the cost or more."""
+    rows = [row for row in facts.table("op_stats", "ops").to_pylist() if row["type"] in _CALLS_PYTHON]
+    total = sum(row["total_ps"] for row in rows)
+    if not rows or 2 * total < (finding.cost_ps or 0):
+        return finding
+    calls, most = sum(row["occurrences"] for row in rows), max(rows, key=lambda row: int(row["total_ps"]))
+    text = f"{counted(calls, 'call', 'calls')} of Python from tf.data ({most['name']}) take {time_text(total)} in all."
+    return replace(finding, detail=text, advice=f"{_ONE_AT_A_TIME} {finding.advice}")
+
+
+_ONE_AT_A_TIME: Final = (
+    "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, since Python has one "
+    "lock: write the function with ops of TensorFlow, or let processes of their own prepare the data."
+)
 
 
 def slow_pipeline(facts: Facts, finding: Finding) -> Mapping[str, Any] | None:
@@ -142,6 +164,8 @@ def _of_launch(facts: Facts, finding: Finding) -> Finding:
 
 def _of_memory(facts: Facts, finding: Finding) -> Finding:
     """What is allocated, and how full and how fragmented the allocator with the largest peak is."""
+    if _is_first_use(facts):
+        finding = replace(finding, certainty=LIKELY, advice=_FIRST_USE)
     figure = {name: facts.figure("memory_profile", name) for name in _MEMORY}
     if not figure["snapshot_count"]:
         return finding
@@ -157,9 +181,19 @@ def _of_memory(facts: Facts, finding: Finding) -> Finding:
         words.append(f"The free memory is fragmented to {measured(share, 'share')}.")
     found = replace(finding, detail=" ".join(words) or None)
     is_scarce = not isinstance(peak, int) or not isinstance(capacity, int) or 2 * peak >= capacity
-    return found if is_scarce else replace(found, advice=_ENOUGH_MEMORY)
+    return found if is_scarce or _is_first_use(facts) else replace(found, advice=_ENOUGH_MEMORY)
 
 
+def _is_first_use(facts: Facts) -> bool:
+    """Whether on each device at least half of the time that it waits for memory is one wait."""
+    rows = [row for row in facts.table("gaps", "by_cause").to_pylist() if row["cause"] == "memory_pressure"]
+    return bool(rows) and all(row["time_ps"] <= 2 * row["longest_ps"] for row in rows)
+
+
+_FIRST_USE: Final = (
+    "Most of it is one wait, as when memory is used for the first time, which does not come again: run some steps "
+    "before the capture starts, and look at the other findings first."
+)
 _ENOUGH_MEMORY: Final = (
     "Memory is not scarce, but allocating it takes time: allocate once and use the same buffers in every step."
 )

@@ -1,0 +1,96 @@
+"""Findings whose wording depends on what lies behind them: waits for the device, memory used first, slow hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from test_diagnosis import KERNEL, MS
+from trace_builder import event, line, plane, xspace
+
+import fastprof
+
+US = MS // 1000
+
+
+def findings(*captures: bytes) -> list[dict[str, Any]]:
+    report = fastprof.load(list(captures) if len(captures) > 1 else captures[0]).report("diagnosis")
+    rows: list[dict[str, Any]] = report.tables["findings"].to_pylist()
+    return rows
+
+
+def gpu_with(*host: bytes, kernels: tuple[tuple[int, int], ...]) -> bytes:
+    """Kernels from one time to another, launched 1 us before; the host's thread does something else."""
+    launches = [
+        event("cuLaunchKernelEx", begin - US, US // 2, {"correlation_id": at}) for at, (begin, _) in enumerate(kernels)
+    ]
+    ran = [
+        event("fusion", begin, end - begin, {"correlation_id": at, **KERNEL}) for at, (begin, end) in enumerate(kernels)
+    ]
+    return xspace(
+        plane("/host:CPU", [line("python", [*host, *launches], id=1)]),
+        plane("/device:GPU:0", [line("Stream #13(Compute)", ran, id=13)], stats={"device_vendor": "Nvidia"}),
+    )
+
+
+def test_a_wait_for_the_device_is_not_the_reason_why_it_does_nothing() -> None:
+    waits = event("$api.py:31 block_until_ready", 2 * MS, 7 * MS)
+    row, *_ = findings(gpu_with(waits, kernels=((MS, 2 * MS), (9 * MS, 10 * MS))))
+    assert (row["cause"], row["title"], row["annotation"]) == (
+        "idle", "The GPU waits for a reason that is not recorded", None
+    )  # fmt: skip
+    assert row["detail"] == "Meanwhile the host waits for the device: $api.py:31 block_until_ready."
+
+
+def test_memory_that_is_waited_for_once_may_be_used_for_the_first_time() -> None:
+    once = event("Build buffer allocations", 2 * MS, 7 * MS - 2 * US)
+    row, *_ = findings(gpu_with(once, kernels=((MS, 2 * MS), (9 * MS, 10 * MS))))
+    assert (row["cause"], row["certainty"]) == ("memory_pressure", "likely")
+    assert "run some steps before the capture starts" in row["advice"]
+    times = tuple((begin * MS, begin * MS + MS // 2) for begin in range(1, 9))
+    often = (event("Build buffer allocations", end, MS // 2 - 2 * US) for _, end in times[:-1])
+    row, *_ = findings(gpu_with(*often, kernels=times))
+    assert (row["cause"], row["certainty"]) == ("memory_pressure", "certain")
+
+
+def host(slower: int) -> bytes:
+    """Five steps on a GPU that computes for 10 ms in each, and longer by so much."""
+    main, stream = [], []
+    for step in range(5):
+        start, length = step * 20 * MS, 10 * MS + slower
+        main += [
+            event("train", start, length, {"_r": 1, "step_num": step}),
+            event("cuLaunchKernelEx", start, US, {"correlation_id": step}),
+        ]
+        stream.append(event("fusion", start + US, length - US, {"correlation_id": step, **KERNEL}))
+    return xspace(
+        plane("/host:CPU", [line("python", main, id=1)]),
+        plane("/device:GPU:0", [line("Stream #13(Compute)", stream, id=13)], stats={"device_vendor": "Nvidia"}),
+    )
+
+
+def test_the_slowest_host_is_named() -> None:
+    (row,) = (row for row in findings(host(0), host(2 * MS)) if row["cause"] == "straggler")
+    assert (row["is_bound"], row["certainty"], row["cost_ps"]) == (True, "likely", 10 * MS)
+    assert row["title"].endswith("is the slowest host: its steps take 20.0 % longer than the median of the hosts")
+    assert row["detail"] == "It is the slowest in 5 of 5 steps; most of the difference is device compute."
+    assert "straggler" not in {row["cause"] for row in findings(host(0), host(0))}
+
+
+def test_python_that_tf_data_calls_is_named() -> None:
+    main, pool, stream = [], [], []
+    for step in range(8):
+        start = step * 10 * MS
+        main += [
+            event("train", start, 10 * MS, {"_r": 1, "step_num": step}),
+            event("IteratorGetNextOp::DoCompute", start, 4 * MS),
+            event("cuLaunchKernelEx", start + 4 * MS, US, {"correlation_id": step}),
+        ]
+        pool.append(event("map/EagerPyFunc:EagerPyFunc", start, 3 * MS))
+        stream.append(event("fusion", start + 4 * MS + US, 5 * MS, {"correlation_id": step, **KERNEL}))
+    row, *_ = findings(xspace(
+        plane("/host:CPU", [line("python", main, id=1), line("tf_data_map", pool, id=2)]),
+        plane("/device:GPU:0", [line("Stream #13(Compute)", stream, id=13)], stats={"device_vendor": "Nvidia"}),
+    ))  # fmt: skip
+    assert row["cause"] == "input"
+    assert row["detail"] == "8 calls of Python from tf.data (map/EagerPyFunc) take 24.00 ms in all."
+    assert row["advice"].startswith("tf.py_function and tf.numpy_function run one at a time")
