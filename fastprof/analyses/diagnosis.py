@@ -34,6 +34,7 @@ from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.framework import PYTORCH, UNKNOWN, framework_of_host, together
 from fastprof.derive.devices.run_environment import HARDWARE
+from fastprof.derive.devices.tracer_levels import TracerLevels, least, tracer_levels
 from fastprof.derive.host import CPU_ONLY, GPU, Host
 from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
@@ -152,17 +153,20 @@ class KeptHost:
     hardware: str
     has_threads: bool
     names: NamesOfHost
+    levels: TracerLevels | None
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
     threads = host.raw.plane_named(HOST_THREADS)
     has_threads = threads is not None and threads.last > threads.first
-    return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names_of(host.raw))
+    levels = tracer_levels(host.raw)
+    return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names_of(host.raw), levels)
 
 
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     framework, hardware = together(one.framework for one in kept), _hardware(kept)
-    facts = Facts(framework, hardware, after, joined(one.names for one in kept))
+    levels = least(one.levels for one in kept)
+    facts = Facts(framework, hardware, after, joined(one.names for one in kept), levels)
     costs = [within_run(one, facts.window_ps) for rule in RULES for one in rule.found(facts) if facts.window_ps]
     every = [specific(facts, one) for one in costs]
     findings = [advised(facts, one) for one in ranked(every, facts.window_ps)]

@@ -354,7 +354,7 @@ class _Namer:
             could or (of_framework and uses),
             name,
         )
-        likely = self.uses(meta, vendor)
+        likely = self.uses(meta, vendor) or tensor_cores.kernel_names_units(self._events.names[meta], vendor)
         known = likely if tensor_cores.knows(vendor) else None
         return kernel, (launch, vendor, known, could or (of_framework and likely))
 

@@ -145,6 +145,40 @@ def test_every_cause_is_listed_with_its_cost_or_the_reason_why_it_is_unknown() -
     assert padding["cost_ps"] is None and padding["reason"] == "the capture does not record programs"
 
 
+@pytest.mark.parametrize(
+    ("options", "how"),
+    [
+        (None, "Set ProfileOptions.python_tracer_level = 1."),
+        (bytes([2 << 3, 2]), "Set ProfileOptions.python_tracer_level = 1. It was 0."),
+        (bytes([2 << 3, 2, 4 << 3, 1]), "python_tracer_level was 1: no Python function was called or left while"),
+        (bytes([2 << 3]), "Set ProfileOptions.python_tracer_level = 1."),  # damaged
+    ],
+)
+def test_hints_know_what_the_profiler_was_asked_for(options: bytes | None, how: str) -> None:
+    more = [] if options is None else [plane("Task Environment", stats={"profile_options": options})]
+    report = fastprof.load(steps_of("wait_for_nothing_known", 10, *more)).diagnosis()
+    hints = {row["what"]: row["how"] for row in report.tables["unrecorded"].to_pylist()}
+    assert hints["Python functions"].startswith(how)
+    if options is None or len(options) < 4:
+        assert hints["Python functions"] == how
+
+
+@pytest.mark.parametrize(("python", "advised"), [(0, True), (1, False)])
+def test_who_asked_for_everything_is_not_advised_to_record_more(python: int, advised: bool) -> None:
+    """Only the device has recorded anything between 0 and 50 ms."""
+    host = [event("PjitFunction(f)", 50 * MS, MS), event("cuLaunchKernelEx", 50 * MS, 1000, {"correlation_id": 1})]
+    gpu = [event("k", 0, MS, KERNEL), event("k", 51 * MS, MS, {"correlation_id": 1, **KERNEL})]
+    report = fastprof.load(
+        xspace(
+            plane("/host:CPU", [line("python", host, id=1)]),
+            plane("/device:GPU:0", [line("Stream #13(Compute)", gpu, id=13)], stats={"device_vendor": "Nvidia"}),
+            plane("Task Environment", stats={"profile_options": bytes([2 << 3, 2, 4 << 3, python])}),
+        )
+    ).diagnosis()
+    row = next(row for row in report.tables["findings"].to_pylist() if row["cause"] == "idle")
+    assert row["advice"].startswith("Record more of the host") == advised
+
+
 def test_things_not_recorded_come_with_how_to_record_them() -> None:
     rows = fastprof.load(steps_of("load_batch")).report("diagnosis").tables["unrecorded"].to_pylist()
     assert {row["what"]: row["how"] for row in rows} == {

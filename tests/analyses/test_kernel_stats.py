@@ -248,6 +248,36 @@ def test_kernels_use_tensor_cores_by_name_and_vendor(name: str, nvidia: bool, am
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tensor16x8x8_kernel",
+        "void cutlass::Kernel<cutlass_80_tensorop_f16_s16816gemm_f16_64x64>()",
+        "sm90_xmma_wgrad_wgmma_bf16",
+    ],
+)
+def test_names_of_types_that_only_tensor_cores_have(name: str) -> None:
+    """TF32 is one; XProf's form has its own rule."""
+    report = report_of(gpu(kernel(name, 0, 5)))
+    assert column(report, "kernels", "uses_tensor_cores") == [True]
+    assert not tensor_cores.kernel_names_units(name, "AMD")
+
+
+@pytest.mark.parametrize(
+    ("kernels", "lacks"),
+    [
+        (["volta_sgemm_64x64_nt", "void f<float>()"], True),
+        (["sm75_xmma_gemm_f16", "turing_fp16_gemm"], True),
+        (["volta_sgemm_64x64_nt", "ampere_sgemm_32x32"], False),  # libraries use kernels of older GPUs, too
+        (["volta_sgemm_64x64_nt", "void cutlass::Kernel<cutlass_80_simt_sgemm>"], False),
+        (["void f<float>()"], False),
+        ([], False),
+    ],
+)
+def test_gpus_before_ampere_have_no_tf32(kernels: list[str], lacks: bool) -> None:
+    assert tensor_cores.lack_tf32(kernels) == lacks
+
+
+@pytest.mark.parametrize(
     "op",
     ["layer/Conv2D", "FusedConv2D", "x/Conv3DBackprop/Conv3D", "a/MatMul", "FusedMatMul", "BatchMatMulV2", "XlaDotV2"]
     + ["rnn/CudnnRNN", "CudnnRNNV3", "jit(f)/dot_general", "jit(f)/conv_general_dilated_1", "DepthwiseConv2dNative"],

@@ -57,6 +57,22 @@ def test_several_kinds_are_listed_and_those_that_matter_advised_on() -> None:
     assert "DistributedDataParallel" not in row["advice"]
 
 
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tensor16x8x8_kernel", None),
+        ("volta_sgemm_128x64_nn", "float16: this GPU has no TF32"),
+        ("ampere_sgemm_128x64_nn", "allows TF32"),
+    ],
+)
+def test_tf32_runs_on_tensor_cores_and_not_on_old_gpus(name: str, cause: str | None) -> None:
+    host = {"main": [op("aten::cudnn_convolution", 0, 20), launch(5, 1)]}
+    gpu = {"stream 7": [kernel(name, 20, 100, 1), kernel("void cudnn::kernel", 120, 10, 2)]}
+    rows = torch_capture(host, gpu).diagnosis().tables["findings"].to_pylist()
+    advice = [row["advice"] for row in rows if row["cause"] == "precision"]
+    assert [cause in one for one in advice] == [True] if cause else not advice
+
+
 def test_a_run_of_128_ranks_that_exchange_embeddings() -> None:
     """Its all-reduces are a fifth of what nothing hides."""
     path = KINETO / "a100_rank-0.json.gz"

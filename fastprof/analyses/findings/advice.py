@@ -11,6 +11,9 @@ from typing import Final
 
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
 
+WITHOUT_TF32: Final = "precision without TF32"
+"""As a cause: precision, on a GPU before Ampere."""
+
 _TEXTS: Final[dict[str, dict[str, str]]] = {
     "input": {
         UNKNOWN: "Prepare batches in the background while the device computes, and start the next before it is needed.",
@@ -131,6 +134,11 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "TF32 is enabled by tf.config.experimental.enable_tensor_float_32_execution(True).",
         PYTORCH: "Use torch.autocast with bfloat16 or float16; torch.set_float32_matmul_precision(\"high\") allows "
                  "TF32.",
+    },
+    WITHOUT_TF32: {
+        UNKNOWN: "Compute in float16, so that kernels can use Tensor Cores.",
+        TENSORFLOW: "Set the policy keras.mixed_precision.set_global_policy(\"mixed_float16\").",
+        PYTORCH: "Use torch.autocast with float16: this GPU has no TF32, and no bfloat16 in its Tensor Cores.",
     },
     "layout": {
         UNKNOWN: "Use the layout that convolutions want (channels last), so that nothing is transposed around them.",

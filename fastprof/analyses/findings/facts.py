@@ -13,6 +13,7 @@ import pyarrow as pa
 from fastprof.analyses.contract import Report, Value
 from fastprof.analyses.findings.names_of_host import NamesOfHost
 from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES, BudgetOfHosts
+from fastprof.derive.devices.tracer_levels import TracerLevels
 from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Bools, Float64s, Int64s
@@ -21,12 +22,14 @@ from fastprof.schema.array_types import Bools, Float64s, Int64s
 @dataclass(frozen=True)
 class Facts:
     """``framework``: that made the capture, see derive.devices.framework; ``hardware``: CPU_ONLY, GPU or TPU;
-    ``reports``: by name of the analysis; ``names``: what names of events show, of all hosts."""
+    ``reports``: by name of the analysis; ``names``: what names of events show, of all hosts; ``levels``: what the
+    profiler was asked to record of all hosts, None: unknown."""
 
     framework: str
     hardware: str
     reports: Mapping[str, Report]
     names: NamesOfHost
+    levels: TracerLevels | None = None
 
     @cached_property
     def _counts(self) -> Bools:

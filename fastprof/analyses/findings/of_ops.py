@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.findings.advice import advice
+from fastprof.analyses.findings.advice import WITHOUT_TF32, advice
 from fastprof.analyses.findings.facts import Facts, numbers, times
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
-from fastprof.derive.devices.tensor_cores import multiplies
+from fastprof.derive.devices.tensor_cores import lack_tf32, multiplies
 from fastprof.derive.ops.kernel_names import plain
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
@@ -29,7 +29,7 @@ NEAR_ROOFLINE_PERCENT: Final = 60.0
 """From here on, an op is bound by what it is nearest to the peak of."""
 FAR_FROM_ROOFLINE_PERCENT: Final = 50.0
 
-_SINGLE: Final = re.compile(r"(?:^|[_\W])[sdcz]gemm|ffma|dcudnn|simt|f32f32_f32f32|tf32f32|s[ck]udnn", re.IGNORECASE)
+_SINGLE: Final = re.compile(r"(?:^|[_\W])[sdcz]gemm|ffma|dcudnn|simt|f32f32_f32f32|s[ck]udnn", re.IGNORECASE)
 """Names of library kernels that multiply in 32 or 64 bits, without Tensor Cores."""
 _CONVOLVES: Final = re.compile(r"conv(?!ert)|cudnn|miopen|implicit_gemm", re.IGNORECASE)
 _TRANSPOSES: Final = re.compile(r"transpose|nchwtonhwc|nhwctonchw|SwapDimension1And2", re.IGNORECASE)
@@ -80,11 +80,18 @@ def found(facts: Facts) -> Iterator[Finding]:
                 total,
                 certainty,
                 evidence,
-                advice(cause, facts.framework),
+                _advice(facts, cause),
                 is_bound=is_bound,
                 op=ops.name[worst],
                 source=ops.source[worst],
             )
+
+
+def _advice(facts: Facts, cause: str) -> str:
+    """That on a cause, for GPUs as old as these."""
+    if cause == "precision" and lack_tf32(facts.table("kernel_stats", "kernels")["name"].to_pylist()):
+        return advice(WITHOUT_TF32, facts.framework)
+    return advice(cause, facts.framework)
 
 
 # ---- the rules, the first that applies to an op counts

@@ -201,8 +201,9 @@ _MEMORY: Final = ("snapshot_count", "allocation_count", "peak_bytes", "capacity_
 
 
 def _of_idle(facts: Facts, finding: Finding) -> Finding:
-    """To record more of the host helps only if its Python is not recorded."""
-    return replace(finding, advice=_NOTHING_KNOWN) if facts.names.has_python else finding
+    """To record more of the host helps only if its Python is not recorded, nor was asked for."""
+    has_all = facts.names.has_python or (facts.levels is not None and facts.levels.has_all)
+    return replace(finding, advice=_NOTHING_KNOWN) if has_all else finding
 
 
 _NOTHING_KNOWN: Final = (

@@ -8,6 +8,7 @@ from typing import Final
 
 from fastprof.analyses.findings.facts import Facts
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+from fastprof.derive.devices.tracer_levels import ALL_OF_HOST
 from fastprof.derive.host import CPU_ONLY, GPU
 
 
@@ -42,6 +43,11 @@ _ALLOCATIONS: Final = {
     PYTORCH: "Start the profiler with profile_memory=True.",
     UNKNOWN: "Record with host tracer level 2; the default allocator of GPUs and TPUs writes them.",
 }
+_NO_PYTHON: Final = "python_tracer_level was 1: no Python function was called or left while the profiler ran."
+_NO_ALLOCATIONS: Final = (
+    "host_tracer_level was 2 or more: nothing was allocated while the profiler ran, or by an allocator that writes no "
+    "events."
+)
 _PROGRAMS: Final = {
     JAX: "Set ProfileOptions.enable_hlo_proto = True, its default.",
     UNKNOWN: "Record the compiled programs with the capture.",
@@ -61,14 +67,20 @@ def unrecorded(facts: Facts, *, has_threads: bool, has_python: bool) -> Iterator
 
     if not facts.figure("steps", "step_count"):
         yield Unrecorded("steps", "slow_step, straggler", how(_STEPS))
+    levels = facts.levels
     if not has_threads:
-        yield Unrecorded("host threads", "input, compilation, launch, python, callback, checkpoint, lock", how(_HOST))
+        was = "" if levels is None else f" It was {levels.host}."
+        yield Unrecorded("host threads", "input, compilation, launch, python, callback, checkpoint, lock",
+                         how(_HOST) + was)  # fmt: skip
     elif not has_python:
-        yield Unrecorded("Python functions", "python, input, lock, garbage_collection, checkpoint", how(_PYTHON))
+        was = "" if levels is None else " It was 0."
+        text = _NO_PYTHON if levels is not None and levels.python else how(_PYTHON) + was
+        yield Unrecorded("Python functions", "python, input, lock, garbage_collection, checkpoint", text)
     if facts.hardware == CPU_ONLY:
         return
     if not facts.figure("memory_profile", "snapshot_count"):
-        yield Unrecorded("allocations", "memory_pressure", how(_ALLOCATIONS))
+        at_level = levels is not None and levels.host >= ALL_OF_HOST
+        yield Unrecorded("allocations", "memory_pressure", _NO_ALLOCATIONS if at_level else how(_ALLOCATIONS))
     if facts.framework == PYTORCH and facts.hardware == GPU:
         yield Unrecorded("arithmetic and memory traffic of kernels", "padding, memory_bound, low_utilization", _WORK)
     elif not facts.figure("hlo_stats", "program_count"):

@@ -7,6 +7,7 @@ instruction or the template into the names of their kernels; a kernel of any oth
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 NVIDIA, AMD = "Nvidia", "AMD"
 """The stat device_vendor of a GPU plane."""
@@ -21,6 +22,12 @@ _AMD = (
     r"|TileGemmShape<|aiter|bwd_kernel_|moe_gemm|_MI[0-9]+x[0-9]+x[0-9]+"
 )
 _KERNELS = {NVIDIA: _NVIDIA, AMD: _AMD}
+_UNITS_NAMED = re.compile(r"tf32|tensorop|tensor\d+x\d+x\d+|wgmma", re.IGNORECASE)
+"""Types and instructions that only Tensor Cores have. XProf does not know these names."""
+_BEFORE_TF32 = re.compile(r"^(?:maxwell|pascal|volta|turing)_|(?:^|_)sm[567]\d_")
+_SINCE_TF32 = re.compile(
+    r"^(?:ampere|ada|hopper|blackwell)_|(?:^|_)sm_?(?:[89]\d|1\d\d)|cutlass_(?:[89]\d|1\d\d)_|tf32"
+)
 
 _OP_ENDS = (
     "Conv2D",
@@ -74,6 +81,17 @@ def kernel_uses(kernel: str, vendor: str | None) -> bool:
     """Whether a kernel of this name runs on matrix units of the vendor's GPUs. No names are known of other vendors."""
     names = _KERNELS.get(vendor or "")
     return names is not None and re.search(names, kernel) is not None
+
+
+def kernel_names_units(kernel: str, vendor: str | None) -> bool:
+    """Whether the name of a kernel of Nvidia's has what only Tensor Cores do, such as TF32."""
+    return vendor == NVIDIA and _UNITS_NAMED.search(kernel) is not None
+
+
+def lack_tf32(kernels: Iterable[str]) -> bool:
+    """Whether these kernels are of GPUs before Ampere, whose Tensor Cores have neither TF32 nor bfloat16."""
+    names = list(kernels)
+    return any(map(_BEFORE_TF32.search, names)) and not any(map(_SINCE_TF32.search, names))
 
 
 def op_could(op: str) -> bool:
