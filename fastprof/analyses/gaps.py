@@ -162,13 +162,14 @@ OPENING = Opening(
 
 SECTIONS = (
     Section("Gaps", scalars=tuple(SCALARS)),
-    Section("Causes", "by_cause", ("device", "cause", "kind", "time_ps", "share", "count", "longest_ps", "event"),
-            "share", 24, shown=has_rows("by_cause")),
+    Section("Causes", "by_cause", ("device", "cause", "time_ps", "share", "event", "kind", "count", "longest_ps"),
+            "share", 24, shown=has_rows("by_cause"), by_worth=True),
     Section("Devices", "devices", ("device", "window_ps", *(f"{kind}_ps" for kind in KINDS), "idle_share"),
             "idle_share", 16, shown=has_rows("devices")),
-    Section("Longest gaps", "gaps", ("device", "step", "start_ps", "duration_ps", "kind", "cause", "event", "thread",
-            "before_op", "after_op"), rows=12, shown=has_rows("gaps")),
-    Section("Steps", "by_step", ("device", "step", "cause", "kind", "time_ps", "share", "event"), "share", 20,
+    Section("Longest gaps", "gaps", ("device", "duration_ps", "cause", "event", "start_ps", "step", "after_op", "kind",
+            "before_op", "thread"), rows=12, shown=has_rows("gaps"), by_worth=True),
+    Section("Steps", "by_step", ("device", "step", "cause", "time_ps", "share", "event", "kind"), "share", 20,
+            by_worth=True,
             shown=lambda report: report.tables["by_step"]["step"].null_count < report.tables["by_step"].num_rows),
 )  # fmt: skip
 

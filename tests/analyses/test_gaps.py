@@ -16,6 +16,8 @@ from xla_spaces import gpu_capture, tpu_capture
 import fastprof
 from fastprof.derive.causes.budget import BudgetOfHosts
 from fastprof.derive.ops.device_time import KINDS
+from fastprof.render.look import Look
+from fastprof.render.report_text import lines
 
 CAUSES = ("device", "cause", "kind", "time_ps", "event")
 
@@ -351,3 +353,20 @@ def test_the_thread_on_which_a_program_asks_for_an_element_makes_it_wait_for_inp
         report = gaps(threads(**lines, **{name: asks}), gpu([launched("j", 0, 10, 2), launched("k", 100, 10, 1)]))
         by_cause = {row[0]: row[1] // US for row in rows(report, "by_cause", "cause", "time_ps")}
         assert max(by_cause, key=lambda one: by_cause[one]) == cause, (name, by_cause)
+
+
+@pytest.mark.parametrize("width", [48, 60, 80, 100, 200])
+def test_no_width_hides_how_long_a_gap_is_or_why(width: int) -> None:
+    """Names of kernels and threads are long; what they say least about comes last."""
+    names = ["a_long_name_of_a_kernel_" * 4, "another_long_name_" * 5]
+    host = threads(python=[
+        step(0, 0, 100), ran("load_batch_of_the_training_data", 5, 60), launched("cudaLaunchKernel", 70, 5, 1),
+        step(1, 100, 100), ran("load_batch_of_the_training_data", 105, 60), launched("cudaLaunchKernel", 170, 5, 2),
+    ])  # fmt: skip
+    kernels = [launched(names[0], 80, 15, 1), launched(names[1], 180, 15, 2)]
+    text = "\n".join(lines(gaps(host, gpu(kernels)).answer, Look(width)))
+    for title in ("Causes", "Longest gaps", "Steps"):
+        section = text.split(f"\n{title}\n")[1].split("\n\n")[0]
+        assert "cause" in section, title
+        assert "input" in section and "(µs)" in section, title
+        assert max(map(len, section.splitlines())) <= width
