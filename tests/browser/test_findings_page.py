@@ -78,8 +78,8 @@ def test_the_overview_begins_with_the_headline_then_findings_then_figures(
 ) -> None:
     page.goto(f"{server(run('jax_sleeping_batches'))}#/overview")
     settle(page)
-    assert page.inner_text(".headline").startswith("Compute waits for input: $builtins next: ")
-    assert page.inner_text(".finding-title >> nth=0") == "Compute waits for input: $builtins next"
+    assert page.inner_text(".headline").startswith("Compute waits for input: $train.py:18 batches: ")
+    assert page.inner_text(".finding-title >> nth=0") == "Compute waits for input: $train.py:18 batches"
     order = tops(page, ".headline", ".finding", ".first-cards", ".columns-steps")
     assert order == sorted(order) and order[1] < page.viewport_size["height"]
     text = page.inner_text("#page")
