@@ -35,7 +35,7 @@ def test_a_folder_a_table_and_a_folder_a_host(run: Path, tmp_path: Path) -> None
     out = folders.write(fastprof.load(run), tmp_path / "out")
     assert out == tmp_path / "out"
     assert files(out) == sorted(f"{table}/host={h}/part-0.parquet" for table in DEFAULT_TABLES for h in ("vm0", "vm1"))
-    assert set(EVERY) - set(DEFAULT_TABLES) == {"nesting", "hlo_costs"}
+    assert set(EVERY) - set(DEFAULT_TABLES) == {"nesting", "flows", "hlo_costs"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
 
 

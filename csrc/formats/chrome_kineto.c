@@ -97,6 +97,29 @@ static int32_t stream_line(fp_chrome *chrome, const chrome_event *event, side on
   return chrome_line_of(chrome, plane, process, role, tid, -1);
 }
 
+/* The plane of a GPU; -1: it has no events. */
+static int32_t gpu_plane(const fp_chrome *chrome, int64_t ordinal) {
+  char name[64];
+  const chrome_plane *planes = chrome->planes.items;
+  int length = snprintf(name, sizeof name, "/device:GPU:%lld", (long long)ordinal);
+  int32_t text = fp_strings_find(&chrome->texts, (const uint8_t *)name, (size_t)length);
+  for (size_t i = 0; text >= 0 && i < chrome->planes.count; i++)
+    if (planes[i].name == text) return (int32_t)i;
+  return -1;
+}
+
+void chrome_lines_beside(const fp_chrome *chrome, const chrome_line *line, int32_t found[CHROME_BESIDE]) {
+  static const chrome_role roles[CHROME_BESIDE] = {CHROME_STREAM, CHROME_NOTES, CHROME_SYNC};
+  int64_t device, stream;
+  for (size_t i = 0; i < CHROME_BESIDE; i++) found[i] = -1;
+  if (chrome->dialect != CHROME_KINETO || line->role != CHROME_THREAD || line->tid.kind == CHROME_NO_ID) return;
+  if (!id_number(chrome, ((const chrome_process *)chrome->processes.items)[line->process].pid, &device)) return;
+  if (!id_number(chrome, line->tid, &stream)) return;
+  int32_t plane = gpu_plane(chrome, device);
+  chrome_id tid = {CHROME_INT_ID, (uint64_t)(stream == INT64_C(4294967295) ? -1 : stream)};
+  for (size_t i = 0; plane >= 0 && i < CHROME_BESIDE; i++) found[i] = chrome_find_line(chrome, plane, roles[i], tid);
+}
+
 int32_t chrome_thread_line(fp_chrome *chrome, const chrome_event *event) {
   if (chrome->dialect == CHROME_KINETO && event->phase == 'X') {
     side on = side_of(chrome, event->cat);

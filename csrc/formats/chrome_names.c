@@ -110,9 +110,19 @@ int32_t chrome_plane_named(fp_chrome *chrome, const char *name, int64_t order) {
   return text < 0 ? -1 : added_plane(chrome, -1, text, order);
 }
 
-int32_t chrome_line_of(fp_chrome *chrome, int32_t plane, int32_t process, chrome_role role, chrome_id tid, int32_t name) {
+/* What a line is found by: threads by their process, too, others by their name. */
+static fp_key line_key(int32_t plane, int32_t process, chrome_role role, chrome_id tid, int32_t name) {
   uint64_t owner = role == CHROME_THREAD ? (uint64_t)(uint32_t)process : UINT64_C(1) << 40 | (uint64_t)(uint32_t)name;
-  const fp_key key = {{(uint64_t)(uint32_t)plane << 32 | (uint64_t)role, (uint64_t)tid.kind, tid.bits, owner}};
+  return (fp_key){{(uint64_t)(uint32_t)plane << 32 | (uint64_t)role, (uint64_t)tid.kind, tid.bits, owner}};
+}
+
+int32_t chrome_find_line(const fp_chrome *chrome, int32_t plane, chrome_role role, chrome_id tid) {
+  const fp_key key = line_key(plane, -1, role, tid, -1);
+  return fp_key_map_find(&chrome->line_keys, &key);
+}
+
+int32_t chrome_line_of(fp_chrome *chrome, int32_t plane, int32_t process, chrome_role role, chrome_id tid, int32_t name) {
+  const fp_key key = line_key(plane, process, role, tid, name);
   if (plane < 0) return -1;
   if (chrome->last_line >= 0 && !memcmp(&key, &chrome->last_key, sizeof key)) return chrome->last_line;
   int32_t number = fp_key_map_add(&chrome->line_keys, &key);

@@ -321,6 +321,8 @@ int32_t chrome_plane_named(fp_chrome *chrome, const char *name, int64_t order);
 int32_t chrome_device_plane(fp_chrome *chrome, const char *kind, int64_t ordinal);
 /* A line; `name`: of `texts`, for lines that are not a thread's; else -1. */
 int32_t chrome_line_of(fp_chrome *chrome, int32_t plane, int32_t process, chrome_role role, chrome_id tid, int32_t name);
+/* The line of a device's stream, named by no text; -1: there is none. */
+int32_t chrome_find_line(const fp_chrome *chrome, int32_t plane, chrome_role role, chrome_id tid);
 int32_t chrome_metadata_of(fp_chrome *chrome, int32_t plane, int32_t name, int32_t cat);
 /* Takes an event of phase M. */
 bool chrome_name_event(fp_chrome *chrome, const chrome_event *event, uint32_t *at);
@@ -345,6 +347,9 @@ void chrome_find_zero(fp_chrome *chrome);
 
 /* The line of an event of a thread. */
 int32_t chrome_thread_line(fp_chrome *chrome, const chrome_event *event);
+/* Kineto: the lines of a device's stream that have events of a thread, whose pid is the device's number; -1: none. */
+enum { CHROME_BESIDE = 3 };
+void chrome_lines_beside(const fp_chrome *chrome, const chrome_line *line, int32_t found[CHROME_BESIDE]);
 /* Stats that follow from the event: Kineto's, TF1's. */
 void chrome_derive_stats(fp_chrome *chrome, const chrome_event *event);
 /* Plane stats of deviceProperties. */

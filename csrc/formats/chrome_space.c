@@ -15,7 +15,7 @@ enum {
   SPACE_PLANES = 1, SPACE_FLOWS = 1000, PLANE_ID = 1, PLANE_NAME = 2, PLANE_LINES = 3, PLANE_EVENT_METADATA = 4,
   PLANE_STAT_METADATA = 5, PLANE_STATS = 6, LINE_ID = 1, LINE_NAME = 2, LINE_TIMESTAMP = 3, LINE_DISPLAY_ID = 10,
   MAP_KEY = 1, MAP_VALUE = 2, METADATA_ID = 1, METADATA_NAME = 2, METADATA_STATS = 5,
-  FLOW_ENDS = 1, FLOW_LINES = 2, FLOW_TEXTS = 3
+  FLOW_ENDS = 1, FLOW_LINES = 2, FLOW_TEXTS = 3, FLOW_BESIDE = 4
 };
 static const int64_t MOST_NS = INT64_C(9223372036854775);
 
@@ -422,6 +422,13 @@ static void put_flows(fp_chrome *chrome, const size_t *fragments_at, const int64
   for (size_t i = 0; i < chrome->lines.count; i++) {
     fp_bytes_put(&to.bytes, &ids[lines[i].plane], 8);
     fp_bytes_put(&to.bytes, &lines[i].xline_id, 8);
+  }
+  proto_put_varint(&to.bytes, FLOW_BESIDE << 3 | WIRE_LEN);
+  proto_put_varint(&to.bytes, 4 * CHROME_BESIDE * chrome->lines.count);
+  for (size_t i = 0; i < chrome->lines.count; i++) {
+    int32_t beside[CHROME_BESIDE];
+    chrome_lines_beside(chrome, &lines[i], beside);
+    fp_bytes_put(&to.bytes, beside, sizeof beside);
   }
   for (size_t i = 0; i < fp_strings_count(&chrome->flow_texts); i++) {
     const uint8_t *text = chrome_string(&chrome->flow_texts, (int32_t)i, &length);

@@ -112,6 +112,7 @@ class Profile(AnalysisMethods):
     hlo_heap_events: pa.Table = _table("hlo_heap_events")
     import_log: pa.Table = _table("import_log")
     nesting: pa.Table = _table("nesting")
+    flows: pa.Table = _table("flows")
 
     def read(self, *names: str) -> dict[str, pa.Table]:
         """Several tables from one pass over the capture: ``read("events", "event_stats")``."""

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from fastprof._native.xspace import Memory
@@ -23,6 +24,7 @@ from fastprof.tables.host_clocks import host_clocks
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
+    from fastprof.tables.flows import Arrows
 
 
 class OpenSession:
@@ -42,6 +44,9 @@ class OpenSession:
         self._reading_all = threading.Lock()
         self._programs: dict[int, list[Program]] = {}
         self._listing = [threading.Lock() for _ in self.captures]
+        self._arrows: list[list[Arrows]] | None = None
+        self._flow_ends = 0
+        self._reading_flows = threading.Lock()
 
     def _note_clocks(self) -> None:
         """A row of import_log for each host that is not on the clock of the others."""
@@ -90,7 +95,33 @@ class OpenSession:
                 for program in self.programs(number):
                     with suppress(CaptureError):  # which the log knows then
                         program.read(self.log)
+            self.arrows()
             self._all_read = True
+
+    def arrows(self) -> list[list[Arrows]]:
+        """The arrows of flows that each capture records, read once. CaptureError: they are damaged.
+        ChangedError."""
+        for capture in self.captures:
+            capture.source.check_unchanged()
+        if all(part.environment.transcribed_from is None for part in self.index.captures):
+            return [[] for _ in self.captures]  # XSpaces record none
+        from fastprof.tables.flows import arrows_of, flow_records_of
+
+        with self._reading_flows:
+            if self._arrows is None:
+                parts = [flow_records_of(part, self.log) for part in self.index.captures]
+                before = list(accumulate((sum(len(one.ends) for one in part) for part in parts), initial=0))
+                self._flow_ends = before[-1]
+                self._arrows = [
+                    arrows_of(self.index, number, part, first)
+                    for number, (part, first) in enumerate(zip(parts, before, strict=False))
+                ]
+        return self._arrows
+
+    def flow_ends(self) -> int:
+        """The number of ends of flows that the captures record."""
+        self.arrows()
+        return self._flow_ends
 
     def metadata_stats(self, number: int) -> tuple[Int64s, SpanStats]:
         """The stats of the event metadata of capture ``number``, and the row of metadata that each is of."""

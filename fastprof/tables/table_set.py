@@ -23,6 +23,7 @@ from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
 from fastprof.schema.column_kinds import Count, Kind, Picoseconds
 from fastprof.schema.tables import VERSION, TableSchema
+from fastprof.tables.flows import FLOWS, flows_table
 from fastprof.tables.open_session import OpenSession
 from fastprof.wording.spelling import meant
 
@@ -36,7 +37,7 @@ NESTING: Final = TableSchema("nesting", "an event and its place among the events
     Picoseconds("self_time_ps", "duration minus the time that children cover; null: an aggregated event"),
 ), derived=True)  # fmt: skip
 
-TABLES: Final = CAPTURE_TABLES | PROGRAM_TABLES | {NESTING.name: NESTING}
+TABLES: Final = CAPTURE_TABLES | PROGRAM_TABLES | {NESTING.name: NESTING, FLOWS.name: FLOWS}
 
 
 BATCH_ROWS = 1 << 18
@@ -194,6 +195,8 @@ class TableSet(Mapping[str, pa.Table]):
     def _small_table(self, name: str) -> pa.Table:
         if name == "nesting":
             return self._nesting()
+        if name == "flows":
+            return self._flows()
         index = self.session.index
         if name == "import_log":
             self.session.read_all()
@@ -241,6 +244,19 @@ class TableSet(Mapping[str, pa.Table]):
             return table
         selected = int64s(self.decode(Request(("event_id",))).events["event_id"])
         return table.take(pa.array(np.searchsorted(int64s(table["event_id"]), selected)))
+
+    def _flows(self) -> pa.Table:
+        """The arrows that have a selected event at an end, or at both."""
+        session, wanted = self.session, self._wanted_hosts()
+        hosts = [(host, one) for host, arrows, is_wanted in zip(session.hosts, session.arrows(), wanted, strict=True)
+                 for one in arrows if is_wanted]  # fmt: skip
+        if hosts and (self.selection.filters_events or self.selection.planes or self.selection.lines):
+            selected = int64s(self.decode(Request(("event_id",))).events["event_id"])
+            hosts = [
+                (host, one.chosen(np.isin(one.from_event_id, selected) | np.isin(one.to_event_id, selected)))
+                for host, one in hosts
+            ]
+        return self.table(FLOWS, flows_table(hosts))
 
     def nesting_request(self) -> Request:
         """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""

@@ -23,7 +23,10 @@ from fastprof.tables.open_session import OpenSession
 from fastprof.tables.stacked import merged_metadata, run_array, stacked
 from fastprof.tables.table_set import TABLES, TableSet, no_table
 
-_NUMBERED = {"plane_id": "planes", "line_id": "lines", "event_id": "events", "parent_id": "events"}
+_NUMBERED = {
+    "plane_id": "planes", "line_id": "lines", "from_line_id": "lines", "to_line_id": "lines", "event_id": "events",
+    "parent_id": "events", "from_event_id": "events", "to_event_id": "events", "flow": "flows",
+}  # fmt: skip
 """Columns of ids, and what they number."""
 
 
@@ -64,6 +67,8 @@ class FirstIds:
             elif what == "lines":
                 index.ensure_lines()
                 count = len(index.lines)
+            elif what == "flows":
+                count = self._sessions[run].flow_ends()
             else:
                 index.ensure(records.HOP)
                 count = int(index.lines["event_count"].sum())

@@ -35,6 +35,8 @@ class Event:
     duration_ps: int
     order: int
     stats: list[Stat] = field(default_factory=list)
+    thread: Any = None
+    """Of slices, which flows may be bound to: process and thread."""
 
 
 @dataclass
@@ -43,6 +45,8 @@ class Trace:
     zero_ps: int
     events: list[Event]
     log: Counter[str]
+    ends: list[tuple[int, Any, dict[str, Any]]] = field(default_factory=list)
+    """Of flows, in the order of the document: time, thread, and what is written."""
 
 
 def read_trace(data: bytes) -> Trace:
@@ -60,6 +64,7 @@ class _Reader:
         self.rows: list[Any] = document if isinstance(document, list) else document["traceEvents"]
         self.log: Counter[str] = Counter()
         self.events: list[Event] = []
+        self.ends: list[tuple[int, Any, dict[str, Any]]] = []
         self.processes: dict[int | str, str] = {}
         self.threads: dict[tuple[int | str, int | str | None], str] = {}
         self.frames = self.document.get("stackFrames") or {}
@@ -134,7 +139,9 @@ class _Reader:
                 )
             elif phase == "C":
                 self._counter(order, row, ts)
-            elif phase not in "stf":
+            elif phase in "stf":
+                self.ends.append((ts, self._thread(row), row))
+            else:
                 self._instant(order, row, ts, phase)
         for thread, rows in open_slices.items():
             self._pairs(thread, sorted(rows, key=lambda row: row[:2]))
@@ -170,6 +177,7 @@ class _Reader:
                 duration,
                 order,
                 stats,
+                self._thread(row) if row["ph"][0] in "XB" else None,
             )
         )
 
@@ -422,7 +430,8 @@ class _Reader:
                 kept.append(event)
             else:
                 self.log["bad_time"] += 1
-        return Trace(self.dialect, zero, kept, +self.log)
+        ends = [(ts - zero, thread, row) for ts, thread, row in self.ends]
+        return Trace(self.dialect, zero, kept, +self.log, ends)
 
     def _zero(self, times: list[int]) -> int:
         if self.dialect == "kineto":
