@@ -14,6 +14,8 @@ from fastprof.cli.progress import Progress
 if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
 
+_MADE = "transcribed_from"
+"""A stat of the plane that the reader of other formats makes."""
 _KIND_STATS = ("device_type_string", "device_vendor")  # stats that name the kind of device, best first
 
 
@@ -102,7 +104,10 @@ def _places(table: pa.Table, key: str, other: pa.Table) -> pa.Array:
 
 
 def _planes(planes: pa.Table, stats: pa.Table) -> pa.Table:
-    """The planes with their kind of device."""
+    """The planes with their kind of device. That which says what a trace of another format was is not listed: the trace
+    has no such process."""
+    made = stats.filter(pc.equal(stats["stat"].cast(pa.string()), _MADE))["plane_id"]
+    planes = planes.filter(pc.invert(pc.is_in(planes["plane_id"], value_set=made)))
     kinds = _device_kinds(stats)
     ids, types = planes["plane_id"].to_pylist(), planes["device_type"].to_pylist()
     kind = [kinds.get(plane) if device else None for plane, device in zip(ids, types, strict=True)]

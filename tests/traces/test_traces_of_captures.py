@@ -10,6 +10,7 @@ from loaded_traces import difference, slices, slow_slices, zeros
 from slow_trace import read_trace
 
 import fastprof
+from fastprof.cli import facts
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 PATTERNS = ("chrome/*/*.json*", "tf1/timeline-*.json", "xspace/*/*.trace.json.gz")
@@ -38,3 +39,12 @@ def test_xprofs_trace_has_the_events_of_the_capture_beside_it() -> None:
         return sorted((row["name"], row["start_ps"], max(row["duration_ps"], shown)) for row in rows)
 
     assert times(trace, 0) == times(space, 1)
+
+
+def test_info_lists_the_processes_of_a_trace_alone() -> None:
+    """What the reader notes of a trace is a plane in the tables."""
+    trace = fastprof.load(b'[{"name": "f", "ph": "X", "ts": 1, "dur": 2, "pid": 7, "tid": 8}]')
+    listed = facts.gather(trace)
+    assert listed.planes["name"].to_pylist() == ["7"]
+    assert (listed.summary["planes"], listed.hosts["plane_count"].to_pylist()) == (1, [1])
+    assert trace.planes["name"].to_pylist() == ["7", "Task Environment"]
