@@ -1,0 +1,105 @@
+"""Fields of protobuf messages, for formats whose files are small: read with the place of each fault, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_MOST_BITS = 70
+
+
+class Field(NamedTuple):
+    """``value``: an unsigned integer, or the bytes of a text or message; ``at``: where the value begins in the file."""
+
+    number: int
+    value: int | memoryview
+    at: int
+
+
+class BadMessageError(Exception):
+    """``at``: where in the file."""
+
+    def __init__(self, text: str, at: int) -> None:
+        super().__init__(text)
+        self.text = text
+        self.at = at
+
+
+def fields(data: memoryview, begin: int = 0) -> Iterator[Field]:
+    """The fields of a message, which begins there in the file. BadMessageError: it ends within a field, or a field is
+    of no kind that proto3 writes."""
+    at, end = 0, len(data)
+    while at < end:
+        start = at
+        tag, at = _varint(data, at, begin)
+        kind = tag & 7
+        if kind == VARINT:
+            number, after = _varint(data, at, begin)
+            yield Field(tag >> 3, number, begin + at)
+            at = after
+            continue
+        if kind == BYTES:
+            length, at = _varint(data, at, begin)
+        elif kind in (FIXED32, FIXED64):
+            length = 4 if kind == FIXED32 else 8
+        else:
+            raise BadMessageError(f"a field of wire type {kind}", begin + start)
+        if length > end - at:
+            raise BadMessageError("the message ends within a field", begin + start)
+        value = data[at : at + length]
+        yield Field(tag >> 3, value if kind == BYTES else int.from_bytes(value, "little"), begin + at)
+        at += length
+
+
+def _varint(data: memoryview, at: int, begin: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while at < len(data) and shift < _MOST_BITS:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, at
+        shift += 7
+    raise BadMessageError("an integer has no end", begin + at)
+
+
+def signed(value: int | memoryview) -> int:
+    """An integer of 64 bits with its sign; 0 if it is none."""
+    if not isinstance(value, int):
+        return 0
+    return value - (1 << 64) if value >> 63 else value
+
+
+def text(value: int | memoryview) -> str:
+    """Bytes that are not UTF-8 are replaced."""
+    return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")
+
+
+def message(value: int | memoryview) -> memoryview:
+    return memoryview(b"") if isinstance(value, int) else value
+
+
+# ---- writing
+
+
+def varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def put(number: int, value: int | str | bytes) -> bytes:
+    """A field."""
+    if isinstance(value, int):
+        return varint(number << 3 | VARINT) + varint(value)
+    data = value.encode("utf-8", "replace") if isinstance(value, str) else value
+    return varint(number << 3 | BYTES) + varint(len(data)) + data
+
+
+def put_all(number: int, values: Iterable[bytes]) -> bytes:
+    return b"".join(put(number, value) for value in values)
