@@ -160,7 +160,7 @@ def test_figures_are_shares_of_the_time_in_which_ops_ran() -> None:
 def test_programs_are_called_as_the_capture_lists_them() -> None:
     report = report_of(xspace(core(ran(DOT, 0, 4)), programs()))
     assert rows(report, "programs", "program_id", "program") == [(7, "jit_f(7)")]
-    assert not any("carries no programs" in notice.text for notice in report.notices)
+    assert not any("carries no compiled programs" in notice.text for notice in report.notices)
 
 
 # ---- absent values

@@ -137,7 +137,7 @@ def test_a_program_that_does_not_decode_is_reported_where_nobody_needs_it(tool: 
 @pytest.mark.parametrize("tool", OP_TOOLS)
 def test_a_capture_without_programs_says_so(tool: str) -> None:
     report = fastprof.load(xspace(core(flops=u64(8)))).report(tool)
-    assert any("carries no programs" in notice.text for notice in report.notices)
+    assert any("carries no compiled programs" in notice.text for notice in report.notices)
 
 
 @pytest.mark.parametrize("tool", OP_TOOLS)

@@ -95,11 +95,11 @@ def test_their_text_is_that_of_the_program() -> None:
 
 def test_a_capture_without_programs_has_none_and_says_so() -> None:
     report = fastprof.load(capture(nested(), "fusion.1")).op_profile()
-    assert rows(report, "name") and not any("carries no programs" in notice.text for notice in report.notices)
+    assert rows(report, "name") and not any("carries no compiled programs" in notice.text for notice in report.notices)
     bare = xspace(plane("/device:TPU:0", [line("XLA Ops", [event("a", 0, 5)], id=3)], event_metadata=[
         Metadata("a", stats={"program_id": u64(7), "symbol_id": u64(1)})]))  # fmt: skip
     found = fastprof.load(bare).op_profile()
-    assert not rows(found, "name") and any("carries no programs" in notice.text for notice in found.notices)
+    assert not rows(found, "name") and any("carries no compiled programs" in notice.text for notice in found.notices)
 
 
 def test_a_computation_that_calls_itself_or_nothing_ends() -> None:
