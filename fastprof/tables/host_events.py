@@ -168,8 +168,13 @@ class HostEvents:
 
     # ---- planes
 
+    @cached_property
+    def _plane_by_name(self) -> dict[str, Plane]:
+        return {plane.name: plane for plane in reversed(self.planes)}
+
     def plane_named(self, name: str) -> Plane | None:
-        return next((plane for plane in self.planes if plane.name == name), None)
+        """The first of that name."""
+        return self._plane_by_name.get(name)
 
     def planes_of(self, kind: str) -> list[Plane]:
         return [plane for plane in self.planes if plane.kind == kind]

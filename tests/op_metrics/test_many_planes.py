@@ -3,12 +3,15 @@ for those of all. Counted in values that are looked at."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from flight_spaces import AR, FUSION, core, gpu, ran
 from step_captures import spaces
 
 import fastprof
+from fastprof.derive.ops import gpu as gpu_ops
 from fastprof.tables import host_events
 
 Values = host_events.Stat
@@ -70,3 +73,29 @@ def test_values_at_rows() -> None:
     assert at.value[[0, 2]].tolist() == [9, 7]
     none = Values(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64)).at(np.array([1]))
     assert none.kind.tolist() == [6]
+
+
+def test_the_ops_of_a_gpu_are_summed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps take the rows of their ops from these sums."""
+    summed: list[int] = []
+    op_table = gpu_ops.op_table
+
+    def counted(*of: Any) -> Any:
+        summed.append(1)
+        return op_table(*of)
+
+    monkeypatch.setattr(gpu_ops, "op_table", counted)
+    report = fastprof.load(many_gpus(30)).report("overview")
+    assert report.tables["top_ops"].num_rows
+    assert len(summed) == 30
+
+
+def test_a_plane_is_found_by_name_without_a_look_at_all_others() -> None:
+    profile = fastprof.load(many_gpus(30))
+    events = host_events.read_host(profile.table_set, 0, None, (), ())
+    assert events.plane_named("/device:GPU:7") is events.planes[7]
+    assert events.plane_named("/device:GPU:77") is None
+    names = [plane.name for plane in events.planes]
+    doubled = events.subset(np.ones(len(events), bool))
+    doubled.planes[9].name = names[8]
+    assert doubled.plane_named(names[8]) is doubled.planes[8], "the first of several"

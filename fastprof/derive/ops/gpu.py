@@ -48,6 +48,12 @@ def plane_ops(events: HostEvents, is_eager: UInt8s, modules: Modules, plane: Pla
     return times.ops(table, times.span_ps), times, op
 
 
+def plane_events(events: HostEvents, modules: Modules, plane: Plane) -> tuple[LineTimes, Int32s]:
+    """The events of a GPU, and the row of each one's op in its ops, which are not summed."""
+    times = line_times(events, op_lines(plane))
+    return times, distinct(op_events(events, modules).op[times.rows])[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Kernels:
     """The events of a plane that belong to an op, line by line: their rows, the numbers of their ops, whether they are

@@ -89,29 +89,34 @@ def step_ops(host: OpHost, groups: Groups, tables: Sequence[OpTable] | None = No
     return _summed(parts, groups.count)
 
 
-def event_ops(host: OpHost, plane: Plane) -> tuple[HostEvents, OpEvents | LineTimes, Int32s, OpTable]:
+def event_ops(
+    host: OpHost, plane: Plane, known: OpTable | None = None
+) -> tuple[HostEvents, OpEvents | LineTimes, Int32s, OpTable]:
     """The events that a device's ops ran as: the events of the host that they are rows of, their times, the row of each
-    one's op in the ops of this device, -1: none, and these ops."""
+    one's op in the ops of this device, -1: none, and these ops. ``known``: these ops, None: they are summed."""
     if plane.kind == "TPU":
         table, op = tpu.plane_table(host.raw, plane)
-        return host.raw, op_events(host.raw, plane), op, table
+        return host.raw, op_events(host.raw, plane), op, table if known is None else known
     if plane.kind == "GPU":
         from fastprof.derive.ops import gpu  # it takes long to import
 
         events = host.events
-        ops, times, op = gpu.plane_ops(events, host.is_eager, host.modules, events.planes[plane.number])
+        own = events.planes[plane.number]
+        if known is not None:
+            return events, *gpu.plane_events(events, host.modules, own), known
+        ops, times, op = gpu.plane_ops(events, host.is_eager, host.modules, own)
         return events, times, op, ops.table
     ops, times, op = cpu.plane_ops(host.raw, host.modules, plane)
-    return host.raw, times, op, ops.table
+    return host.raw, times, op, ops.table if known is None else known
 
 
 def _of_device(host: OpHost, plane: Plane, groups: Groups, table: OpTable | None) -> _Events:
-    events, times, op, own = event_ops(host, plane)
+    events, times, op, ops = event_ops(host, plane, table)
     numbered = groups.events.planes[plane.number]  # grouping may have added events to other planes
     group = groups.group_id[times.rows - events.planes[plane.number].first + numbered.first]
     used = np.flatnonzero((op >= 0) & (group >= 0))
     return _Events(
-        own if table is None else table,
+        ops,
         op[used].astype(np.int64),
         group[used].astype(np.int64),
         times.duration_ps[used],
@@ -139,8 +144,11 @@ def _summed(parts: Sequence[_Events], count: int) -> StepOps:
 def _by_group(part: _Events, chosen: Bools, met: Int64s) -> OpTable:
     """What the chosen ops of a device did in each of these groups, which are all that it ran in: a device has no rows
     for the steps of others."""
-    mine, count = chosen[part.op], len(met)
-    op, row, table = part.op[mine], np.searchsorted(met, part.group[mine]), part.table
+    mine, count, table = chosen[part.op], len(met), part.table
+    sources = {name: np.full(count, getattr(table, name).max(initial=0)) for name in ("flops_source", "bytes_source")}
+    if not mine.any():
+        return OpTable.of([""] * count, **sources)
+    op, row = part.op[mine], np.searchsorted(met, part.group[mine])
     share = np.where(is_container(table), 0.0, divided(np.ones(len(table)), table.occurrences))
 
     def summed(amount: Float64s) -> Float64s:
@@ -153,8 +161,7 @@ def _by_group(part: _Events, chosen: Bools, met: Int64s) -> OpTable:
         occurrences=np.bincount(row, minlength=count),
         time_ps=sums_by(row, part.duration_ps[mine], count),
         self_ps=sums_by(row, part.self_ps[mine], count),
-        flops_source=np.full(count, table.flops_source.max(initial=0)),
-        bytes_source=np.full(count, table.bytes_source.max(initial=0)),
+        **sources,
         **_work(table, summed),
     )
 
