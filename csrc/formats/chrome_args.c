@@ -13,7 +13,7 @@ bool chrome_is_same(const uint8_t *text, size_t length, const char *name) {
 /* XProf writes all values as texts. Those of these stats are numbers, as their canonical types say. */
 static bool is_numeric(const uint8_t *name, size_t length) {
   static const char *const names[] = {
-      "step_num", "group_id", "run_id", "program_id", "queue_id", "core_type", "device_ordinal", "replica_id",
+      "group_id", "run_id", "program_id", "queue_id", "core_type", "device_ordinal", "replica_id",
       "correlation_id", "device_id", "context_id", "stream_id", "memcpy_stream_id", "flops", "model_flops", "iter_num",
       "num_occurrences", "bytes_accessed", "raw_bytes_accessed", "chip_id", "core_id", "global_chip_id", "id", "parent_id",
       "step_id", "symbol_id", "region_type", "peak_bytes_in_use"};
@@ -27,7 +27,8 @@ chrome_arg chrome_arg_of(chrome_dialect dialect, const uint8_t *name, size_t len
     const char *name;
     chrome_arg arg;
   } kineto[] = {{"correlation", ARG_CORRELATION}, {"device", ARG_DEVICE}, {"stream", ARG_STREAM}, {"registers per thread", ARG_REGISTERS}, {"shared memory", ARG_SHARED},
-                {"grid", ARG_GRID}, {"block", ARG_BLOCK}};
+                {"grid", ARG_GRID}, {"block", ARG_BLOCK}, {"bytes", ARG_BYTES}, {"todevice", ARG_TO_DEVICE}};
+  if (dialect == CHROME_XPROF && chrome_is_same(name, length, "step_num")) return ARG_STEP_NUM;
   if (dialect == CHROME_XPROF) return is_numeric(name, length) ? ARG_NUMERIC : ARG_NONE;
   if (dialect == CHROME_TF1) return chrome_is_same(name, length, "name") ? ARG_NAME : chrome_is_same(name, length, "op") ? ARG_OP : ARG_NONE;
   for (size_t i = 0; dialect == CHROME_KINETO && i < sizeof kineto / sizeof *kineto; i++)

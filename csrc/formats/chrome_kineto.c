@@ -14,14 +14,14 @@
 
 /* ---- categories and args ---- */
 
-typedef enum side { HOST_SIDE, STREAM_SIDE, KERNEL_SIDE, NOTES_SIDE, SYNC_SIDE, CALL_SIDE, MTIA_SIDE, STEP_SIDE } side;
+typedef enum side { HOST_SIDE, STREAM_SIDE, KERNEL_SIDE, NOTES_SIDE, SYNC_SIDE, CALL_SIDE, MTIA_SIDE, STEP_SIDE, COPY_SIDE } side;
 
 /* Categories in lower case; `counts`: it says that the trace is of Kineto. */
 static const struct category {
   const char *name;
   side side;
 } categories[] = {
-    {"kernel", KERNEL_SIDE}, {"gpu_memcpy", STREAM_SIDE}, {"memcpy", STREAM_SIDE}, {"gpu_memset", STREAM_SIDE},
+    {"kernel", KERNEL_SIDE}, {"gpu_memcpy", COPY_SIDE}, {"memcpy", COPY_SIDE}, {"gpu_memset", STREAM_SIDE},
     {"memset", STREAM_SIDE}, {"gpu_user_annotation", NOTES_SIDE}, {"cuda_sync", SYNC_SIDE}, {"xpu_sync", SYNC_SIDE},
     {"cuda_event", SYNC_SIDE}, {"mtia_ccp_events", MTIA_SIDE}, {"collective_comm", STREAM_SIDE}, {"hpu_op", STREAM_SIDE},
     {"cuda_profiler_range", STREAM_SIDE}, {"cuda_runtime", CALL_SIDE}, {"cuda_driver", CALL_SIDE}, {"runtime", CALL_SIDE},
@@ -155,6 +155,50 @@ static void put_kernel_details(fp_chrome *chrome, const chrome_event *event) {
   fp_bytes_free(&text);
 }
 
+static bool begins_with(const uint8_t *text, size_t length, const char *word) {
+  return length >= strlen(word) && !memcmp(text, word, strlen(word));
+}
+
+/* "Memcpy HtoD (Pageable -> Device)" is of kind HtoD; ROCm has names of its own. */
+static void put_kind_of_copy(fp_bytes *out, const uint8_t *name, size_t length) {
+  static const char *const ways[][2] = {
+      {"CopyHostToDevice", "HtoD"}, {"CopyDeviceToHost", "DtoH"}, {"CopyDeviceToDevice", "DtoD"}};
+  const size_t from = strlen("Memcpy ");
+  size_t to = from;
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    if (!begins_with(name, length, ways[i][0])) continue;
+    fp_bytes_text(out, "kind:");
+    fp_bytes_text(out, ways[i][1]);
+    fp_bytes_byte(out, ' ');
+  }
+  if (!begins_with(name, length, "Memcpy ")) return;
+  while (to < length && name[to] != ' ' && name[to] != '(') to++;
+  if (to == from) return;
+  fp_bytes_text(out, "kind:");
+  fp_bytes_put(out, name + from, to - from);
+  fp_bytes_byte(out, ' ');
+}
+
+/* "kind:HtoD size:4096 dest:0". Whether a copy is asynchronous is up to its call, which may stand behind it. */
+static void put_memcpy_details(fp_chrome *chrome, const chrome_event *event) {
+  char amounts[64];
+  size_t length;
+  int64_t bytes, device;
+  fp_bytes text = {.memory = chrome->memory};
+  const uint8_t *name = chrome_string(&chrome->names, event->name, &length);
+  if (!int_arg(event, ARG_BYTES, &bytes) || bytes < 0) return;
+  put_kind_of_copy(&text, name, length);
+  snprintf(amounts, sizeof amounts, "size:%lld", (long long)bytes);
+  fp_bytes_text(&text, amounts);
+  if (int_arg(event, ARG_TO_DEVICE, &device) || int_arg(event, ARG_DEVICE, &device)) {
+    snprintf(amounts, sizeof amounts, " dest:%lld", (long long)device);
+    fp_bytes_text(&text, amounts);
+  }
+  chrome->failed |= text.failed;
+  if (!text.failed) chrome_add_derived_text(chrome, WORD_MEMCPY_DETAILS, text.data, text.size);
+  fp_bytes_free(&text);
+}
+
 /* "ProfilerStep#12" is step 12. */
 static void put_step(fp_chrome *chrome, const chrome_event *event) {
   static const char before[] = "ProfilerStep#";
@@ -187,8 +231,30 @@ static void derive_kineto(fp_chrome *chrome, const chrome_event *event) {
   if (on != HOST_SIDE && on != NOTES_SIDE && on != STEP_SIDE && int_arg(event, ARG_CORRELATION, &correlation))
     chrome_add_derived_int(chrome, WORD_CORRELATION_ID, correlation);
   if (on == KERNEL_SIDE) put_kernel_details(chrome, event);
+  if (on == COPY_SIDE) put_memcpy_details(chrome, event);
   if (on == STEP_SIDE) put_step(chrome, event);
   if (on == HOST_SIDE) note_span(chrome, event);
+}
+
+static bool has_text(const uint8_t *text, size_t length, const char *word) {
+  for (size_t i = 0; i < length; i++)
+    if (begins_with(text + i, length - i, word)) return true;
+  return false;
+}
+
+/* XProf leaves out what marks a step, `_r`: an event of a host with the number of a step is one, but for ops, whose names
+ * have a type behind a colon. */
+static void derive_xprof(fp_chrome *chrome, const chrome_event *event) {
+  size_t length;
+  int64_t number;
+  int32_t process = chrome_process_of(chrome, event->pid);
+  if (process < 0 || !int_arg(event, ARG_STEP_NUM, &number)) return;
+  int32_t name = ((const chrome_process *)chrome->processes.items)[process].name;
+  if (name < 0) return;
+  const uint8_t *text = chrome_string(&chrome->texts, name, &length);
+  if (!has_text(text, length, "/host:")) return;
+  text = chrome_string(&chrome->names, event->name, &length);
+  if (!memchr(text, ':', length)) chrome_add_derived_int(chrome, WORD_ROOT, 1);
 }
 
 /* TF1: the name and type of an op as one text. */
@@ -210,6 +276,7 @@ static void derive_tf1(fp_chrome *chrome, const chrome_event *event) {
 
 void chrome_derive_stats(fp_chrome *chrome, const chrome_event *event) {
   if (chrome->dialect == CHROME_KINETO) derive_kineto(chrome, event);
+  if (chrome->dialect == CHROME_XPROF) derive_xprof(chrome, event);
   if (chrome->dialect == CHROME_TF1) derive_tf1(chrome, event);
 }
 
@@ -222,10 +289,6 @@ static const char *property_name(const uint8_t *key, size_t length) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strlen(names[i][0]) == length && !memcmp(names[i][0], key, length)) return names[i][1];
   return NULL;
-}
-
-static bool begins_with(const uint8_t *text, size_t length, const char *word) {
-  return length >= strlen(word) && !memcmp(text, word, strlen(word));
 }
 
 static void put_vendor(fp_chrome *chrome, fp_bytes *stats, const uint8_t *name, size_t length) {

@@ -38,7 +38,8 @@ int32_t chrome_word_number(fp_chrome *chrome, chrome_word word) {
       [WORD_END_STACK] = "end_stack", [WORD_UNFINISHED] = "unfinished", [WORD_OBJECT] = "object",
       [WORD_CONTEXT] = "context", [WORD_ARGS] = "args", [WORD_ASYNC] = "_a", [WORD_CAT] = "cat", [WORD_STEP] = "step",
       [WORD_STEP_NUM] = "step_num", [WORD_ROOT] = "_r", [WORD_CORRELATION_ID] = "correlation_id",
-      [WORD_KERNEL_DETAILS] = "kernel_details", [WORD_TF_OP] = "tf_op"};
+      [WORD_KERNEL_DETAILS] = "kernel_details", [WORD_MEMCPY_DETAILS] = "memcpy_details",
+      [WORD_TF_OP] = "tf_op"};
   if (chrome->words[word] < 0) chrome->words[word] = chrome_stat_number(chrome, names[word]);
   return chrome->words[word];
 }
@@ -143,7 +144,8 @@ static bool put_number(fp_chrome *chrome, fp_bytes *out, int32_t name, const uin
 static void put_text(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_json_view *view, const fp_json_value *value) {
   size_t length;
   const uint8_t *text = chrome_text(chrome, view, value, &length);
-  if (chrome->arg_of.data[name] == ARG_NUMERIC && put_number(chrome, out, name, text, length)) return;
+  bool is_number = chrome->arg_of.data[name] == ARG_NUMERIC || chrome->arg_of.data[name] == ARG_STEP_NUM;
+  if (is_number && put_number(chrome, out, name, text, length)) return;
   chrome_put_stat_text(out, name, text, length);
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,7 +83,26 @@ def of_kineto(row: dict[str, Any]) -> list[Stat]:
                 text_of(args.get("registers per thread")), text_of(args.get("shared memory")), *both
             )
             stats.append(("kernel_details", "str", text))
+    if category in ("gpu_memcpy", "memcpy") and stat(args.get("bytes"))[0] == "int64":
+        stats.append(("memcpy_details", "str", _details_of_copy(name, args)))
     number = name.removeprefix("ProfilerStep#")
     if name != number and number.isdigit() and category in ("user_annotation", "operator"):
         stats += [("step_num", "int64", int(number)), ("_r", "int64", 1)]
     return stats
+
+
+def _details_of_copy(name: str, args: dict[str, Any]) -> str:
+    ways = {"Host": "H", "Device": "D"}
+    kind = re.match(r"Memcpy ([^ (]+)", name)
+    rocm = re.match("Copy(Host|Device)To(Host|Device)", name)
+    way = kind[1] if kind else f"{ways[rocm[1]]}to{ways[rocm[2]]}" if rocm else None
+    to = args.get("todevice", args.get("device"))
+    return f"{f'kind:{way} ' if way else ''}size:{text_of(args['bytes'])}{'' if to is None else f' dest:{text_of(to)}'}"
+
+
+def of_xprof(row: dict[str, Any], process: str) -> list[Stat]:
+    """XProf leaves out what marks a step (X6)."""
+    args = row.get("args")
+    number = args.get("step_num") if isinstance(args, dict) else None
+    is_step = number is not None and is_number(text_of(number)) and ":" not in text_of(row.get("name"))
+    return [("_r", "int64", 1)] if is_step and "/host:" in process else []

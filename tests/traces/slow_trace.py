@@ -17,6 +17,7 @@ from slow_dialects import (
     as_number,
     is_number,
     of_kineto,
+    of_xprof,
     text_of,
     trailing_number,
 )
@@ -382,6 +383,8 @@ class _Reader:
             op = args.get("op")
             known = isinstance(args.get("name"), str) and isinstance(op, str) and op != "unknown"
             return [("tf_op", "str", f"{args['name']}:{op}")] if known else []
+        if self.dialect == "xprof":
+            return of_xprof(row, self._process(row))
         return of_kineto(row) if self.dialect == "kineto" else []
 
     # ---- planes and lines
