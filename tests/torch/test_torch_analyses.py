@@ -73,6 +73,28 @@ def test_collectives_are_named_by_what_calls_them() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("on_kernel", [True, False])
+def test_arguments_of_collectives_say_what_they_send(on_kernel: bool) -> None:
+    """On kernels, as newer versions write them, or on the record around the launch. Of an all-gather what is received
+    counts; without a type that is known, bytes are unknown."""
+    sent = [
+        ("allreduce", 1000, 1000, "Float", 4000), ("_allgather_base", 10, 80, "BFloat16", 160),
+        ("broadcast", 7, 7, "Float8_e4m3fn", 7), ("all_to_all", 5, 5, "Quantized", None),
+    ]  # fmt: skip
+    host, gpu = [], []
+    for number, (name, given, received, kind, _) in enumerate(sent):
+        arguments = {"Collective name": name, "In msg nelems": given, "Out msg nelems": received, "dtype": kind}
+        record = op("record_param_comms", 100 * number + 5, 40)
+        host += [record if on_kernel else (*record[:4], arguments), launch(100 * number + 10, number + 1)]
+        one = kernel("ncclKernel_SendRecv_RING_SIMPLE", 100 * number + 20, 30, number + 1)
+        gpu.append((*one[:4], {**one[4], **arguments}) if on_kernel else one)
+    rows = torch_capture({"main": host}, {"stream 20": gpu}).communication().tables["operations"].to_pylist()
+    assert {row["name"]: (row["kind"], row["payload_bytes"]) for row in rows} == {
+        "allreduce": ("all-reduce", 4000), "_allgather_base": ("all-gather", 160), "broadcast": ("broadcast", 7),
+        "all_to_all": ("all-to-all", None),
+    }  # fmt: skip
+
+
 def memory(start: int, size: int, total: int, reserved: int, number: int, device: int = 0) -> tuple[object, ...]:
     stats = {
         "Bytes": size, "Addr": 4096 * number, "Device Type": int(device >= 0), "Device Id": device,

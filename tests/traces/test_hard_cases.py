@@ -1,7 +1,7 @@
 """The hard cases of trace files, by their numbers in the specification of traces.
 
-7 to 11, 13, 30 and 34 are what analyses make of events: tests/torch. 4, 18, 19, 23 to 28, 31 to 33, 35, 37 and 39 are
-not here yet, nor is a member of gzip that is cut short (20).
+7 to 11, 13, 30 and 34 are what analyses make of events: tests/torch; 18 and 19 are about flows: test_flow_table.py. 4,
+23 to 27, 31 to 33, 35, 37 and 39 are not here yet, nor is a member of gzip that is cut short (20).
 """
 
 from __future__ import annotations
@@ -230,3 +230,46 @@ def test_40_ids_of_any_form() -> None:
         half("b", 1, id2={"local": "1"}), half("e", 9, id2={"local": 1}),
     )  # fmt: skip
     assert sorted(one.duration_ps for one in slices(fastprof.load(pairs))) == [2_000_000, 3_000_000, 8_000_000]
+
+
+def test_28_steps_of_xprofs_traces_are_those_of_the_capture() -> None:
+    """XProf writes ``"step_num":"0"`` and leaves out what marks a step; ops with such a number are not steps."""
+    names = '{"ph":"M","name":"process_name","pid":%s,"args":{"name":"%s"}}'
+    found = rows(
+        array(
+            names % (1, "/host:CPU"),
+            names % (2, "/device:TPU:0"),
+            x("train", "0", more=',"args":{"step_num":"3"}'),
+            x("a:Op", "5", more=',"args":{"step_num":"3"}'),
+            x("train", "5", pid="2", more=',"args":{"step_num":"3"}'),
+        )
+    )
+    assert found == [
+        "/device:TPU:0 | 1 | train | 5000000 + 1000000 | step_num=3",
+        "/host:CPU | 1 | a:Op | 5000000 + 1000000 | step_num=3",
+        "/host:CPU | 1 | train | 0 + 1000000 | step_num=3 | _r=1",
+    ]
+
+
+@pytest.mark.captures
+def test_28_steps_of_a_real_trace() -> None:
+    folder = Path(__file__).resolve().parents[3] / "shared" / "captures" / "xspace" / "cpu-jax-train"
+    trace, space = (fastprof.load(folder / name).steps() for name in ("vm.trace.json.gz", "vm.xplane.pb"))
+    assert trace.scalars["steps_source"].value == space.scalars["steps_source"].value
+    for column in ("step", "name", "start_ps", "duration_ps"):
+        assert trace.tables["steps"][column].to_pylist() == space.tables["steps"][column].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "wanted"),
+    [
+        ("Memcpy DtoH (Device -> Pinned)", "", "kind:DtoH size:4096 dest:0"),
+        ("Memcpy PtoP (Device -> Device)", ',"toDevice":1,"fromDevice":0', "kind:PtoP size:4096 dest:1"),
+        ("CopyHostToDevice", "", "kind:HtoD size:4096 dest:0"),
+        ("Memcpy", "", "size:4096 dest:0"),
+    ],
+)
+def test_copies_of_kineto_have_details(name: str, more: str, wanted: str) -> None:
+    args = f'"device":0,"stream":7,"bytes":4096{more}'
+    copy = x(name, "0", pid="0", tid="7", more=f',"cat":"gpu_memcpy","args":{{{args}}}')
+    assert only(kineto(copy), "memcpy_details") == ("str", wanted)

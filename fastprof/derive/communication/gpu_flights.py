@@ -10,6 +10,7 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof._native.op_kernels import extent
+from fastprof.derive.communication import torch_collectives
 from fastprof.derive.communication.flights import (
     NO_BYTES,
     STRETCH,
@@ -20,7 +21,7 @@ from fastprof.derive.communication.flights import (
     as_stretches,
 )
 from fastprof.derive.communication.kernel_kinds import kind_of_call, kind_of_kernel
-from fastprof.derive.communication.torch_collectives import NOT_NAMED, collective_calls
+from fastprof.derive.communication.torch_collectives import NOT_NAMED
 from fastprof.derive.devices.communication_kinds import Kind
 from fastprof.derive.devices.device_events import joined
 from fastprof.derive.ops.kernel_names import num_bytes
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from fastprof.derive.ops.gpu_ops import GpuOp, GpuOpEvents
     from fastprof.hlo.modules import Modules
 
-EVENT_STATS: Final = ("memcpy_details",)
+EVENT_STATS: Final = ("memcpy_details", *torch_collectives.STATS)
 """Stats that are read beyond those of ops."""
 
 _DESTINATION: Final = re.compile(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
@@ -74,22 +75,26 @@ def _operations_of(
 ) -> tuple[Int32s, Int64s]:
     """The operation of each event, -1: it computes; and the bytes that it records. Looks once at each kernel with its
     op and the call of a collective that launched it."""
-    called = collective_calls(events, rows)
-    first, place = distinct_rows([found.op[rows], events.meta[rows], called])
+    called = torch_collectives.collective_calls(events, rows)
+    arguments = torch_collectives.collective_arguments(events, rows)
+    named = torch_collectives.collective_names(events, arguments)
+    first, place = distinct_rows([found.op[rows], events.meta[rows], called, named])
     of_pair, to_peer = (np.full(len(first), -1, np.int32) for _ in range(2))
     for at, row in enumerate(first.tolist()):
         number = int(found.op[rows[row]])
         op = found.ops[number] if number >= 0 else None
         kernel = events.names[events.meta[rows[row]]]
         kind = kind_of_kernel(kernel, op.category if op is not None else "")
-        if kind is not None and called[row] != NOT_NAMED:
-            call = events.names[called[row]]
-            of_pair[at] = operations.number(Operation(0, call, kind_of_call(call), kernel, call))
+        if kind is not None and (called[row] != NOT_NAMED or named[row] >= 0):
+            recorded = events.text(int(named[row])) if named[row] >= 0 else ""
+            call = events.names[called[row]] if called[row] != NOT_NAMED else recorded
+            of_pair[at] = operations.number(Operation(0, call, kind_of_call(recorded or call), kernel, call))
         elif kind is not None:
             of_pair[at] = to_peer[at] = operations.number(_operation(kernel, op, kind))
         if kind is Kind.LOCAL_COPY:
             to_peer[at] = operations.number(_operation(kernel, op, Kind.PEER_COPY))
     moved, elsewhere = _copies(events, plane, rows)
+    moved = np.where(moved == NO_BYTES, torch_collectives.payload_bytes(events, arguments), moved)
     return np.where(elsewhere, to_peer[place], of_pair[place]), np.where(of_pair[place] >= 0, moved, NO_BYTES)
 
 

@@ -7,6 +7,8 @@ Many builds of NCCL run everything in one kernel, so that its name is the weakes
       record_param_comms     |------------|
         cudaLaunchKernel        |--|
     GPU                              |---- ncclKernel_SendRecv… ----|
+
+Arguments of ``record_param_comms`` say it too, and what is sent; newer versions copy them to the kernel.
 """
 
 from __future__ import annotations
@@ -17,34 +19,103 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.grouping import parents
+from fastprof.derive.communication.flights import NO_BYTES
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.launches import launches
+from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.steps.gpu_step_events import type_of_name
 from fastprof.derive.steps.step_time import EventType
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Bools, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
 _CALL: Final = re.compile(r"(?:nccl|gloo|mpi|ucc):\w+|c10d::\w+", re.ASCII)
 NOT_NAMED: Final = -1
 
 
+STATS: Final = ("Collective name", "In msg nelems", "Out msg nelems", "dtype")
+"""What process groups record of a collective."""
+_RECORD: Final = "record_param_comms"
+_NAMED, _SENT, _RECEIVED, _TYPE = STATS
+_SIZES: Final = {
+    "double": 8, "long": 8, "complexfloat": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "byte": 1,
+    "char": 1, "bool": 1,
+}  # fmt: skip
+"""Bytes of an element, by its type."""
+_MOST_ELEMENTS: Final = 1 << 59
+
+
+def is_collective(events: HostEvents) -> Bools:
+    """By row of event metadata, whether kernels of this name are collectives."""
+    return np.array([type_of_name(name) == EventType.DEVICE_COLLECTIVES for name in events.names], bool)
+
+
 def collective_calls(events: HostEvents, rows: Int64s) -> Int64s:
     """By row the event metadata of the call of a collective around its launch, NOT_NAMED for all that is none."""
-    found = np.full(len(rows), NOT_NAMED, np.int64)
-    plane = events.plane_named(HOST_THREADS)
-    if plane is None or not is_kineto(events):
-        return found
-    names = events.names
-    collective = np.array([type_of_name(name) == EventType.DEVICE_COLLECTIVES for name in names], bool)
-    at = np.flatnonzero(collective[events.meta[rows]])
+    calls = np.array([_CALL.fullmatch(name) is not None for name in events.names], bool)
+    above = _above(events, rows, calls)
+    return np.where(above < 0, NOT_NAMED, events.meta[above])
+
+
+def collective_arguments(events: HostEvents, rows: Int64s) -> Int64s:
+    """By row the event with the arguments of a collective: the kernel itself, or the record around its launch; -1:
+    there is none."""
+    if _TYPE not in events.stats or not len(events.texts(_TYPE)[0]):
+        return np.full(len(rows), -1, np.int64)
+    found = _above(events, rows, np.array([name == _RECORD for name in events.names], bool))
+    own = np.isin(rows, events.texts(_TYPE)[0]) & is_collective(events)[events.meta[rows]]
+    return np.where(own, rows, found)
+
+
+def collective_names(events: HostEvents, arguments: Int64s) -> Int64s:
+    """Beside rows of arguments the number of the text of the collective's name; -1: not recorded."""
+    if _NAMED not in events.stats:
+        return np.full(len(arguments), -1, np.int64)
+    return np.where(arguments < 0, -1, stat_beside(*events.texts(_NAMED), np.maximum(arguments, 0)))
+
+
+def payload_bytes(events: HostEvents, arguments: Int64s) -> Int64s:
+    """Beside rows of arguments the bytes of a collective; NO_BYTES: not recorded. Of an all-gather they are what each
+    device receives, of all others what it sends."""
+    found = np.full(len(arguments), NO_BYTES, np.int64)
+    at = np.flatnonzero(arguments >= 0)
     if not len(at):
         return found
-    calls = np.array([_CALL.fullmatch(name) is not None for name in names], bool)
+    rows = arguments[at]
+    sent, received = (stat_beside(*events.ints(name), rows) for name in (_SENT, _RECEIVED))
+    types, named = stat_beside(*events.texts(_TYPE), rows), collective_names(events, rows)
+    sizes = {number: _size(events.text(number)) for number in np.unique(types[types >= 0]).tolist()} | {-1: 0}
+    gathers = {number: _gathers(events.text(number)) for number in np.unique(named[named >= 0]).tolist()} | {-1: False}
+    elements = np.where([gathers[number] for number in named.tolist()], received, sent)
+    size = np.array([sizes[number] for number in types.tolist()], np.int64)
+    known = (elements >= 0) & (elements < _MOST_ELEMENTS) & (size > 0)
+    found[at] = np.where(known, np.where(known, elements, 0) * size, NO_BYTES)
+    return found
+
+
+def _size(type_name: str) -> int:
+    """0: unknown."""
+    lowered = type_name.lower()
+    return 1 if lowered.startswith("float8") else _SIZES.get(lowered, 0)
+
+
+def _gathers(collective: str) -> bool:
+    return "allgather" in collective.lower().replace("_", "")
+
+
+def _above(events: HostEvents, rows: Int64s, wanted: Bools) -> Int64s:
+    """By row of a collective the nearest event around its launch that is wanted, by metadata; -1: none."""
+    found = np.full(len(rows), -1, np.int64)
+    plane = events.plane_named(HOST_THREADS)
+    if plane is None or not wanted.any() or not is_kineto(events):
+        return found
+    at = np.flatnonzero(is_collective(events)[events.meta[rows]])
+    if not len(at):
+        return found
     parent = np.full(len(events), -1, np.int32)
     bounds = np.array([(line.first, line.last) for line in plane.lines], np.int64).reshape(-1, 2)
     parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent)
     above = launches(events, rows[at]).row
-    while (further := (above >= 0) & ~calls[events.meta[above]]).any():
+    while (further := (above >= 0) & ~wanted[events.meta[above]]).any():
         above[further] = parent[above[further]]
-    found[at] = np.where(above < 0, NOT_NAMED, events.meta[above])
+    found[at] = above
     return found
