@@ -144,6 +144,12 @@ def test_what_the_profiler_loads_and_saves_is_not_in_the_run() -> None:
     stops = [ran("$profiler.py:193 stop_trace", 50, 900), ran("$json.py:9 load", 800, 100)]
     report = gaps(threads(python=[launched("cudaLaunchKernel", 0, 5, 1), *stops]), gpu([launched("k", 5, 40, 1)]))
     assert in_us(rows(report, "devices", "window_ps", "compute_ps")) == [(40, 40)]
+    around = [ran("$contextlib.py:139 __exit__", 48, 910), ran("$builtins next", 49, 905), *stops]
+    report = gaps(threads(python=[launched("cudaLaunchKernel", 0, 5, 1), *around]), gpu([launched("k", 5, 40, 1)]))
+    assert in_us(rows(report, "devices", "window_ps", "compute_ps")) == [(40, 40)]
+    loads = [ran("load_batch", 50, 20), ran("$profiler.py:193 stop_trace", 80, 900)]
+    report = gaps(threads(python=[launched("cudaLaunchKernel", 0, 5, 1), *loads]), gpu([launched("k", 5, 40, 1)]))
+    assert in_us(rows(report, "devices", "window_ps", "compute_ps")) == [(65, 40)]
 
 
 def test_copies_and_collectives_are_their_own_cause() -> None:

@@ -136,7 +136,9 @@ def window_of(host: Host, ran_spans: list[Any], marked: Any, causes: Any) -> tup
         for row in range(one.first, one.last):
             serves_devices = role == DRIVER and Code(int(causes.code[row])).name in serves
             serves_devices &= not any(
-                causes.code[other] == Code.PROFILER and slow.start[other] <= slow.start[row] < slow.end[other]
+                causes.code[other] == Code.PROFILER
+                and slow.start[other] < slow.end[row]
+                and slow.start[row] < slow.end[other]
                 for other in range(one.first, one.last)
             )
             if serves_devices and not host.events.planes_of("TPU") and slow.end[row] > slow.start[row]:

@@ -124,7 +124,8 @@ def _window(spans: Sequence[Spans], *others: tuple[Int64s, Int64s]) -> tuple[int
 
 def _named(events: HostEvents, causes: HostCauses) -> tuple[Int64s, Int64s]:
     """What the threads that drive devices do for them: compile, load data, copy. Clocks of TPUs are their own, so none
-    of these counts there. Nothing counts that the profiler does while it starts or stops: it loads and saves, too."""
+    of these counts there. Nothing counts that goes on while the profiler starts or stops: it loads and saves, too, and
+    so seems the ``next`` of a context that calls it."""
     none = np.zeros(0, np.int64)
     if events.planes_of("TPU"):
         return none, none
@@ -134,19 +135,18 @@ def _named(events: HostEvents, causes: HostCauses) -> tuple[Int64s, Int64s]:
             rows = slice(line.first, line.last)
             code, begin = causes.code[rows], events.start_ps[rows]
             end = ends_of(begin, events.duration_ps[rows])
-            named = _NAMED[code] & ~_within(begin, begin[code == Code.PROFILER], end[code == Code.PROFILER])
+            of_profiler = code == Code.PROFILER
+            named = _NAMED[code] & ~_meets(begin, end, begin[of_profiler], end[of_profiler])
             begins.append(begin[named])
             ends.append(end[named])
     return np.concatenate(begins), np.concatenate(ends)
 
 
-def _within(times: Int64s, begin_ps: Int64s, end_ps: Int64s) -> Bools:
-    """Whether a time lies in one of these events, which are in order of their begins."""
-    if not len(begin_ps):
-        return np.zeros(len(times), np.bool_)
-    before = np.searchsorted(begin_ps, times, side="right") - 1
-    reached = np.maximum.accumulate(end_ps)
-    found: Bools = (before >= 0) & (reached[np.maximum(before, 0)] > times)
+def _meets(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, others_end_ps: Int64s) -> Bools:
+    """Whether events have time in common with one of the others, which are in order of their begins."""
+    begun = np.searchsorted(others_begin_ps, end_ps)
+    reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(others_end_ps))
+    found: Bools = reached[begun] > begin_ps
     return found
 
 
