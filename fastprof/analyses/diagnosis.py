@@ -77,6 +77,8 @@ TABLES = {
         Flag("is_bound", "whether cost_ps is an upper bound of what can be saved", _of("is_bound")),
         Text("certainty", "certain: the cause is recorded; likely: it follows from what is recorded; possible: other "
              "causes fit, too", _of("certainty")),
+        String("ranked_by", "what decides the rank, and which part of cost_ps that is; null: cost_ps", lambda rows: [
+            one.ranked_by() for one in rows.findings]),
         Text("host", "host; null: several", _of("host")),
         Text("device", "device; null: several", _of("device")),
         Column("step", pa.int64(), "step; null: several, or none", True, of=_of("step")),
@@ -114,8 +116,8 @@ SCALARS = {
 }
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
 IN_WORDS: Final = (
-    "title", "cost_ps", "share", "is_bound", "detail", "host", "device", "op", "source", "certainty", "advice",
-    "evidence",
+    "title", "cost_ps", "share", "is_bound", "detail", "host", "device", "op", "source", "certainty",
+    "ranked_by", "advice", "evidence",
 )  # fmt: skip
 FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST_SHOWN, shown=has_rows("findings"),
                           in_words=True)  # fmt: skip
@@ -192,10 +194,13 @@ def _hardware(kept: Sequence[KeptHost]) -> str:
 
 
 def _examined(facts: Facts, every: Sequence[Finding], missing: Sequence[Unrecorded]) -> SimpleNamespace:
-    """Every cause: what it costs, 0 if nothing shows it, unknown if the capture lacks what would."""
+    """Every cause: what it costs, 0 if nothing shows it, unknown if the capture lacks what would. Of one cause, costs
+    that are no upper bounds are added; an upper bound may hold the same time, so the larger counts."""
     costs: Counter[str] = Counter()
     for one in every:
-        costs[one.cause] += one.cost_ps or 0
+        costs[one.cause] += 0 if one.is_bound else one.cost_ps or 0
+    for one in every:
+        costs[one.cause] = max(costs[one.cause], one.cost_ps or 0)
     reasons: dict[str, str] = {}
     for lack in missing:
         for cause in lack.causes.split(", "):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from test_diagnosis import KERNEL, MS
@@ -46,6 +47,9 @@ def test_memory_that_is_waited_for_once_may_be_used_for_the_first_time() -> None
     row, *_ = findings(gpu_with(once, kernels=((MS, 2 * MS), (9 * MS, 10 * MS))))
     assert (row["cause"], row["certainty"]) == ("memory_pressure", "likely")
     assert "run some steps before the capture starts" in row["advice"]
+    moved = event("TfrtTpuClient::DefragmentMemory", 2 * MS, 7 * MS - 2 * US)
+    row, *_ = findings(gpu_with(moved, kernels=((MS, 2 * MS), (9 * MS, 10 * MS))))
+    assert (row["cause"], row["certainty"]) == ("memory_pressure", "certain")
     times = tuple((begin * MS, begin * MS + MS // 2) for begin in range(1, 9))
     often = (event("Build buffer allocations", end, MS // 2 - 2 * US) for _, end in times[:-1])
     row, *_ = findings(gpu_with(*often, kernels=times))
@@ -94,3 +98,32 @@ def test_python_that_tf_data_calls_is_named() -> None:
     assert row["cause"] == "input"
     assert row["detail"] == "8 calls of Python from tf.data (map/EagerPyFunc) take 24.00 ms in all."
     assert row["advice"].startswith("tf.py_function and tf.numpy_function run one at a time")
+
+
+def test_advice_on_input_begins_with_what_loads_it() -> None:
+    frame = event("$data.py:7 load_batch", 2 * MS, 7 * MS - 2 * US)
+    row, *_ = findings(gpu_with(frame, kernels=((MS, 2 * MS), (9 * MS, 10 * MS))))
+    assert row["cause"] == "input"
+    assert row["advice"].startswith("load_batch (data.py:7) takes the largest part of it: make it faster, or ")
+    waits = event("IteratorGetNextOp::DoCompute", 2 * MS, 7 * MS - 2 * US)
+    row, *_ = findings(gpu_with(waits, kernels=((MS, 2 * MS), (9 * MS, 10 * MS))))
+    assert (row["cause"], row["advice"][:7]) == ("input", "Prepare")
+
+
+def test_the_place_of_a_finding_has_its_reason() -> None:
+    (late,) = (row for row in findings(host(0), host(2 * MS)) if row["cause"] == "straggler")
+    assert late["ranked_by"] == (
+        "3.750 ms: half, because it is an upper bound, and three quarters of that, because it is likely"
+    )
+    once = event("load_batch", 2 * MS, 7 * MS - 2 * US)
+    row, *_ = findings(gpu_with(once, kernels=((MS, 2 * MS), (9 * MS, 10 * MS))))
+    assert (row["certainty"], row["ranked_by"]) == ("certain", None)
+
+
+def test_an_upper_bound_is_not_added_to_costs_of_the_same_cause() -> None:
+    captures = Path(__file__).resolve().parents[2] / "demo" / "pod"
+    report = fastprof.load(captures).report("diagnosis")
+    late = [row for row in report.tables["findings"].to_pylist() if row["cause"] == "straggler"]
+    assert [row["is_bound"] for row in late] == [True, False]
+    (examined,) = (row for row in report.tables["examined"].to_pylist() if row["cause"] == "straggler")
+    assert examined["cost_ps"] == late[0]["cost_ps"]

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fastprof.wording.quantities import measured
+
 MOST_SHOWN: Final = 7
 LEAST_SHARE: Final = 0.01
 """Findings that cost less of the run are left out."""
 
 CERTAIN, LIKELY, POSSIBLE = "certain", "likely", "possible"
 _WEIGHT: Final = {CERTAIN: 4, LIKELY: 3, POSSIBLE: 2}  # quarters
+_PART: Final = {LIKELY: "three quarters", POSSIBLE: "half"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,16 @@ class Finding:
     def worth(self) -> int:
         """What removing the cause may save, for the order of findings: half of an upper bound, less if unsure."""
         return (self.cost_ps or 0) * _WEIGHT[self.certainty] // (8 if self.is_bound else 4)
+
+    def ranked_by(self) -> str | None:
+        """What decides the place of the finding, if that is not its cost; None: it is."""
+        if self.cost_ps is None or (not self.is_bound and self.certainty == CERTAIN):
+            return None
+        words = ["half, because it is an upper bound"] if self.is_bound else []
+        if self.certainty in _PART:
+            of_that = " of that" if words else ""
+            words.append(f"{_PART[self.certainty]}{of_that}, because it is {self.certainty}")
+        return f"{measured(self.worth(), 'ps')}: {', and '.join(words)}"
 
 
 def within_run(finding: Finding, window_ps: int) -> Finding:

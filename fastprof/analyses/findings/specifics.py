@@ -6,6 +6,7 @@ sentences, and the line of source where the tracer of Python recorded it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -18,6 +19,7 @@ from fastprof.derive.devices.framework import TENSORFLOW
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.wording.quantities import counted, measured, size_text, time_text
+from fastprof.wording.screen import cut
 
 FIRST_STEP: Final = 0.9
 """A cause is of the first step only if this share of its time is there."""
@@ -53,7 +55,7 @@ def _of_input(facts: Facts, finding: Finding) -> Finding:
     finding = _with_python(facts, finding)
     row = slow_pipeline(facts, finding)
     if row is None:
-        return finding
+        return replace(finding, advice=f"{_make_faster(finding.annotation)}{finding.advice}")
     share, pipeline, of_each = measured(row["critical_share"], "share"), row["pipeline"], time_text(row["critical_ps"])
     text = f"{row['name']} takes {share} of the calls of the tf.data pipeline {pipeline}, {of_each} of each."
     change, now, then = (facts.figure("tf_data", name) for name in ("best_change", "batch_ps", "best_batch_ps"))
@@ -66,6 +68,19 @@ def _of_input(facts: Facts, finding: Finding) -> Finding:
     return replace(finding, detail=detail, advice=f"{suggestion}{others}" if suggestion else finding.advice)
 
 
+def _make_faster(event: str | None) -> str:
+    """The function, annotation or iterator to make faster; empty if none is known, or the event only waits for it."""
+    if event is None or _ONLY_WAITS.search(event):
+        return ""
+    name = event
+    if is_frame(event):
+        frame = frame_of(event)
+        name = frame.function if frame.line is None else f"{frame.function} ({frame.file}:{frame.line})"
+    return f"{cut(name, _LETTERS)} takes the largest part of it: make it faster, or hide it behind compute. "
+
+
+_LETTERS: Final = 60
+_ONLY_WAITS: Final = re.compile(r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$")
 _CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 
@@ -186,8 +201,13 @@ def _of_memory(facts: Facts, finding: Finding) -> Finding:
 
 def _is_first_use(facts: Facts) -> bool:
     """Whether on each device at least half of the time that it waits for memory is one wait."""
-    rows = [row for row in facts.table("gaps", "by_cause").to_pylist() if row["cause"] == "memory_pressure"]
-    return bool(rows) and all(row["time_ps"] <= 2 * row["longest_ps"] for row in rows)
+    rows = [row for row in facts.lost if row["cause"] == "memory_pressure"]
+    return bool(rows) and all(row["time_ps"] <= 2 * row["longest_ps"] and not _moves(row["event"]) for row in rows)
+
+
+def _moves(event: str | None) -> bool:
+    """Whether the allocator moves what it has: memory that is used for the first time is not fragmented."""
+    return event is not None and "defragment" in event.lower()
 
 
 _FIRST_USE: Final = (

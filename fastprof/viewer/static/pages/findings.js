@@ -31,12 +31,12 @@ export function findings(report, context, actions = []) {
 }
 
 function finding(row, context) {
-  const { title, detail, advice, certainty, cost_ps: cost, share, is_bound: isBound } = row;
+  const { title, detail, advice, certainty, cost_ps: cost, share, is_bound: isBound, ranked_by: rankedBy } = row;
   const amount = cost === null ? "time unknown" : `${isBound ? "up to " : ""}${text(cost, "ps")}`;
   const places = [...PLACES.filter((name) => row[name] !== null).map((name) => [label(name), String(row[name])]), [
     "Certainty",
     certainty,
-  ]];
+  ], ...(rankedBy === null ? [] : [["Ranked by", rankedBy]])];
   return h("li.finding.panel", { dataset: { cause: row.cause } },
     h("div.finding-head", h("span.finding-title", title), h("span.spring"),
       h("span.finding-cost", { title: isBound ? "At most this can be saved" : null }, amount),
