@@ -2,6 +2,7 @@
 
 from fastprof.schema.array_types import Int64s, Records
 
+def crc32c(data: bytes | memoryview) -> int: ...
 def riegeli_hash(data: bytes | memoryview) -> int: ...
 def transposed(
     nodes: Records,

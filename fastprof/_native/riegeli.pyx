@@ -1,9 +1,13 @@
-"""Riegeli's hash, and the records of its transposed chunks."""
+"""Hashes of Riegeli and TFRecord files, and the records of Riegeli's transposed chunks."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from fastprof._native.border cimport *
+
+
+cdef extern from "formats/crc32c.h" nogil:
+    uint32_t fp_crc32c(const uint8_t *data, size_t size)
 
 
 cdef extern from "formats/highway_hash.h" nogil:
@@ -35,6 +39,15 @@ cdef extern from *:
     #define NODE "qqqqq"
     """
     const char *NODE
+
+
+def crc32c(data):
+    """The remainder of these bytes, as TFRecord files have it before they mask it."""
+    cdef Array given_bytes = given(data, U8)
+    cdef uint32_t found
+    with nogil:
+        found = fp_crc32c(<const uint8_t *>given_bytes.at, given_bytes.count)
+    return found
 
 
 def riegeli_hash(data):

@@ -470,6 +470,7 @@ CALLS["chrome.ChromeScribe.push"] = lambda: (
 )
 
 # Two records of no bytes: the only node is the start of a record.
+simple(riegeli.crc32c, free(u8(1, 2, 3)))
 simple(riegeli.riegeli_hash, free(u8(1, 2, 3)))
 simple(
     riegeli.transposed,

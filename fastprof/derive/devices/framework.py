@@ -40,8 +40,12 @@ def framework_of(names: Iterable[str]) -> str:
 
 @once
 def framework_of_host(events: HostEvents) -> str:
-    """The framework by all names in the events of a host, or their categories: only PyTorch's profiler writes these."""
-    return PYTORCH if is_kineto(events) else framework_of(events.names)
+    """The framework by all names in the events of a host, by their categories, which only PyTorch's profiler writes, or
+    by the format of the file."""
+    if is_kineto(events):
+        return PYTORCH
+    source = events.capture.environment.transcribed_from or ""
+    return TENSORFLOW if source.startswith(TENSORFLOW) else framework_of(events.names)
 
 
 def together(frameworks: Iterable[str]) -> str:

@@ -56,8 +56,8 @@ class Scribe:
             if not self._salvage:
                 raise CaptureError(f"reading RunMetadata: {fault.text}", path=self._path, offset=fault.at) from None
             self.remarks.append(Remark("data_loss", "truncated", f"the rest is not read: {fault.text}", 1, fault.at))
-        planes.add(found)
-        yield from planes.xspace(NAME)
+        planes.add(found, 0)
+        yield from planes.xspace("TensorFlow 1 RunMetadata")
         self.remarks.extend(remarks_on(planes))
 
     def close(self) -> None:

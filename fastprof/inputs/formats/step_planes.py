@@ -25,6 +25,7 @@ _DEVICE: Final = re.compile(
 _DERIVED: Final = 0xDEADBEEF + 300
 """Lines with such ids are made from others."""
 _ALLOCATIONS: Final = "allocations"
+_RUNS: Final = "runs"
 Value = int | str
 
 
@@ -60,17 +61,20 @@ class StepPlanes:
         self._planes: dict[str, _Plane] = {}
         self._task: str | None = None
         self._live: dict[str, int] = {}
+        self._runs = 0
 
-    def add(self, devices: Sequence[Device]) -> None:
-        """What one run recorded."""
-        names = {one.name.lower() for one in devices}
+    def add(self, devices: Sequence[Device], number: int) -> None:
+        """What one run recorded, which is a step of this number."""
+        names, events = {one.name.lower() for one in devices}, list[_Event]()
         for device in devices:
             timed = [node for node in device.nodes if 0 < node.start_ns < MOST_NS]
             self.skipped += len(device.nodes) - len(timed)
-            self._add(device, timed, names)
-        self._allocate(devices)
+            events += self._add(device, timed, names)
+        events += self._allocate(devices)
+        self._mark(events, number)
+        self._runs += 1
 
-    def _add(self, device: Device, nodes: list[Node], names: set[str]) -> None:
+    def _add(self, device: Device, nodes: list[Node], names: set[str]) -> list[_Event]:
         events = [(node, _event(node, op_of(node, device.name), is_tracer(device.name))) for node in nodes]
         match = _DEVICE.fullmatch(device.name)
         if match is None or not self._is_first_task(match["task"]):
@@ -84,6 +88,7 @@ class StepPlanes:
             self._in_lines(self._plane(HOST), events, device.threads, "")
         else:
             self._in_lines(self._plane(HOST), events, device.threads, f"GPU:{int(match['number'])} scheduling")
+        return [event for _, event in events]
 
     def _is_first_task(self, task: str | None) -> bool:
         """The devices of other tasks keep their names: their host is another one."""
@@ -112,7 +117,7 @@ class StepPlanes:
             lane = lanes.taken(event.start_ns, event.start_ns + event.duration_ns)
             plane.line(f"{prefix} lane {lane}".strip()).events.append(event)
 
-    def _allocate(self, devices: Sequence[Device]) -> None:
+    def _allocate(self, devices: Sequence[Device]) -> list[_Event]:
         """Events of allocators, in order of time, with what each holds by then."""
         records = [
             (when, allocator.name, size, op_of(node, device.name))
@@ -122,27 +127,40 @@ class StepPlanes:
             for when, size in allocator.records
             if 0 < when < MOST_NS // MICRO
         ]
-        line = self._plane(HOST).line(_ALLOCATIONS, derived=True) if records else None
+        events = []
         for when, allocator, size, op in sorted(records, key=lambda one: one[0]):
             self._live[allocator] = live = self._live.get(allocator, 0) + size
             stats: dict[str, Value] = {
                 "allocator_name": allocator, "allocation_bytes": abs(size), "bytes_allocated": live,
                 "tf_op": _named(op),
             }  # fmt: skip
-            assert line is not None
             name = "MemoryAllocation" if size >= 0 else "MemoryDeallocation"
-            line.events.append(_Event(name, when * MICRO, 0, stats))
+            events.append(_Event(name, when * MICRO, 0, stats))
+        if events:
+            self._plane(HOST).line(_ALLOCATIONS, derived=True).events.extend(events)
+        return events
+
+    def _mark(self, events: Sequence[_Event], number: int) -> None:
+        """Gives the events of this run their group, and adds one that lasts from the first to the last of them."""
+        for one in events:
+            one.stats["group_id"] = self._runs
+        if events:
+            begin, end = min(one.start_ns for one in events), max(one.start_ns + one.duration_ns for one in events)
+            stats: dict[str, Value] = {"group_id": self._runs, "step_name": str(number)}
+            self._plane(HOST).line(_RUNS, derived=True).events.append(_Event("RunMetadata", begin, end - begin, stats))
+
+    def _lines(self) -> list[_Line]:
+        return [line for plane in self._planes.values() for line in plane.lines.values()]
 
     # ---- writing
 
     def xspace(self, source: str) -> Iterator[bytes]:
         """The XSpace, a plane at a time."""
-        lines = [line for plane in self._planes.values() for line in plane.lines.values()]
-        zero = min((one.start_ns for line in lines for one in line.events), default=0)
+        zero = min((one.start_ns for line in self._lines() for one in line.events), default=0)
         for number, plane in enumerate(self._planes.values()):
             yield put(1, _plane_bytes(plane, number + 1, zero))
-        environment = put(2, "Task Environment") + put(5, _entry(1, "transcribed_from"))
-        yield put(1, environment + put(6, put(1, 1) + put(5, source)))
+        environment = put(2, "Task Environment") + put(5, _entry(1, "transcribed_from")) + put(5, _entry(2, "zero_ns"))
+        yield put(1, environment + put(6, put(1, 1) + put(5, source)) + put(6, put(1, 2) + put(4, zero)))
 
 
 class _Lanes:
