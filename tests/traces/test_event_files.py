@@ -75,7 +75,7 @@ def test_a_record_with_a_wrong_checksum_ends_the_file() -> None:
     assert "a record does not fit its checksum" in row["example"]
 
 
-def test_without_runs_a_file_is_no_profile() -> None:
+def test_a_file_without_runs_is_refused() -> None:
     with pytest.raises(CaptureError, match="this event file has no RunMetadata"):
         fastprof.load(record(put(3, "brain.Event:2")))
 

@@ -24,7 +24,7 @@ _NAMES: Final = {
     JAX: re.compile(r"^PjitFunction|^jit_|^jit\(|/jit\(|^pmap_|\(jax\.Array\)"),
     TENSORFLOW: re.compile(
         r"^EagerExecute|^EagerLocalExecute|^EagerKernelExecute|^ExecutorState::Process|^FunctionRun|^TFE_Py|^SessionRun"
-        r"|^cluster_\d|__inference_|^TfOpRun|^TraceContext|^KernelAndDeviceFunc|tensorflow::"
+        r"|^cluster_\d|__inference_|^TfOpRun|^TraceContext|^KernelAndDeviceFunc|tensorflow::|^RunMetadata$"
     ),
 }
 
@@ -40,12 +40,8 @@ def framework_of(names: Iterable[str]) -> str:
 
 @once
 def framework_of_host(events: HostEvents) -> str:
-    """The framework by all names in the events of a host, by their categories, which only PyTorch's profiler writes, or
-    by the format of the file."""
-    if is_kineto(events):
-        return PYTORCH
-    source = events.capture.environment.transcribed_from or ""
-    return TENSORFLOW if source.startswith(TENSORFLOW) else framework_of(events.names)
+    """The framework by all names in the events of a host, or their categories: only PyTorch's profiler writes these."""
+    return PYTORCH if is_kineto(events) else framework_of(events.names)
 
 
 def together(frameworks: Iterable[str]) -> str:
