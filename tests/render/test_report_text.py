@@ -281,7 +281,7 @@ def test_bars(share: float, bar: str) -> None:
 
 def test_categories_of_step_time_are_in_plain_words() -> None:
     main = [one for k in range(3) for one in (step(k, 100 * k, 60), ran("op:Op", 100 * k, 40))]
-    shown = text(session_of(spaces(host(main))).report("overview"))
+    shown = text(session_of(spaces(host(main))).report("overview").answer)
     words = shown.partition("Where step time goes")[2].partition("\n\n")[0]
     assert "host computes" in words and "nothing computes" in words
     assert "Always 0: devices compute, copies between devices, collectives, preparing launches," in words
