@@ -150,6 +150,8 @@ TABLES = {
 MOST_UNTOLD: Final = 10.0
 """If more than this percentage of op time has unknown work, figures of all work are unknown."""
 
+OF_COMPILED: Final = ("eager", "outside", "functions")
+"""Verdicts on what was compiled."""
 _NO_FRAMEWORK: Final = "no event or op has a name that only one framework writes"
 _OF_INPUT: Final = (
     "input_percent", "output_percent", "step_time_shared_out_ps", "compute_percent", "idle_percent", "input_verdict",
@@ -176,7 +178,7 @@ SCALARS = {
     "host_idle_percent": ScalarSpec("%", "time of host threads in which no framework op ran, in percent of the time "
                                     "that their ops span"),
     "mxu_utilization_percent": ScalarSpec("%", "mean over hosts of the use of the matrix units, as the profiler "
-                                          "measured it"),
+                                          "measured it", "matrix unit utilization"),
     "hbm_utilization_percent": ScalarSpec("%", "mean over hosts of the use of the memory bandwidth, as the profiler "
                                           "measured it"),
     "flops_utilization_percent": ScalarSpec("%", "floating point operations of device ops / operations at peak in the "
@@ -291,6 +293,8 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
     )
     figures = scalars(SCALARS, _values(overview, after))
     findings = _findings(overview)
+    if _is_torch_on_gpus(overview):
+        findings = {name: one for name, one in findings.items() if name not in OF_COMPILED}
     every = in_framework(pipeline.verdict.on_step_time() | findings, overview.environment.framework)
     tables = {
         "findings": after["diagnosis"].tables["findings"],
@@ -418,15 +422,25 @@ def _use_by_ops(overview: Overview) -> dict[str, Known]:
     both = on_host + on_device
     narrow, wide = overview.precision
     no_kernel = "no GPU kernel was seen in a step, and of other devices the precision is not recorded"
-    return {
-        "host_op_percent": share(on_host, both) if both else (None, "no framework op was seen"),
-        "device_op_percent": share(on_device, both) if both else (None, "no framework op was seen"),
+    compiled = {
         "host_eager_percent": _or(op_marks.eager_percent(overview.ops.host.table), no_host),
         "device_eager_percent": _or(op_marks.eager_percent(overview.framework_ops), no_device),
         "outside_compilation_percent": _or(op_marks.outside_compilation_percent(overview.ops.device.table), no_device),
+    }
+    if _is_torch_on_gpus(overview):
+        compiled = dict.fromkeys(compiled, (None, "PyTorch's profiler does not record which ops were compiled"))
+    return {
+        **compiled,
+        "host_op_percent": share(on_host, both) if both else (None, "no framework op was seen"),
+        "device_op_percent": share(on_device, both) if both else (None, "no framework op was seen"),
         "compute_16bit_percent": share(narrow, narrow + wide) if narrow + wide else (None, no_kernel),
         "compute_32bit_percent": share(wide, narrow + wide) if narrow + wide else (None, no_kernel),
     }
+
+
+def _is_torch_on_gpus(overview: Overview) -> bool:
+    """Whether PyTorch's own profiler recorded the ops: on TPUs another one does."""
+    return overview.environment.framework == framework.PYTORCH and overview.environment.hardware == "GPU"
 
 
 def _or(value: float | None, reason: str) -> Known:

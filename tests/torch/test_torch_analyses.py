@@ -159,3 +159,14 @@ def test_a_wait_for_the_loader_is_input() -> None:
     findings = torch_capture({"main": host}, {"stream 7": gpu}).diagnosis().tables["findings"].to_pylist()  # type: ignore[dict-item]
     assert findings[0]["cause"] == "input"
     assert "DataLoader" in findings[0]["advice"]
+
+
+def test_what_was_compiled_is_not_known(trained: fastprof.Profile) -> None:
+    """PyTorch executes op by op unless a program is compiled, and its profiler does not record which."""
+    overview = trained.overview()
+    for name in ("host_eager_percent", "device_eager_percent", "outside_compilation_percent"):
+        figure = overview.scalars[name]
+        assert (figure.value, figure.reason) == (None, "PyTorch's profiler does not record which ops were compiled")
+    aspects = overview.tables["verdicts"]["aspect"].to_pylist()
+    assert "waiting for input" in aspects
+    assert not {"eager execution", "outside compilation"} & set(aspects)
