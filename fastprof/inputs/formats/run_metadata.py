@@ -40,18 +40,18 @@ class Scribe:
         self.remarks: list[Remark] = []
         self._path = path
         self._salvage = salvage
-        self._bytes = bytearray()
+        self.document = bytearray()
 
     def push(self, chunk: bytes) -> bytes | None:
-        self._bytes += chunk
+        self.document += chunk
         return None
 
     def finish(self) -> Iterator[bytes]:
         planes = StepPlanes()
         found: list[Device] = []
         try:
-            with memoryview(bytes(self._bytes)) as data:
-                read_into(found, data, 0)
+            for part in self.message():
+                read_into(found, memoryview(part), 0)
         except BadMessageError as fault:
             if not self._salvage:
                 raise CaptureError(f"reading RunMetadata: {fault.text}", path=self._path, offset=fault.at) from None
@@ -60,8 +60,12 @@ class Scribe:
         yield from planes.xspace("TensorFlow 1 RunMetadata")
         self.remarks.extend(remarks_on(planes))
 
+    def message(self) -> Iterator[bytes]:
+        """The fields of the message, in one or more parts."""
+        yield bytes(self.document)
+
     def close(self) -> None:
-        self._bytes.clear()
+        self.document.clear()
 
 
 def read_into(found: list[Device], data: memoryview, begin: int) -> None:

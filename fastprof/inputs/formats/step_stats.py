@@ -124,7 +124,7 @@ def _allocator(of: Field) -> Allocator:
     return found
 
 
-_TYPES: Final = (
+TYPES: Final = (
     "invalid", "float", "double", "int32", "uint8", "int16", "int8", "string", "complex64", "int64", "bool", "qint8",
     "quint8", "qint32", "bfloat16", "qint16", "quint16", "uint16", "complex128", "half", "resource", "variant",
     "uint32", "uint64",
@@ -148,7 +148,7 @@ def _tensor(of: Field) -> str:
     for one in fields(message(of.value), of.at):
         if one.number == 1:
             number = signed(one.value)
-            kind = _TYPES[number] if 0 <= number < len(_TYPES) else f"type {number}"
+            kind = TYPES[number] if 0 <= number < len(TYPES) else f"type {number}"
         elif one.number == 2:
             shape = _shape(one)
         elif one.number == 4:
