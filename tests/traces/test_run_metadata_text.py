@@ -20,10 +20,11 @@ step_stats <
     node_stats {
       node_name: 'a\'b\x41\101\n'; timeline_label: "a = MatMul(x, y)"
       all_start_micros: 1500000000000000, all_end_rel_micros: 0x10
-      memory: { allocator_name: "cpu" total_bytes: 24 
+      memory: { allocator_name: "cpu" total_bytes: 24
         allocation_records { alloc_micros: 1500000000000001 alloc_bytes: -24 } }
       output { slot: 1 tensor_description { dtype: DT_FLOAT shape { dim { size: 2 } dim { size: -1 } }
-        allocation_description { requested_bytes: 8 allocated_bytes: 64 allocator_name: "cpu" has_single_reference: true } } }
+        allocation_description { requested_bytes: 8 allocated_bytes: 64 allocator_name: "cpu"
+          has_single_reference: true } } }
       referenced_tensor { requested_bytes: 4 }
       something_new { deeper { text: "}" numbers: [1, 2.5, -3] } }
       memory_stats { temp_memory_size: 010 persistent_tensor_alloc_ids: [1, 2] }
