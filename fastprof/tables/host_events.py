@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,7 @@ from fastprof.tables.table_set import TableSet
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
+    from fastprof.tables.flows import Arrows
 
 HOST_THREADS = "/host:CPU"
 COUNTER_LINE = "_counters_"
@@ -103,7 +104,7 @@ class Plane:
 class Line:
     """An XLine: rows ``first`` to ``last`` of the columns, in order of time, longer first. ``base_ps``: the time that
     its events count from in the file; of a line in several pieces, the first one's. ``display_id`` 0 and no
-    ``display_name``: the capture says none."""
+    ``display_name``: the capture says none. ``event_count``: in the capture, of ids from ``first_event_id``."""
 
     number: int
     line_id: int
@@ -115,6 +116,8 @@ class Line:
     base_ps: int
     display_id: int = 0
     display_name: str = ""
+    first_event_id: int = 0
+    event_count: int = 0
 
 
 class HostEvents:
@@ -218,6 +221,28 @@ class HostEvents:
     def text(self, number: int) -> str:
         return str(self._source.texts[number].as_py())
 
+    def recorded_arrows(self) -> tuple[Int32s, Int32s]:
+        """Rows of events, and of those that they led to, as the table flows has them; not of lines that are here only
+        in part."""
+        pairs = [
+            (one.from_event_id, one.from_line_id, one.to_event_id, one.to_line_id) for one in self._source.arrows()
+        ]
+        if not pairs:
+            return np.zeros(0, np.int32), np.zeros(0, np.int32)
+        begin, begin_line, end, end_line = (np.concatenate(column) for column in zip(*pairs, strict=True))
+        begins, ends = self._rows_of(begin, begin_line), self._rows_of(end, end_line)
+        known = (begins >= 0) & (ends >= 0)
+        return begins[known], ends[known]
+
+    def _rows_of(self, event_id: Int64s, line_id: Int32s) -> Int32s:
+        """The rows of events by their ids and lines; -1: not here."""
+        rows = np.full(len(event_id), -1, np.int32)
+        for line in self.lines:
+            here = np.flatnonzero((line_id == line.line_id) & (event_id >= 0))
+            if len(here) and line.last - line.first + self.untimed.get(line.line_id, 0) == line.event_count:
+                rows[here] = line.first + event_id[here] - line.first_event_id
+        return rows
+
     def all_texts(self, numbers: npt.NDArray[Any]) -> list[str]:
         """The texts of several numbers."""
         texts = self._source.texts
@@ -306,6 +331,8 @@ class _Source:
         self.meta_stats: dict[str, Stat] = {}
         self.meta_places: dict[str, dict[int, tuple[int, int]]] = {}
         self.programs: Sequence[Program] = ()
+        self.arrows: Callable[[], list[Arrows]] = list
+        """The arrows of flows that the capture records."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -330,6 +357,7 @@ def read_host(
     stats = _expanded(tables, number, stats)
     wanted = Wanted(index, narrow)
     source = _Source(part, metadata)
+    source.arrows = lambda: tables.session.arrows()[number]
     _learn_lines(index, narrow, alone=len(index.captures) == 1 and not planes)
     if metadata:
         _read_metadata(source, tables, number)
@@ -418,8 +446,11 @@ def _add_lines(index: Index, wanted: Wanted, planes: list[Plane], line_id: pa.Ar
         base_ps, shown = int(header["base_ps"]), int(header["display_id"])
         title = index.line_display_names[line]
         plane.lines.append(
-            Line(number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps, shown, title)
-        )
+            Line(
+                number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps, shown, title,
+                int(header["first_event_id"]), int(header["event_count"]),
+            )
+        )  # fmt: skip
 
 
 def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:

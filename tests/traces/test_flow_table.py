@@ -15,6 +15,10 @@ from slow_trace import read_trace
 
 import fastprof
 from fastprof.cli.main import main
+from fastprof.derive.host import Host
+from fastprof.derive.timeline.derived_lines import NEEDS
+from fastprof.derive.timeline.flows import flows
+from fastprof.tables.host_events import read_host
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 PATTERNS = ("chrome/*/*.json*", "tf1/timeline-*.json")
@@ -150,6 +154,26 @@ def test_a_selection_has_the_arrows_of_its_events() -> None:
     assert profile.select(names="^other$").flows["id"].to_pylist() == ["7"]
     assert profile.select(names="^z$").flows["id"].to_pylist() == ["8"]
     assert profile.select(names="^c$").flows.num_rows == 0
+
+
+def drawn(profile: fastprof.Profile) -> Counter[tuple[int, int]]:
+    """The flows that the timeline has, as ids of events: all events of these traces have a start."""
+    tables = profile.table_set
+    events = read_host(tables, 0, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats)
+    found = flows(Host(events, tables.session.workers))
+    return Counter(zip(found.producer.tolist(), found.consumer.tolist(), strict=True))
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
+def test_the_timeline_draws_each_arrow_once(path: Path) -> None:
+    """Arrows of launches are those of correlation ids (rule F6)."""
+    profile = fastprof.load(path)
+    rows = profile.flows.to_pylist()
+    pairs = {(row["from_event_id"], row["to_event_id"]) for row in rows if row["to_event_id"] is not None}
+    found = drawn(profile)
+    assert set(found) >= {(begin, end) for begin, end in pairs if begin != end}
+    assert set(found.values()) <= {1}
 
 
 def test_hosts_and_runs_count_on(tmp_path: Path) -> None:

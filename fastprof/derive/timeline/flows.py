@@ -33,14 +33,16 @@ class FlowPairs:
 
 def flows(host: Host) -> FlowPairs:
     """Each pair once. Launches and kernels are paired by their correlation id, others by ids that they record or have
-    in common; flows that the capture records itself (stat ``flow``) go from event to event in the order of time; an op
-    that starts something asynchronous leads to the one that ends it."""
+    in common; flows that the capture records itself (stat ``flow``, or the arrows of the table flows) go from event to
+    event in the order of time; an op that starts something asynchronous leads to the one that ends it."""
     ends = flow_ends(flow_keys(host))
     found = _paired(host.raw, ends.take(ends.direction == OUT), ends.take(ends.direction == IN))
     recorded = _recorded_flows(host.raw)
+    from_events, to_events = host.raw.recorded_arrows()
+    arrows = (from_events, to_events, np.full(len(from_events), GENERIC, np.uint8))
     first_ops, last_ops = async_pairs(host)
     asynchronous = (first_ops, last_ops, np.full(len(first_ops), ASYNC_OP, np.uint8))
-    parts = (found, recorded, asynchronous)
+    parts = (found, recorded, arrows, asynchronous)
     producer, consumer, kind = (np.concatenate([one[place] for one in parts]) for place in range(3))
     _, first = np.unique(producer.astype(np.int64) << 32 | consumer, return_index=True)
     first = first[producer[first] != consumer[first]]
