@@ -19,8 +19,9 @@ def findings(*captures: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def gpu_with(*host: bytes, kernels: tuple[tuple[int, int], ...]) -> bytes:
-    """Kernels from one time to another, launched 1 us before; the host's thread does something else."""
+def gpu_with(*host: bytes, kernels: tuple[tuple[int, int], ...], dispatch: tuple[bytes, ...] = ()) -> bytes:
+    """Kernels from one time to another, launched 1 us before; the host's thread does something else, and so does one
+    that dispatches."""
     launches = [
         event("cuLaunchKernelEx", begin - US, US // 2, {"correlation_id": at}) for at, (begin, _) in enumerate(kernels)
     ]
@@ -28,7 +29,7 @@ def gpu_with(*host: bytes, kernels: tuple[tuple[int, int], ...]) -> bytes:
         event("fusion", begin, end - begin, {"correlation_id": at, **KERNEL}) for at, (begin, end) in enumerate(kernels)
     ]
     return xspace(
-        plane("/host:CPU", [line("python", [*host, *launches], id=1)]),
+        plane("/host:CPU", [line("python", [*host, *launches], id=1), line("dispatch", [*dispatch], id=2)]),
         plane("/device:GPU:0", [line("Stream #13(Compute)", ran, id=13)], stats={"device_vendor": "Nvidia"}),
     )
 
@@ -127,3 +128,21 @@ def test_an_upper_bound_is_not_added_to_costs_of_the_same_cause() -> None:
     assert [row["is_bound"] for row in late] == [True, False]
     (examined,) = (row for row in report.tables["examined"].to_pylist() if row["cause"] == "straggler")
     assert examined["cost_ps"] == late[0]["cost_ps"]
+
+
+def test_what_input_takes_while_another_thread_launches_is_an_upper_bound() -> None:
+    loads = event("load_batch", 2 * MS, 7 * MS - 2 * US)
+    kernels = ((MS, 2 * MS), (9 * MS, 10 * MS))
+
+    def found(*dispatch: bytes) -> dict[str, Any]:
+        (first, *_) = findings(gpu_with(loads, kernels=kernels, dispatch=dispatch))
+        return first
+
+    row = found(event("PjRtStreamExecutorLoadedExecutable::Execute", 3 * MS, 4 * MS))
+    assert (row["cause"], row["is_bound"], row["cost_ps"]) == ("input", True, 7 * MS - 2 * US)
+    assert row["detail"] == (
+        "For 4.000 ms of it other threads launch, copy or compile, or another device works: the device may have to "
+        "wait for that anyway."
+    )
+    row = found(event("PjRtStreamExecutorLoadedExecutable::Execute", 3 * MS, MS // 2))
+    assert (row["cause"], row["is_bound"], row["detail"]) == ("input", False, None)

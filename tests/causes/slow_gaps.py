@@ -112,6 +112,17 @@ class SlowHost:
             found.append((begin, end, min(here)[4] if here else -1))
         return runs(found)
 
+    def elsewhere(self) -> list[tuple[int, int]]:
+        """When threads that drive devices, or launch for them, do what is neither input nor Python nor a wait."""
+        apart = ("NOTHING", "INPUT", "INPUT_WORDS", "PYTHON", "ANNOTATION", "LOCK", "WAITS", "PROFILER")
+        return [
+            (begin, end)
+            for line, role in self.threads
+            if role != OTHER and not line.name.startswith("tf_data")
+            for begin, end, row in self.doing(line)
+            if row >= 0 and Code(self.code[row]).name not in apart
+        ]
+
     def finest(self, part: Part) -> int:
         """The event that explains a piece, from nearby."""
         code = self.code[part.row] if part.row >= 0 else Code.NOTHING
@@ -281,13 +292,19 @@ def sums(device: SlowDevice, pieces: list[Part]) -> Sums:
     return found
 
 
-def all_busy(devices: list[tuple[Spans, list[tuple[int, int, int]]]]) -> list[tuple[int, int, Any]]:
-    """When any of several devices computes or communicates, if any communicates: others do not wait for each other."""
-    if len(devices) < 2 or not any(kind_of(ran, state) == COMMUNICATION for ran, own in devices for _, _, state in own):
+def works(devices: list[tuple[Spans, list[tuple[int, int, int]]]]) -> list[tuple[int, int, Any]]:
+    """When any of several devices computes or communicates."""
+    if len(devices) < 2:
         return []
-    works = [(begin, end) for ran, own in devices for begin, end, state in own if kind_of(ran, state) <= COMMUNICATION]
-    times = moments(*(time for one in works for time in one))
-    return runs([(begin, end, 0) for begin, end in times if any(a <= begin < b for a, b in works)])
+    busy = [(begin, end) for ran, own in devices for begin, end, state in own if kind_of(ran, state) <= COMMUNICATION]
+    times = moments(*(time for one in busy for time in one))
+    return runs([(begin, end, 0) for begin, end in times if any(a <= begin < b for a, b in busy)])
+
+
+def all_busy(devices: list[tuple[Spans, list[tuple[int, int, int]]]]) -> list[tuple[int, int, Any]]:
+    """The same, if any communicates: others do not wait for each other."""
+    communicates = any(kind_of(ran, state) == COMMUNICATION for ran, own in devices for _, _, state in own)
+    return works(devices) if communicates else []
 
 
 def cause_name(number: int) -> str | None:

@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from causes.slow_gaps import SlowDevice, SlowHost, all_busy, cause_name, stretches, sums
+from causes.slow_gaps import SlowDevice, SlowHost, all_busy, cause_name, moments, stretches, sums, works
 from flight_spaces import AG_DONE, AG_START, AR, FUSION, LOAD_DONE, LOAD_START, core
 from reports import records, session_of
 from step_captures import HOST, in_order, ran, spaces, step
 from trace_builder import Event, Plane, line, plane
 
 from fastprof.analyses import gaps
+from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.causes.meanwhile import HIDES
 from fastprof.derive.causes.step_intervals import intervals, markers
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_time import KINDS
-from fastprof.derive.steps.host_causes import DRIVER, Code, op_computes
+from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, op_computes
 from fastprof.tables.host_events import read_host
 
 PYTHON = (
@@ -179,6 +181,28 @@ def test_rows_of_reports_are_those_of_each_moment(seed: int) -> None:
     )
     waiting = sum(one.end - one.begin for own in pieces for one in own if one.cause == "idle" and one.row >= 0)
     assert found.waiting_ps == waiting
+    times = [(one.ran, one.stretches) for one in devices]
+    wanted_beside = [beside(one, own, works(times)) for one, own in zip(devices, pieces, strict=True)]
+    assert [
+        dict(zip(HIDES, row, strict=True))
+        for row in found.beside_ps[:, [GAP_CAUSES.index(cause) for cause in HIDES]].tolist()
+    ] == wanted_beside
+
+
+def beside(device: SlowDevice, pieces: list[Any], busy: list[tuple[int, int, Any]]) -> dict[str, int]:
+    """By cause, of the time that input or Python explain, that in which something else goes on."""
+    found = dict.fromkeys(HIDES, 0)
+    host, others = device.host, device.host.elsewhere()
+    hides = [one for one in host.foremost() if one[2] >= 0 and CAUSE_OF.get(Code(host.code[one[2]])) in HIDES]
+    bounds = [time for one in (*others, *busy, *hides) for time in one[:2]]
+    for one in pieces:
+        if one.cause in found and one.row >= 0:
+            for begin, end in moments(one.begin, one.end, *(time for time in bounds if one.begin < time < one.end)):
+                busy_too, here, there = (
+                    any(other[0] <= begin < other[1] for other in every) for every in (busy, hides, others)
+                )
+                found[one.cause] += (end - begin) * (busy_too or (here and there))
+    return found
 
 
 def listed(report: Any) -> list[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from fastprof.analyses.contract import Report, Value
 from fastprof.analyses.findings.names_of_host import NamesOfHost
 from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES, BudgetOfHosts
+from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.tracer_levels import TracerLevels
 from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.ops.tables import sums_by
@@ -97,6 +98,11 @@ class Facts:
         """Time of devices by step, kind and cause: what the tables of gaps are made of."""
         every = self.reports["gaps"].detail_as(BudgetOfHosts)
         return replace(every, budget=every.budget[self._counts[every.budget.device]])
+
+    def beside_ps(self, cause: str) -> int:
+        """Of the time that devices wait for a cause of gaps, over all, that in which something else goes on."""
+        every = self.reports["gaps"].detail_as(BudgetOfHosts).beside_ps
+        return int(every[self._counts, GAP_CAUSES.index(cause)].sum())
 
     @cached_property
     def time_by_step(self) -> tuple[Int64s, Int64s]:

@@ -17,10 +17,13 @@ from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.framework import TENSORFLOW
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.python_frames import waits_for_device
+from fastprof.wording.quantities import time_text
 from fastprof.wording.screen import cut
 
 MOSTLY: Final = 0.7
 """A cause is in one place if this share of its time is there."""
+NOTABLE: Final = 0.1
+"""A cost is an upper bound if something else goes on for this share of it."""
 
 TITLES: Final = {
     "input": "{} for input",
@@ -67,6 +70,7 @@ def found(facts: Facts) -> Iterator[Finding]:
         cost = facts.per_device(sum(row["time_ps"] for row in rows) + (between if recorded == "launch" else 0))
         if not cost:
             continue
+        beside = facts.per_device(facts.beside_ps(recorded))
         waits = event is not None and cause in _UNSURE and waits_for_device(event)
         known = None if waits else event
         yield Finding(
@@ -76,12 +80,24 @@ def found(facts: Facts) -> Iterator[Finding]:
             LIKELY if cause in _UNSURE else CERTAIN,
             f"gaps.by_cause?cause={recorded}",
             advice(cause, facts.framework),
+            is_bound=beside > NOTABLE * cost,
             host=_mostly(rows, "host"),
             device=_mostly(rows, "device"),
             step=_step(facts, recorded),
             annotation=known,
-            detail=f"Meanwhile the host waits for the device: {cut(str(event), _LETTERS)}." if waits else None,
+            detail=f"Meanwhile the host waits for the device: {cut(str(event), _LETTERS)}."
+            if waits
+            else _bounded(beside)
+            if beside > NOTABLE * cost
+            else None,
         )
+
+
+def _bounded(beside_ps: int) -> str:
+    return (
+        f"For {time_text(beside_ps)} of it other threads launch, copy or compile, or another device works: the device "
+        "may have to wait for that anyway."
+    )
 
 
 def _between_launches(facts: Facts, every: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:

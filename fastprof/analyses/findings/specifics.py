@@ -92,7 +92,8 @@ def _with_python(facts: Facts, finding: Finding) -> Finding:
         return finding
     calls, most = sum(row["occurrences"] for row in rows), max(rows, key=lambda row: int(row["total_ps"]))
     text = f"{counted(calls, 'call', 'calls')} of Python from tf.data ({most['name']}) take {time_text(total)} in all."
-    return replace(finding, detail=text, advice=f"{_ONE_AT_A_TIME} {finding.advice}")
+    detail = f"{text} {finding.detail}" if finding.detail else text
+    return replace(finding, detail=detail, advice=f"{_ONE_AT_A_TIME} {finding.advice}")
 
 
 _ONE_AT_A_TIME: Final = (

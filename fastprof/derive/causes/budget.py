@@ -77,7 +77,8 @@ class Largest(ArrayRows):
 @dataclass(frozen=True, slots=True)
 class HostBudget:
     """``devices``: names of those that ran anything; ``present``: those of the capture; ``waiting_ps``: of idle time
-    that nothing explains, that in which the host waits for its devices."""
+    that nothing explains, that in which the host waits for its devices; ``beside_ps``: [device, cause], of the time of
+    these causes that in which something else goes on, see meanwhile."""
 
     host: str
     devices: tuple[str, ...]
@@ -85,6 +86,7 @@ class HostBudget:
     largest: Largest
     present: HostDevices
     waiting_ps: int
+    beside_ps: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class BudgetOfHosts:
     count: int
     used: int
     waiting_ps: int
+    beside_ps: Int64s
 
     @classmethod
     def of(cls, kept: Sequence[HostBudget], numbers: Sequence[Callable[[Int64s], Int64s]]) -> BudgetOfHosts:
@@ -120,6 +123,7 @@ class BudgetOfHosts:
             sum(present),
             sum(len(one.devices) for one, count in zip(kept, present, strict=True) if count),
             sum(one.waiting_ps for one in kept),
+            np.concatenate([np.zeros((0, len(CAUSE_NAMES)), np.int64), *(one.beside_ps for one in kept)]),
         )
 
     def largest(self, most: int) -> Largest:
@@ -158,12 +162,15 @@ def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chose
     """The budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None: all
     time does."""
     times, sums, longest = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP)]
+    beside = [np.zeros((0, len(CAUSE_NAMES)), np.int64)]
     for one in gaps:
         times.append(one.time)
-        pieces = one.pieces if chosen is None else one.pieces[np.isin(one.pieces["group"], chosen[chosen >= 0])]
+        counts = slice(None) if chosen is None else np.isin(one.pieces["group"], chosen[chosen >= 0])
+        pieces = one.pieces[counts]
+        beside.append(sums_by(pieces["cause"].astype(np.int64), one.beside_ps[counts], len(CAUSE_NAMES))[np.newaxis])
         sums.append(np.frombuffer(gap_sums(pieces, events.meta, len(events.names)), GAP_SUM))
         longest.append(_longest_pieces(pieces, most))
-        del one, pieces  # before those of the next device are made
+        del one, pieces, counts  # before those of the next device are made
     rows = np.concatenate(sums)
     device = np.repeat(np.arange(-1, len(times)), [len(one) for one in sums]).astype(np.int32)
     of_longest = np.repeat(np.arange(-1, len(times)), [len(one) for one in longest]).astype(np.int32)
@@ -175,6 +182,7 @@ def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chose
         _largest(events, times, np.concatenate(longest), of_longest, most),
         HostDevices.of(events),
         int(rows["explained"][rows["cause"] == GAP_CAUSES.index("idle")].sum()),
+        np.concatenate(beside),
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.causes.meanwhile import Meanwhile
 from fastprof.derive.causes.step_intervals import NEVER, Intervals, intervals, markers
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
@@ -81,10 +82,12 @@ _NAMED: Final = np.isin(np.arange(len(Code)), [
 
 @dataclass(frozen=True, slots=True)
 class DeviceGaps:
-    """``pieces``: GAP, those of the device's window, which add up to it, in order of time."""
+    """``pieces``: GAP, those of the device's window, which add up to it, in order of time; ``beside_ps``: of each, the
+    time that something else fills, see meanwhile."""
 
     time: DeviceTime
     pieces: Records
+    beside_ps: Int64s
 
 
 def host_gaps(
@@ -100,13 +103,17 @@ def host_gaps(
     times = [device_time(events.host, one, *window) for one in spans]
     clocks = [_ahead(events, one) for one in times]
     host = causes.foremost(events, RANKS.ravel(), _waiting(times, clocks))
-    busy = _any_busy(times, *window) if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
+    works = _any_busy(times, *window)
+    busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
+    meanwhile = Meanwhile.of(events, causes, host, works)
     for time, ahead in zip(times, clocks, strict=True):
         own = time.ran.events
         known = marked if ahead is None else (np.full_like(marked[0], NEVER), np.full_like(marked[1], -NEVER))
         within = intervals(steps, groups.group_id[own.rows], own.start_ps, own.end_ps, known)
         device = _Device(time, ahead, _launched(events, time), busy)
-        yield DeviceGaps(time, _with_finest(events, causes, _pieces(device, host, causes.code, within)))
+        pieces = _pieces(device, host, causes.code, within)
+        beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
+        yield DeviceGaps(time, _with_finest(events, causes, pieces), beside_ps)
 
 
 def _window(spans: Sequence[Spans], *others: tuple[Int64s, Int64s]) -> tuple[int, int] | None:
