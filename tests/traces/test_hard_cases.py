@@ -1,7 +1,7 @@
 """The hard cases of trace files, by their numbers in the specification of traces.
 
-7 to 11, 13, 30 and 34 are what analyses make of events: tests/torch; 18 and 19 are about flows: test_flow_table.py. 4,
-23 to 27, 31 to 33, 35, 37 and 39 are not here yet, nor is a member of gzip that is cut short (20).
+7 to 11, 13, 30 and 34 are what analyses make of events: tests/torch; 18 and 19 are about flows: test_flow_table.py;
+23 to 25 are about RunMetadata: test_run_metadata.py. 4, 27, 31 to 33, 35 and 37 are not here yet.
 """
 
 from __future__ import annotations
@@ -230,6 +230,35 @@ def test_40_ids_of_any_form() -> None:
         half("b", 1, id2={"local": "1"}), half("e", 9, id2={"local": 1}),
     )  # fmt: skip
     assert sorted(one.duration_ps for one in slices(fastprof.load(pairs))) == [2_000_000, 3_000_000, 8_000_000]
+
+
+def test_20_a_member_of_gzip_that_is_cut_short_gives_what_came() -> None:
+    packed = gzip.compress(array(*(x(f"event {number}", str(number)) for number in range(2000))))
+    with pytest.raises(fastprof.errors.CaptureError, match="the gzip data are damaged or cut off"):
+        fastprof.load(packed[: len(packed) // 2])
+    kept = fastprof.load(packed[: len(packed) // 2], on_error="salvage")
+    names = kept.events.column("name").to_pylist()
+    assert names == [f"event {number}" for number in range(len(names))]
+    assert 500 < len(names) < 1500
+    assert {"damaged_stream", "truncated"} <= set(kept.import_log.column("code").to_pylist())
+
+
+def test_26_events_without_duration_stay_so() -> None:
+    ops = (x("outer", "4", "3", more=',"cat":"cpu_op"'), x("empty", "5", "0", more=',"cat":"cpu_op"'))
+    assert rows(kineto(*ops)) == [
+        "/host:CPU | 1 | empty | 1000000 + 0",
+        "/host:CPU | 1 | outer | 0 + 3000000",
+    ]
+
+
+def test_39_the_largest_number_of_a_stream_means_none() -> None:
+    wait = x(
+        "Context Sync", "1", "9", pid="0", tid="-1", more=',"cat":"cuda_sync","args":{"device":0,"stream":4294967295}'
+    )
+    kernel = x("k", "2", pid="0", tid="7", more=',"cat":"kernel","args":{"device":0,"stream":7}')
+    assert [row.split(" | ")[1:3] for row in rows(kineto(wait, kernel))] == [
+        ["stream -1 (sync)", "Context Sync"], ["stream 7", "k"]
+    ]  # fmt: skip
 
 
 def test_28_steps_of_xprofs_traces_are_those_of_the_capture() -> None:
