@@ -30,6 +30,17 @@ def test_steps_are_of_all_threads_and_of_what_they_launched(trained: fastprof.Pr
     assert [row["device_compute_ps"] // MICRO for row in steps] == [120, 90]
 
 
+@pytest.mark.parametrize(("recorded", "numbers"), [((41, 43), [41, 43]), ((7, 7), [0, 1]), ((3, 10**9), [0, 1])])
+def test_steps_have_the_numbers_of_their_markers(recorded: tuple[int, int], numbers: list[int]) -> None:
+    """If two steps have one number, or one is out of all reason, they are counted instead."""
+    host = [step(recorded[0], 0, 50), launch(10, 1), step(recorded[1], 50, 50), launch(60, 2)]
+    gpu = [kernel("one", 20, 5, 1), kernel("two", 70, 5, 2)]
+    profile = torch_capture({"main": host}, {"stream 20": gpu})
+    assert profile.steps().tables["steps"]["step"].to_pylist() == numbers
+    assert "two" in profile.select(steps=(numbers[1], numbers[1] + 1)).events["name"].to_pylist()
+    assert "one" not in profile.select(steps=(numbers[1], numbers[1] + 1)).events["name"].to_pylist()
+
+
 def test_the_copy_of_a_step_on_the_gpu_is_not_a_step() -> None:
     """Case 8: the annotation on the device covers what it launched."""
     host = {"main": [step(6, 0, 50), op("aten::add", 5, 10), launch(8, 1)]}

@@ -154,12 +154,17 @@ def groups_of(forest: Forest) -> Groups:
 
 def _marked(forest: Forest, marks: Int32s) -> Groups:
     """The steps that PyTorch's profiler marks: other threads have no part in its nesting, but work for a step too."""
-    events, numbers = forest.events, np.arange(len(marks), dtype=np.int32)
-    group_id = profiler_steps.group_ids(events, marks)
-    names = dict(enumerate(events.names[meta] for meta in events.meta[marks].tolist()))
+    events = forest.events
+    numbers = profiler_steps.numbers(events, marks, _MOST_GROUPS)
+    group_id = np.append(numbers, np.int32(-1))[profiler_steps.group_ids(events, marks)]
+    names = dict(zip(numbers.tolist(), (events.names[meta] for meta in events.meta[marks].tolist()), strict=True))
+    count = int(numbers.max()) + 1
+    roots = np.full(count, -1, np.int32)
+    roots[numbers] = marks
     return Groups(
-        events, forest.types, group_id, np.zeros(len(events), np.uint8), len(marks), marks, marks, numbers,
-        np.zeros((0, 2), np.int32), profiler_steps.device_steps(events, group_id), _naming=known_names(names),
+        events, forest.types, group_id, np.zeros(len(events), np.uint8), count, roots, marks, numbers,
+        np.zeros((0, 2), np.int32), profiler_steps.device_steps(events, group_id), made=len(marks),
+        _naming=known_names(names),
     )  # fmt: skip
 
 

@@ -36,6 +36,15 @@ def step_marks(events: HostEvents) -> Int32s:
     return rows[np.argsort(events.start_ps[rows], kind="stable")].astype(np.int32)
 
 
+def numbers(events: HostEvents, marks: Int32s, most: int) -> Int32s:
+    """The number of each step, as its marker has it. If two have one number, or one is ``most`` or more, as by damage,
+    they are counted instead."""
+    names = (events.names[meta].removeprefix(STEP) for meta in events.meta[marks].tolist())
+    found = np.array([min(int(name), most) for name in names], np.int32)
+    is_usable = len(np.unique(found)) == len(found) and (found < most).all()
+    return found if is_usable else np.arange(len(marks), dtype=np.int32)
+
+
 def group_ids(events: HostEvents, marks: Int32s) -> Int32s:
     """The number of the marker in whose step each event is, by row; -1: in none."""
     group_id = np.full(len(events), -1, np.int32)
