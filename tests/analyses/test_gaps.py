@@ -152,6 +152,13 @@ def test_what_the_profiler_loads_and_saves_is_not_in_the_run() -> None:
     assert in_us(rows(report, "devices", "window_ps", "compute_ps")) == [(65, 40)]
 
 
+def test_a_run_ends_before_its_profiler_stops(captures: Path) -> None:
+    report = fastprof.load(captures / "xspace" / "gpu-mi300x-jax-conv-minimal-legacy").report("gaps")
+    events = [row["event"] or "" for row in report.tables["by_cause"].to_pylist()]
+    assert not [event for event in events if "stop_trace" in event]
+    assert set(report.tables["devices"]["window_ps"].to_pylist()) == {31_138_587_000}  # it stops for 6.3 s
+
+
 def test_copies_and_collectives_are_their_own_cause() -> None:
     ops = [(LOAD_START, 0, 1), (FUSION, 1, 3), (LOAD_DONE, 4, 6), (AR, 10, 5), (FUSION, 15, 5), (AG_START, 20, 1),
            (FUSION, 21, 2), (AG_DONE, 27, 3)]  # fmt: skip

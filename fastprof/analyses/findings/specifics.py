@@ -97,7 +97,7 @@ def _with_python(facts: Facts, finding: Finding) -> Finding:
 
 
 _ONE_AT_A_TIME: Final = (
-    "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, since Python has one "
+    "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because Python has one "
     "lock: write the function with ops of TensorFlow, or let processes of their own prepare the data."
 )
 
