@@ -343,5 +343,6 @@ fp_json_step chrome_take_event(void *context, const fp_json_view *view, fp_json_
     return FP_WALK_FAULT;
   }
   if (event.is_twice) chrome_remark(chrome, CHROME_DUPLICATE_KEY, offset, 1);
+  if (has(&event, FIELD_BIND_ID)) chrome_remark(chrome, CHROME_NOT_READ, offset, 1);
   return FP_WALK_END;
 }

@@ -146,6 +146,13 @@ def test_instants_are_no_slices() -> None:
     assert shown(trace(*ROWS, OTHER, instant, end("s", 20), end("f", 210, tid=2, bp="e"))) == ["0: b > other"]
 
 
+def test_flows_of_events_with_bind_id_are_remarked() -> None:
+    """Arrows of the newer form (``bind_id``, ``flow_out``, ``flow_in``) are not read: import_log has them."""
+    profile = fastprof.load(trace({**x("a", 0, 10), "bind_id": 7, "flow_out": True}, x("b", 20, 10)))
+    assert profile.flows.num_rows == 0
+    assert log(profile) == {"not_read": 1}
+
+
 def test_a_selection_has_the_arrows_of_its_events() -> None:
     profile = fastprof.load(
         trace(*ROWS, OTHER, end("s", 20), end("f", 210, tid=2, bp="e"), end("s", 5, 8), end("f", 40, 8))
