@@ -100,7 +100,7 @@ def test_the_other_figures_of_a_page_are_folded(page: Any, server: Callable[...,
     assert page.locator(".all-figures .card:visible").count() == 0
     page.get_by_text("More figures").click()
     assert page.locator(".all-figures .card:visible").count() > 6
-    assert "MXU utilization" in page.inner_text(".all-figures dl")  # unknown, with its reason
+    assert "Matrix unit utilization" in page.inner_text(".all-figures dl")  # unknown, with its reason
 
 
 def test_a_skeleton_keeps_the_place_of_what_is_computed(page: Any, server: Callable[..., str]) -> None:
