@@ -72,8 +72,8 @@ def _time_columns(what: str) -> tuple[Column, ...]:
     return tuple(
         Picoseconds(f"{name}_ps", f"{words} {what}", _of(f"{name}_ps"))
         for name, words in (
-            ("mean", "mean, rounded down, of"),
-            ("p50", "median, the lower one, of"),
+            ("mean", "mean, rounded down,"),
+            ("p50", "median, the lower one,"),
             ("max", "largest"),
         )
     )
