@@ -52,6 +52,9 @@ def test_no_page_has_a_foreign_word(page: Any, server: Callable[..., str], name:
             for rows in (page.locator("#page .tree-row:visible"), page.locator("#page .row:visible")):
                 if rows.count() > 1:
                     rows.nth(1).click()
+                    page.wait_for_function(
+                        "() => !document.querySelector('#page .details')?.textContent.includes('Reading …')"
+                    )
                     details += page.locator("#page .details .link-row, #page .details dl").count()
         else:
             page.wait_for_function("() => window.fastprofTimeline?.idle()")

@@ -38,8 +38,12 @@ export function detailsPanel(invitation) {
   panel.load = async (name, nodes) => {
     panel.show(name, h("p.sentence", "Reading …"));
     panel.awaited = nodes;
-    const loaded = await nodes;
-    if (panel.awaited === nodes) panel.show(name, ...loaded);
+    try {
+      const loaded = await nodes;
+      if (panel.awaited === nodes) panel.show(name, ...loaded);
+    } catch (error) {
+      if (panel.isConnected) throw error; // else the page was left meanwhile, which ends its requests
+    }
   };
   panel.empty = () => panel.show("", h("p.sentence", invitation));
   panel.empty();
