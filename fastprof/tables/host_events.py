@@ -423,8 +423,9 @@ def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[st
     if not begins:
         return plain
     names = tables.session.index.names
-    texts = names.stats.array()
-    declared = [texts[text].as_py() for text in sorted(set(names.texts[number].now().names.tolist()))]
+    numbers = sorted(set(names.texts[number].now().names.tolist()))
+    texts = names.stats.array()  # after the numbers: other threads may declare stats meanwhile
+    declared = [texts[text].as_py() for text in numbers]
     return plain + tuple(name for name in declared if name.startswith(begins) and name not in plain)
 
 

@@ -19,7 +19,8 @@ from fastprof.decode import xspace_capture
 from fastprof.decode.blocks import Block
 from fastprof.decode.index import CaptureIndex
 from fastprof.decode.request import Request
-from fastprof.tables import open_session
+from fastprof.decode.span_stats import CaptureTexts
+from fastprof.tables import host_events, open_session
 from fastprof.tables.table_set import TableSet
 from fastprof.viewer import building
 
@@ -140,6 +141,19 @@ def test_stats_may_be_declared_while_events_are_decoded(monkeypatch: pytest.Monk
     assert found[0].stats["int_value"].to_pylist() == list(range(60))
     assert odd == alone.select(lines="odd").event_stats.to_pylist()
     assert profile.event_stats.to_pylist() == alone.event_stats.to_pylist()
+
+
+def test_stats_may_be_declared_while_a_host_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that ends in * stands for what is declared then, also by threads that read other lines meanwhile."""
+    profile = fastprof.load(CAPTURE, threads=1)
+    tables = profile.table_set
+    with held_up(monkeypatch, CaptureTexts, "now") as (there, go_on):
+        slow, found = in_the_slow_thread(lambda: host_events.read_host(tables, 0, (), ("n*", "#*"), ()))
+        assert there.wait(30)
+        assert {row["stat"] for row in profile.select(lines="odd").event_stats.to_pylist()} == {"#99"}
+        go_on.set()
+        slow.join(30)
+    assert [sorted(host.stats) for host in found] == [["#99", "n"]]
 
 
 def test_threads_that_read_one_profile_at_once_read_what_one_reads_alone() -> None:
