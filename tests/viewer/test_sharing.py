@@ -144,7 +144,7 @@ def test_stats_may_be_declared_while_events_are_decoded(monkeypatch: pytest.Monk
 
 
 def test_stats_may_be_declared_while_a_host_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that ends in * stands for what is declared then, also by threads that read other lines meanwhile."""
+    """A name that ends in * reads the stats declared by then, also by threads that read other lines meanwhile."""
     profile = fastprof.load(CAPTURE, threads=1)
     tables = profile.table_set
     with held_up(monkeypatch, CaptureTexts, "now") as (there, go_on):
