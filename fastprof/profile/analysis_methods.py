@@ -116,7 +116,7 @@ class AnalysisMethods:
         kernel_wait_us: a break between kernels below this, in microseconds, waits for nothing
         queue_length: length from which on a queue is full: calls that launch wait
 
-        Tables: devices, kinds, idle, launches, queues, copies.
+        Tables: devices, kinds, names, idle, launches, queues, copies.
         Figures: stream_count, launch_count, unlaunched_count, idle_share, hidden_share, host_wait_ps,
         host_wait_share, delay_mean_ps, short_launch_share, longest_queue.
         """

@@ -36,6 +36,28 @@ def test_kinds_that_run_at_once() -> None:
     assert report.scalars["hidden_share"].value == 0.5
 
 
+def test_kernels_and_copies_by_kind_and_name() -> None:
+    gpu = {
+        "stream 7": [
+            kernel("gemm", 0, 4, 1),
+            kernel("gemm", 10, 6, 2),
+            kernel("add", 20, 7, 3),
+            kernel("relu", 30, 3, 4),
+        ],
+        "stream 8": [kernel("gemm", 0, 11, 5), kernel("Memset (Device)", 40, 2, 6, "gpu_memset")],
+    }
+    report = streams([], gpu)
+    columns = ("kind", "name", "count", "time_ps", "min_ps", "max_ps", "mean_ps")
+    assert micros(report, "names", *columns) == [
+        ("compute", "gemm", 3, 21, 4, 11, 7), ("compute", "add", 1, 7, 7, 7, 7), ("compute", "relu", 1, 3, 3, 3, 3),
+        ("copy", "Memset (Device)", 1, 2, 2, 2, 2),
+    ]  # fmt: skip
+    names = report.tables["names"]
+    # gemm: (3² + 1² + 4²) / 2 = 13, whose root is 3.605551…
+    assert names["stdev_ps"].to_pylist() == [3_605_551, None, None, None]
+    assert names["share"].to_pylist() == [21 / 31, 7 / 31, 3 / 31, 1.0]
+
+
 def test_what_an_idle_stream_waits_for() -> None:
     host = [launch(0, 1), launch(5, 2), launch(200, 3), launch(210, 4)]
     gpu = {"stream 7": [kernel("a", 10, 10, 1), kernel("b", 25, 10, 2), kernel("c", 215, 5, 3), kernel("d", 300, 5, 4)]}

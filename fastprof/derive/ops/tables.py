@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from math import isqrt
 from typing import Any, Final
 
 import numpy as np
@@ -200,6 +201,10 @@ NUMBER_COLUMNS: Final[dict[str, type[np.generic]]] = {
 """The columns of numbers, with their types."""
 
 
+_HALF: Final = np.uint64(32)
+_LOW_BITS: Final = np.uint64(2**32 - 1)
+
+
 def is_work(figures: Float64s) -> Bools:
     """Which figures may be work; others, such as those below 0 and NaN, count as not recorded."""
     with np.errstate(invalid="ignore"):
@@ -236,6 +241,23 @@ def summed_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int, what:
 def sums_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int, what: str = DURATIONS) -> Int64s:
     """The totals of ``summed_by``."""
     return summed_by(row, values, count, what)["total"].copy()
+
+
+def deviations_by(row: npt.NDArray[Any], values: npt.NDArray[Any], sums: Records) -> list[int | None]:
+    """The standard deviation (sample) of values, none of them negative, by row, rounded down; None: a row has fewer
+    than two. ``sums``: of ``summed_by``.
+
+    Of n values it is sqrt((n * squares - total**2) / (n * (n - 1))). Squares take up to 126 bits, so value
+    = high * 2**32 + low is squared in parts, and each part is added up in halves of 32 bits."""
+    number = values.astype(np.uint64)
+    high, low = number >> _HALF, number & _LOW_BITS
+    squares = [0] * len(sums)
+    for product, place in ((low * low, 0), (high * low, 33), (high * high, 64)):
+        for part, more in ((product & _LOW_BITS, 0), (product >> _HALF, 32)):
+            added = sums_by(row, part, len(sums)).tolist()
+            squares = [square + (one << place + more) for square, one in zip(squares, added, strict=True)]
+    counted = zip(sums["count"].tolist(), sums["total"].tolist(), squares, strict=True)
+    return [isqrt((n * square - total**2) // (n * (n - 1))) if n > 1 else None for n, total, square in counted]
 
 
 def least_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int) -> Int64s:

@@ -11,10 +11,18 @@ import numpy as np
 
 from fastprof.derive.ops.kernel_names import num_bytes
 from fastprof.derive.ops.stat_values import distinct_rows
-from fastprof.derive.ops.streams.stream_events import COMMUNICATION, COMPUTE, COPY, StreamEvents, Streams, streams_of
+from fastprof.derive.ops.streams.stream_events import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    KINDS,
+    StreamEvents,
+    Streams,
+    streams_of,
+)
 from fastprof.derive.ops.streams.stream_queues import bandwidths, launch_delays, queue_lengths
 from fastprof.derive.ops.streams.stream_times import WAITS, breaks, device_times, set_name
-from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.ops.tables import deviations_by, summed_by, sums_by
 from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.tables.host_events import HostEvents, beside
 
@@ -30,6 +38,7 @@ class HostStreams:
     unlaunched_count: int = 0
     devices: list[SimpleNamespace] = field(default_factory=list)
     kinds: list[SimpleNamespace] = field(default_factory=list)
+    names: list[SimpleNamespace] = field(default_factory=list)
     idle: list[SimpleNamespace] = field(default_factory=list)
     launches: list[SimpleNamespace] = field(default_factory=list)
     queues: list[SimpleNamespace] = field(default_factory=list)
@@ -45,6 +54,7 @@ def host_streams(events: HostEvents, short_ps: int, full: int) -> HostStreams:
     for place, keys in _planes(events, streams):
         mine = streams.events[place]
         _device(found, keys, mine)
+        found.names += names_of(events, keys, mine)
         found.copies += _copies(events, keys, mine)
     found.idle += _idle(events, streams, short_ps)
     found.launches += _launches(events, streams.events)
@@ -71,6 +81,29 @@ def _device(found: HostStreams, keys: dict[str, str], mine: StreamEvents) -> Non
         SimpleNamespace(**keys, kinds=set_name(kinds), time_ps=time, whole_ps=times.busy)
         for kinds, time in sorted(times.sets.items(), key=lambda one: (-one[1], one[0]))
     ]
+
+
+def names_of(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> list[SimpleNamespace]:
+    """Kernels and copies by kind and name, the longest of each kind first."""
+    metas, of_meta = np.unique(events.meta[mine.row], return_inverse=True)
+    texts = [events.names[meta] for meta in metas.tolist()]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(texts))}
+    name = np.array([numbers[text] for text in texts], np.int64)[of_meta]
+    duration = mine.end_ps - mine.start_ps
+    sums = summed_by(name, duration, len(numbers))
+    kind = np.zeros(len(numbers), np.int64)
+    kind[name] = mine.kind  # a name has one
+    whole = sums_by(kind, sums["total"], len(KINDS)).tolist()
+    rows = zip(kind.tolist(), numbers, sums.tolist(), deviations_by(name, duration, sums), strict=True)
+    return [
+        SimpleNamespace(
+            **keys, kind=KINDS[kind], name=text, count=count, time_ps=total, whole_ps=whole[kind],
+            mean_ps=total // count, min_ps=shortest, max_ps=longest, stdev_ps=deviation,
+        )
+        for kind, text, (count, total, shortest, longest), deviation in sorted(
+            rows, key=lambda row: (row[0], -row[2][1], row[1])
+        )
+    ]  # fmt: skip
 
 
 def _stream_keys(events: HostEvents, streams: Streams, number: int) -> dict[str, str]:

@@ -1,0 +1,35 @@
+"""Standard deviations by row, of values as large as 64 bits hold, against whole numbers of Python."""
+
+from __future__ import annotations
+
+import random
+from math import isqrt
+
+import numpy as np
+import pytest
+
+from fastprof.derive.ops.tables import deviations_by, summed_by
+
+
+def slow_deviation(values: list[int]) -> int | None:
+    """Rounded down; None: there are fewer than two values."""
+    n, total = len(values), sum(values)
+    if n < 2:
+        return None
+    return isqrt(sum((n * one - total) ** 2 for one in values) // (n * n * (n - 1)))
+
+
+@pytest.mark.parametrize("bits", [3, 20, 33, 45, 52])
+def test_deviations_are_exact(bits: int) -> None:
+    chosen = random.Random(bits)
+    rows = [chosen.randrange(5) for _ in range(200)] + [6]
+    values = [chosen.getrandbits(bits) for _ in rows]
+    row, value = np.array(rows), np.array(values, np.int64)
+    expected = [slow_deviation([one for at, one in zip(rows, values, strict=True) if at == k]) for k in range(7)]
+    assert deviations_by(row, value, summed_by(row, value, 7)) == expected
+    assert expected[5:] == [None, None]
+
+
+def test_the_largest_values() -> None:
+    row, value = np.array([0, 0, 1]), np.array([2**63 - 1, 0, 2**63 - 1], np.int64)
+    assert deviations_by(row, value, summed_by(row, value, 2)) == [isqrt((2**63 - 1) ** 2 // 2), None]

@@ -1,0 +1,143 @@
+"""Ranks as HolisticTraceAnalysis counts them, and its answers.
+
+HTA drops the last of several steps by default: events of the host that begin before it count, and what these launched.
+Sessions named ``-lastStep`` keep it. HTA rounds times that are not whole microseconds, begins up and ends down, but in
+sessions named ``-exact``.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import fastprof
+from fastprof.analyses.streams import READS
+from fastprof.derive.ops.streams.stream_events import StreamEvents, streams_of
+from fastprof.tables.host_events import HostEvents, read_host
+
+SESSIONS = {
+    "a100": ("a100_rank-0", "a100_rank-1"),
+    "a100-lastStep": ("a100_rank-0", "a100_rank-1"),
+    "alexnet": ("alexnet",),
+    "h100_qwen-exact": ("h100_qwen",),
+    "resnet50_worker0": ("resnet50_worker0",),
+    "resnet50_worker0-lastStep": ("resnet50_worker0",),
+}
+MICRO = 1_000_000
+DIGITS, LAST_BIT = 5.001e-3, 5e-4
+"""By how much figures of two digits may be off, and the last bit of a double of microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure of HTA, and ours. ``rounded``: by how much HTA's own figure may be off."""
+
+    report: str
+    what: str
+    ours: float | str | None
+    theirs: float | str | None
+    rounded: float = 0.0
+
+    @property
+    def agrees(self) -> bool:
+        if isinstance(self.ours, int | float) and isinstance(self.theirs, int | float):
+            return abs(self.ours - self.theirs) <= 1e-6 * max(1.0, abs(self.theirs)) + self.rounded
+        return self.ours == self.theirs
+
+
+@dataclass(frozen=True)
+class Rank:
+    """What a rank's GPU ran, and the number of each stream. ``until``: host events that begin before it count; None:
+    all do."""
+
+    number: int
+    host: HostEvents
+    gpu: StreamEvents
+    streams: list[int]
+    until: int | None
+
+    def names(self, rows: np.ndarray) -> list[str]:
+        """Of events; "": there is none."""
+        return [self.host.names[meta] if row >= 0 else "" for row, meta in zip(rows, self.host.meta[rows], strict=True)]
+
+    def stat(self, name: str) -> np.ndarray:
+        """Of what the GPU ran; NaN: it has none."""
+        found: np.ndarray = self.host.stat(name).at(self.gpu.row).numbers
+        return found
+
+
+def ranks_of(captures: Path, session: str) -> list[Rank]:
+    keeps_last = session.endswith("-lastStep")
+    return [
+        _rank(number, captures / f"{name}.json.gz", keeps_last) for number, name in enumerate(SESSIONS[session])
+    ]  # fmt: skip
+
+
+def _rank(number: int, path: Path, keeps_last: bool) -> Rank:
+    tables = fastprof.load(path).table_set
+    host = read_host(tables, 0, READS.planes, (*READS.stats, "stream"), READS.metadata_stats)
+    streams = streams_of(host)
+    until = _until(host, keeps_last)
+    gpu = streams.events
+    if until is not None:
+        gpu = gpu[(gpu.call >= 0) & (gpu.call_ps < until)]
+    return Rank(number, host, gpu, [int(line.name.split()[-1]) for line in streams.lines], until)
+
+
+def _until(host: HostEvents, keeps_last: bool) -> int | None:
+    """The begin of the last of several steps, or the moment after its end."""
+    named = np.array([name.startswith("ProfilerStep") for name in host.names])
+    rows = np.concatenate([np.arange(one.first, one.last) for one in host.planes if one.name == "/host:CPU"])
+    steps = rows[named[host.meta[rows]]]
+    if len(np.unique(host.meta[steps])) < 2:
+        return None
+    start, duration = host.start_ps[steps], host.duration_ps[steps]
+    return int((start + duration).max() + 1 if keeps_last else start.max())
+
+
+def answers(folder: Path, report: str, rank: int | None = None) -> list[dict[str, str]]:
+    """Rows of a table of HTA's, those of a rank."""
+    for path, opened in ((folder / f"{report}.csv", open), (folder / f"{report}.csv.gz", gzip.open)):
+        if path.exists():
+            with opened(path, "rt") as file:  # type: ignore[operator]
+                rows = csv.DictReader(file)
+                return [row for row in rows if rank is None or int(row["rank"]) == rank]
+    return []
+
+
+def by_kind(folder: Path, report: str, rank: int) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a rank's summary by name, which has three lines of headings."""
+    path = folder / f"{report}.csv"
+    if not path.exists():
+        return
+    with path.open() as file:
+        lines = list(csv.reader(file))
+    for line in lines[3:]:
+        if int(line[0]) == rank:
+            yield line[1], dict(zip(lines[1][2:], line[2:], strict=True))
+
+
+def number_of(text: str) -> float | None:
+    return None if text in ("", "nan") else float(text)
+
+
+_FIGURES = {
+    "count": len, "mean": np.mean, "std": lambda values: values.std(ddof=1) if len(values) > 1 else None,
+    "min": np.min, "25%": lambda values: np.percentile(values, 25), "50%": np.median,
+    "75%": lambda values: np.percentile(values, 75), "max": np.max,
+}  # fmt: skip
+
+
+def summary(
+    report: str, what: str, values: np.ndarray, row: dict[str, str], names: Iterable[str] = tuple(_FIGURES)
+) -> Iterator[Cell]:
+    """What describes values: how many there are, their mean, deviation and quartiles."""
+    for name in names:
+        value = _FIGURES[name](values) if len(values) or name == "count" else None
+        shown = None if value is None else float(value)
+        yield Cell(report, f"{what} {name}", shown, number_of(row[name]), DIGITS)
