@@ -26,6 +26,7 @@ from fastprof.analyses.contract import (
 from fastprof.derive.causes import annotation_tables, annotation_times
 from fastprof.derive.causes.annotation_tables import TABLES as TABLES
 from fastprof.derive.causes.annotation_times import HostAnnotations
+from fastprof.derive.causes.gpu_annotations import gpu_annotations_table
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN, together
@@ -79,6 +80,9 @@ SECTIONS = (
             shown=has_rows("annotations"), parts=_PARTS),
     Section("By step (time of devices: summed over them)", "steps",
             ("step", *_COLUMNS[:4], "max_ps", *_COLUMNS[8:]), rows=20, shown=has_rows("annotations"), parts=_PARTS),
+    Section("On GPUs, from the first kernel of each to its last", "gpu_annotations", ("device", "name", "streams",
+            "count", "total_ps", "mean_ps", "stdev_ps", "min_ps", "max_ps"), rows=20,
+            shown=has_rows("gpu_annotations")),
     Section("Scopes in the names of ops", "scopes", ("name", "ops", "occurrences", "device_ps", "share"), "share", 30,
             shown=has_rows("scopes"), depth="depth"),
 )  # fmt: skip
@@ -103,6 +107,7 @@ def run(kept: Sequence[HostAnnotations], params: Params, after: Mapping[str, Rep
     tables = {
         "annotations": annotation_tables.annotations_table(kept),
         "steps": annotation_tables.steps_table(kept, database),
+        "gpu_annotations": gpu_annotations_table([host.on_gpus for host in kept]),
         "scopes": annotation_tables.scopes_table(after["op_profile"].tables["scopes"]),
     }
     values = _values(kept, tables["scopes"].num_rows)

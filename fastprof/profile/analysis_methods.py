@@ -344,7 +344,7 @@ class AnalysisMethods:
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
-        Tables: annotations, steps, scopes.
+        Tables: annotations, steps, gpu_annotations, scopes.
         Figures: annotation_count, occurrences, annotated_ps, longest, longest_ps, longest_share, scope_count.
         """
         return self.report("annotations", steps_from=steps_from, device=device, peak=peak)

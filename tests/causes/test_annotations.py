@@ -132,7 +132,7 @@ def test_a_host_without_devices_has_none_to_compare_with() -> None:
 def test_a_capture_without_annotations_says_how_to_write_them() -> None:
     report = fastprof.load(xspace(plane("/host:CPU", [line("python", [event("PjitFunction(f)", 0, 5)])]))).annotations()
     assert "jax.profiler.TraceAnnotation" in report.notices[0].text
-    assert [table.num_rows for table in report.tables.values()] == [0, 0, 0]
+    assert [table.num_rows for table in report.tables.values()] == [0, 0, 0, 0]
     assert report.scalars["longest"].value is None
 
 

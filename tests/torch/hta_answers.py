@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from hta_names import names
+from hta_names import annotations, names
 from hta_ranks import DIGITS, LAST_BIT, MICRO, Cell, Rank, answers, by_kind, number_of, ranks_of, summary
 
 from fastprof.derive.ops.streams.stream_events import COMMUNICATION, COMPUTE
@@ -27,6 +27,7 @@ def cells(captures: Path, folder: Path, session: str) -> Iterator[Cell]:
         yield from _launches(folder, rank)
         yield from _bandwidth(folder, rank)
         yield from names(folder, rank)
+        yield from annotations(folder, rank)
     if not session.endswith("-exact"):  # there HTA cuts each stretch of time to whole microseconds
         yield from _kinds(folder, ranks)
 

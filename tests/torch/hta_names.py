@@ -42,6 +42,25 @@ def names(folder: Path, rank: Rank) -> Iterator[Cell]:
             yield from _figures("kernel_breakdown_top10", folded.get(row["name"]), row)
 
 
+def annotations(folder: Path, rank: Rank) -> Iterator[Cell]:
+    """Of threads, and of GPUs."""
+    until = rank.until
+    tables = rank.profile.select(time_ps=None if until is None else (None, until)).annotations().tables
+    for report, table in (
+        ("cpu_user_annotation_breakdown", "annotations"),
+        ("gpu_user_annotation_breakdown", "gpu_annotations"),
+    ):
+        rows = answers(folder, report, rank.number)
+        ours = {row["name"]: SimpleNamespace(**row) for row in tables[table].to_pylist()}
+        if rows:  # HTA knows none of 2021
+            yield Cell(report, "rows", len(ours), len(rows))
+        for row in rows:
+            mine = ours.get(row["name"])
+            if mine is not None:
+                mine.time_ps = mine.total_ps
+            yield from _figures(report, mine, row)
+
+
 def _folded(rows: list[SimpleNamespace]) -> dict[str, SimpleNamespace]:
     """As HTA shows more than ten names: those past the tenth, or at which the cumulated sums exceed their own quantile
     0.8, are ``others``, and all figures are of the sums of the names."""

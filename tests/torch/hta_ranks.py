@@ -56,6 +56,7 @@ class Rank:
     all do."""
 
     number: int
+    profile: fastprof.Profile
     host: HostEvents
     gpu: StreamEvents
     streams: list[int]
@@ -79,14 +80,14 @@ def ranks_of(captures: Path, session: str) -> list[Rank]:
 
 
 def _rank(number: int, path: Path, keeps_last: bool) -> Rank:
-    tables = fastprof.load(path).table_set
-    host = read_host(tables, 0, READS.planes, (*READS.stats, "stream"), READS.metadata_stats)
+    profile = fastprof.load(path)
+    host = read_host(profile.table_set, 0, READS.planes, (*READS.stats, "stream"), READS.metadata_stats)
     streams = streams_of(host)
     until = _until(host, keeps_last)
     gpu = streams.events
     if until is not None:
         gpu = gpu[(gpu.call >= 0) & (gpu.call_ps < until)]
-    return Rank(number, host, gpu, [int(line.name.split()[-1]) for line in streams.lines], until)
+    return Rank(number, profile, host, gpu, [int(line.name.split()[-1]) for line in streams.lines], until)
 
 
 def _until(host: HostEvents, keeps_last: bool) -> int | None:

@@ -14,6 +14,7 @@ GOLDENS = CAPTURES.parent / "conformance" / "hta"
 
 WAITS_COUNT = "HTA takes waits of a stream (cuda_sync) for kernels"
 WRONG_LAUNCH = "if the launch is not in the file, HTA takes the first event of the file for it"
+NESTED = "of an annotation within one of its name, fastprof counts the time once"
 ANY_ORDER = "HTA sorts points of equal time in any order"
 DIFFERENT: dict[str, dict[str, tuple[int, str]]] = {
     "alexnet": {
@@ -23,6 +24,7 @@ DIFFERENT: dict[str, dict[str, tuple[int, str]]] = {
         "kernel_breakdown": (6, WAITS_COUNT),
         "kernel_breakdown_with_memory": (6, WAITS_COUNT),
         "kernel_breakdown_top10": (3, WAITS_COUNT),
+        "cpu_user_annotation_breakdown": (2, NESTED),
     },
     "h100_qwen-exact": {"idle_time_breakdown": (4, WRONG_LAUNCH), "idle_interval_stats": (9, WRONG_LAUNCH)},
     "resnet50_worker0": {"queue_length_summary": (1, ANY_ORDER)},

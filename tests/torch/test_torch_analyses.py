@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from torch_captures import MICRO, kernel, launch, op, step, torch_capture
+from torch_captures import MICRO, Recorded, kernel, launch, op, step, torch_capture
 
 import fastprof
 
@@ -181,3 +181,23 @@ def test_what_was_compiled_is_not_known(trained: fastprof.Profile) -> None:
     aspects = overview.tables["verdicts"]["aspect"].to_pylist()
     assert "waiting for input" in aspects
     assert not {"eager execution", "outside compilation"} & set(aspects)
+
+
+def test_annotations_as_gpus_run_them() -> None:
+    def on_gpu(name: str, start: int, duration: int) -> Recorded:
+        return "gpu_user_annotation", name, start, duration, {}
+
+    main: list[Recorded] = [("user_annotation", "forward", 0, 10, {}), ("user_annotation", "forward", 20, 16, {})]
+    gpu = {
+        "stream 7": [kernel("sgemm", 30, 6, 1)],
+        "stream 7 annotations": [on_gpu("forward", 30, 10), on_gpu("forward", 50, 14), on_gpu("backward", 70, 3)],
+        "stream 8 annotations": [on_gpu("forward", 35, 18)],
+    }
+    report = torch_capture({"main": main}, gpu).annotations()
+    columns = ("name", "streams", "count", "total_ps", "mean_ps", "min_ps", "max_ps", "stdev_ps")
+    assert [tuple(row[one] for one in columns) for row in report.tables["gpu_annotations"].to_pylist()] == [
+        ("forward", 2, 3, 42 * MICRO, 14 * MICRO, 10 * MICRO, 18 * MICRO, 4 * MICRO),  # (4² + 0² + 4²) / 2 = 4²
+        ("backward", 1, 1, 3 * MICRO, 3 * MICRO, 3 * MICRO, 3 * MICRO, None),
+    ]
+    # 10 and 16: sqrt((3² + 3²) / 1) µs
+    assert report.tables["annotations"]["stdev_ps"].to_pylist() == [4_242_640]

@@ -25,7 +25,7 @@ def torch_capture(
             line(
                 title,
                 [_event(ids, one) for one in sorted(events, key=lambda one: (one[2], -one[3]))],
-                id=place if "annotations" not in title else _DERIVED,
+                id=place if "annotations" not in title else _DERIVED + place,
             )
             for place, (title, events) in enumerate(lines.items(), 7)
         ]

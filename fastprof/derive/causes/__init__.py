@@ -1,6 +1,6 @@
 """Causes: what was the program doing while a device did not compute?"""
 
 __all__ = [
-    "annotation_tables", "annotation_times", "budget", "cause_names", "gaps", "python_calls",
-    "python_tables", "slow_steps",
+    "annotation_tables", "annotation_times", "budget", "cause_names", "gaps", "gpu_annotations",
+    "python_calls", "python_tables", "slow_steps",
 ]  # fmt: skip

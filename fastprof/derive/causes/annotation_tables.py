@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.derive.causes.annotation_times import NO_STEP, AnnotationTimes, HostAnnotations
+from fastprof.derive.causes.annotation_times import NO_STEP, UNKNOWN, AnnotationTimes, HostAnnotations
 from fastprof.derive.causes.device_kinds import KINDS
+from fastprof.derive.causes.gpu_annotations import TABLE as _ON_GPUS
 from fastprof.derive.ops.tree.scope_trees import UNSCOPED
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.schema.array_types import Bools, Int64s
@@ -79,6 +80,8 @@ _TIMES: Final = (
     Picoseconds("mean_ps", "mean duration, rounded down", lambda rows: rows.times.sum_ps // rows.times.count),
     Picoseconds("min_ps", "shortest duration", _of("min_ps")),
     Picoseconds("max_ps", "longest duration", _of("max_ps")),
+    Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it occurs once",
+                _of("stdev_ps"), lambda rows: rows.times.stdev_ps == UNKNOWN),
     Picoseconds("elapsed_ps", "time during which it lasts on any thread", _of("elapsed_ps")),
     *(_kind(kind) for kind in KINDS),
     Picoseconds("device_idle_ps", f"elapsed_ps * devices of the host less these three; {_NO_DEVICE}",
@@ -118,7 +121,7 @@ _SCOPES = TableSchema(
     ),
     derived=True,
 )
-TABLES: Final = {one.name: one for one in (_ANNOTATIONS, _STEPS, _SCOPES)}
+TABLES: Final = {one.name: one for one in (_ANNOTATIONS, _STEPS, _ON_GPUS, _SCOPES)}
 
 
 def annotations_table(hosts: Sequence[HostAnnotations]) -> pa.Table:

@@ -15,9 +15,10 @@ import numpy as np
 
 from fastprof.decode.nesting import line_rows, nest
 from fastprof.derive.causes.device_kinds import KINDS, DeviceKinds, device_kinds
+from fastprof.derive.causes.gpu_annotations import GpuAnnotation, gpu_annotations
 from fastprof.derive.devices.framework import framework_of_host
 from fastprof.derive.ops.device_time import Spans
-from fastprof.derive.ops.tables import exact_product, span_ps, sums_by
+from fastprof.derive.ops.tables import deviations_by, exact_product, span_ps, summed_by, sums_by
 from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.event_origin import Origin, event_origins
 from fastprof.derive.steps.stretches import Stretches, filled
@@ -30,14 +31,16 @@ if TYPE_CHECKING:
 
 STATS: Final = event_origin.STATS
 NO_STEP: Final = -1
+UNKNOWN: Final = -1
 _TIMES: Final = "the durations of annotations"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnnotationTimes:
     """A row an annotation, or an annotation in a step. ``total_ps``: the time during which it lasts, summed over
-    threads; ``self_ps``: less annotations in it; ``elapsed_ps``: during which it lasts on any thread. ``device_ps``:
-    [rows, kinds], of that the time of each kind, summed over devices."""
+    threads; ``self_ps``: less annotations in it; ``elapsed_ps``: during which it lasts on any thread. ``stdev_ps``: of
+    its durations, UNKNOWN: there is one. ``device_ps``: [rows, kinds], of ``elapsed_ps`` the time of each kind, summed
+    over devices."""
 
     name: Int64s
     group: Int64s
@@ -47,6 +50,7 @@ class AnnotationTimes:
     sum_ps: Int64s
     min_ps: Int64s
     max_ps: Int64s
+    stdev_ps: Int64s
     first_ps: Int64s
     elapsed_ps: Int64s
     device_ps: Int64s
@@ -56,14 +60,15 @@ class AnnotationTimes:
 @dataclass(frozen=True, slots=True, eq=False)
 class HostAnnotations:
     """Of a host. ``names``: of annotations; ``threads``: of the first thread of each. ``whole``: by name; ``by_step``:
-    by name and group of a step, NO_STEP: none. ``window_ps``: from its first event to its last. ``framework``: see
-    derive.devices.framework."""
+    by name and group of a step, NO_STEP: none. ``on_gpus``: what its GPUs run of them, if that is recorded.
+    ``window_ps``: from its first event to its last. ``framework``: see derive.devices.framework."""
 
     host: str
     names: list[str]
     threads: list[str]
     whole: AnnotationTimes
     by_step: AnnotationTimes
+    on_gpus: list[GpuAnnotation]
     devices: int
     window_ps: int
     framework: str
@@ -94,6 +99,7 @@ def host_annotations(host: Host, group_id: Int32s, steps: Int64s, ran: Sequence[
         first_thread,
         _summed(seen, np.full(len(seen.rows), NO_STEP, np.int64), devices),
         _summed(seen, seen.group, devices),
+        gpu_annotations(events),
         len(devices),
         _window(events),
         framework_of_host(events),
@@ -157,20 +163,20 @@ def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds]) -> Annotatio
     for one in devices:
         for kind, stretches in enumerate(one.stretches):
             device[:, kind] += summed(filled(stretches, begins, until - begins), owner)
-    shortest, longest = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
-    np.minimum.at(shortest, row, seen.duration_ps)
-    np.maximum.at(longest, row, seen.duration_ps)
+    durations = summed_by(row, seen.duration_ps, count, _TIMES)
+    deviations = deviations_by(row, seen.duration_ps, durations)
     first = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(first, row, seen.start_ps)
     return AnnotationTimes(
         seen.name[heads],
         group[heads],
-        np.bincount(row, minlength=count).astype(np.int64),
+        durations["count"],
         total,
         summed(seen.self_ps),
-        summed(seen.duration_ps),
-        shortest,
-        longest,
+        durations["total"],
+        durations["minimum"],
+        durations["maximum"],
+        np.array([UNKNOWN if one is None else one for one in deviations], np.int64),
         first,
         elapsed,
         device,

@@ -17,6 +17,8 @@ from fastprof.tables.once import once
 OPS: Final = frozenset({"cpu_op", "operator"})
 """Ops of PyTorch, and of 2021 its annotations too."""
 ANNOTATIONS: Final = frozenset({"user_annotation"})
+GPU_ANNOTATIONS: Final = frozenset({"gpu_user_annotation"})
+"""What a stream runs of an annotation of a thread: from its first kernel to its last."""
 PYTHON: Final = frozenset({"python_function"})
 MEMORY: Final = frozenset({"cpu_instant_event"})
 CALLS: Final = frozenset({
