@@ -22,7 +22,7 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
-from fastprof.derive.ops.streams.stream_sums import HostStreams, host_streams
+from fastprof.derive.ops.streams.stream_sums import HostStreams, Limits, host_streams
 from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 
@@ -48,6 +48,18 @@ class Params:
     queue_length: int = field(
         default=1024, metadata={"help": "length from which on a queue is full: calls that launch wait", "min": 1}
     )
+    long_call_us: int = field(
+        default=50, metadata={"help": "a call that launches is long above this, in microseconds", "min": 0}
+    )
+    long_delay_us: int = field(
+        default=100,
+        metadata={"help": "the delay from a call to what it launched is long above this, in microseconds", "min": 0},
+    )
+
+    @property
+    def limits(self) -> Limits:
+        long_call, long_delay = self.long_call_us * _MICRO, self.long_delay_us * _MICRO
+        return Limits(self.kernel_wait_us * _MICRO, self.queue_length, long_call, long_delay)
 
 
 def _of(name: str) -> Formula:
@@ -140,6 +152,8 @@ TABLES = {
         Picoseconds("mean_delay_ps", "delay_ps / count, rounded down", _of("mean_delay_ps")),
         Picoseconds("max_delay_ps", "longest delay", _of("max_delay_ps")),
         Count("short_count", "launches whose call took longer than what it launched", _of("short_count")),
+        Count("long_call_count", "launches whose call took longer than --long-call-us", _of("long_call_count")),
+        Count("long_delay_count", "launches whose delay is longer than --long-delay-us", _of("long_delay_count")),
     ), derived=True),
     "queues": TableSchema("queues", "the queue of a stream: kernels that are launched and have not begun", (
         _HOST,
@@ -175,6 +189,8 @@ SCALARS = {
     "host_wait_share": ScalarSpec("share", "host_wait_ps / idle time of all streams"),
     "delay_mean_ps": ScalarSpec("ps", "mean time from the end of a launch to the begin of what it launched"),
     "short_launch_share": ScalarSpec("share", "launches whose call took longer than what it launched / launch_count"),
+    "long_call_count": ScalarSpec(None, "launches whose call took longer than --long-call-us"),
+    "long_delay_count": ScalarSpec(None, "launches whose delay is longer than --long-delay-us"),
     "longest_queue": ScalarSpec(None, "largest number of kernels that were launched and had not begun on a stream"),
 }  # fmt: skip
 OPENING = Opening(
@@ -191,8 +207,8 @@ SECTIONS = (
             "share"), "share", 20, shown=has_rows("names"), kernels="name"),
     Section("What idle streams wait for", "idle", ("device", "stream", "waits_for", "time_ps", "share", "count",
             "mean_ps", "max_ps"), "share", 24, shown=has_rows("idle")),
-    Section("Launches", "launches", ("call", "name", "count", "call_ps", "kernel_ps", "mean_delay_ps", "short_count"),
-            rows=15, shown=has_rows("launches"), kernels="name"),
+    Section("Launches", "launches", ("call", "name", "count", "call_ps", "kernel_ps", "mean_delay_ps", "short_count",
+            "long_call_count", "long_delay_count"), rows=15, shown=has_rows("launches"), kernels="name"),
     Section("Queues", "queues", ("device", "stream", "points", "mean_length", "max_length", "full_ps"), rows=16,
             shown=has_rows("queues")),
     Section("Copies", "copies", ("device", "kind", "count", "time_ps", "bytes", "mean_gbps", "peak_gbps"), rows=16,
@@ -201,7 +217,7 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostStreams:
-    return host_streams(host.raw, params.kernel_wait_us * _MICRO, params.queue_length)
+    return host_streams(host.raw, params.limits)
 
 
 def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, Report]) -> Report:
@@ -238,6 +254,8 @@ def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) 
     yield "host_wait_share", share(total(waits, "time_ps"), idle_ps if count else 0, no_launch)
     yield "delay_mean_ps", total(launches, "delay_ps") // count if count else (None, no_launch)
     yield "short_launch_share", share(total(launches, "short_count"), count, no_launch)
+    for name in ("long_call_count", "long_delay_count"):
+        yield name, total(launches, name) if count else (None, no_launch)
     longest = [row.max_length for row in parts["queues"].each]
     yield "longest_queue", max(longest) if longest else (None, no_launch)
 

@@ -110,17 +110,32 @@ class AnalysisMethods:
         """
         return self.report("kernel_stats")
 
-    def streams(self, *, kernel_wait_us: int = 30, queue_length: int = 1024) -> Report:
+    def streams(
+        self,
+        *,
+        kernel_wait_us: int = 30,
+        queue_length: int = 1024,
+        long_call_us: int = 50,
+        long_delay_us: int = 100,
+    ) -> Report:
         """Streams of GPUs: which kernels overlap, what idle streams wait for, launches, queues, copies.
 
         kernel_wait_us: a break between kernels below this, in microseconds, waits for nothing
         queue_length: length from which on a queue is full: calls that launch wait
+        long_call_us: a call that launches is long above this, in microseconds
+        long_delay_us: the delay from a call to what it launched is long above this, in microseconds
 
         Tables: devices, kinds, names, idle, launches, queues, copies.
         Figures: stream_count, launch_count, unlaunched_count, idle_share, hidden_share, host_wait_ps,
-        host_wait_share, delay_mean_ps, short_launch_share, longest_queue.
+        host_wait_share, delay_mean_ps, short_launch_share, long_call_count, long_delay_count, longest_queue.
         """
-        return self.report("streams", kernel_wait_us=kernel_wait_us, queue_length=queue_length)
+        return self.report(
+            "streams",
+            kernel_wait_us=kernel_wait_us,
+            queue_length=queue_length,
+            long_call_us=long_call_us,
+            long_delay_us=long_delay_us,
+        )
 
     def op_profile(
         self,

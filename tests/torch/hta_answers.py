@@ -10,11 +10,15 @@ import numpy as np
 from hta_names import annotations, names
 from hta_ranks import DIGITS, LAST_BIT, MICRO, Cell, Rank, answers, by_kind, number_of, ranks_of, summary
 
+from fastprof.analyses.streams import Params
 from fastprof.derive.ops.streams.stream_events import COMMUNICATION, COMPUTE
 from fastprof.derive.ops.streams.stream_queues import bandwidths, launch_delays, queue_lengths
+from fastprof.derive.ops.streams.stream_sums import launches_of
 from fastprof.derive.ops.streams.stream_times import WAITS, breaks, device_times
 
-_LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync")
+_OF_KERNELS = ("cudaLaunchKernel", "cudaLaunchKernelExC")
+_LAUNCHES = (*_OF_KERNELS, "cudaMemcpyAsync", "cudaMemsetAsync")
+_LIMITS = Params().limits
 
 
 def cells(captures: Path, folder: Path, session: str) -> Iterator[Cell]:
@@ -72,7 +76,7 @@ def _kinds(folder: Path, ranks: list[Rank]) -> Iterator[Cell]:
 
 
 def _idle(folder: Path, rank: Rank) -> Iterator[Cell]:
-    found = breaks(rank.gpu, 30 * MICRO)
+    found = breaks(rank.gpu, _LIMITS.short_break)
     for row in answers(folder, "idle_time_breakdown", rank.number):
         stream, here = rank.streams.index(int(float(row["stream"]))), found.wait == _wait(row)
         what = f"{row['stream']} {row['idle_category']}"
@@ -105,20 +109,30 @@ def _queues(folder: Path, rank: Rank) -> Iterator[Cell]:
 
 
 def _launches(folder: Path, rank: Rank) -> Iterator[Cell]:
+    """Launches one by one, with and without copies and fills, and how many are out of line."""
     known = rank.gpu[rank.gpu.call >= 0]
     correlation = rank.host.stat("correlation_id").at(known.row).value.tolist()
     calls = rank.names(known.call)
     rows = zip(known.call_end_ps - known.call_ps, known.end_ps - known.start_ps, launch_delays(known), strict=True)
-    ours = {
-        number: [ps / MICRO for ps in row]
-        for number, name, row in zip(correlation, calls, rows, strict=True) if name in _LAUNCHES
-    }  # fmt: skip
-    theirs = answers(folder, f"launch_stats_rank{rank.number}")
-    yield Cell("launch_stats", "rows", len(ours), len(theirs))
-    for row in theirs:
-        found = ours.get(int(row["correlation"]), (None, None, None))
-        for name, value in zip(("cpu_duration", "gpu_duration", "launch_delay"), found, strict=True):
-            yield Cell("launch_stats", f"{row['correlation']} {name}", value, float(row[name]), LAST_BIT)
+    every = list(zip(correlation, calls, rows, strict=True))
+    sums = list(launches_of(rank.host, rank.gpu, _LIMITS))
+    for report, launches in (("launch_stats", _LAUNCHES), ("launch_stats_no_memory", _OF_KERNELS)):
+        theirs = answers(folder, report.replace("stats", f"stats_rank{rank.number}"))
+        ours = {number: [ps / MICRO for ps in row] for number, name, row in every if name in launches}
+        yield Cell(report, "rows", len(ours), len(theirs))
+        for row in theirs:
+            found = ours.get(int(row["correlation"]), (None, None, None))
+            for name, value in zip(("cpu_duration", "gpu_duration", "launch_delay"), found, strict=True):
+                yield Cell(report, f"{row['correlation']} {name}", value, float(row[name]), LAST_BIT)
+        times = np.array([[float(row[name]) for name in ("cpu_duration", "gpu_duration", "launch_delay")]
+                          for row in theirs]).reshape(-1, 3)  # fmt: skip
+        outliers = {
+            "short_count": times[:, 0] > times[:, 1], "long_call_count": times[:, 0] > 50,
+            "long_delay_count": times[:, 2] > 100,
+        }  # fmt: skip
+        for name, chosen in outliers.items():
+            mine = sum(getattr(row, name) for row in sums if row.call in launches)
+            yield Cell(report, name, mine, int(chosen.sum()))
 
 
 def _bandwidth(folder: Path, rank: Rank) -> Iterator[Cell]:

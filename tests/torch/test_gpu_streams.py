@@ -78,6 +78,10 @@ def test_launches_and_queues() -> None:
     columns = ("name", "count", "call_ps", "kernel_ps", "delay_ps", "max_delay_ps", "short_count")
     # a: called 0-2 and 3-5, begun 10 and 12: 8 and 7; b: called 6-8, begun 20: 12
     assert micros(report, "launches", *columns) == [("a", 2, 4, 5, 15, 8, 1), ("b", 1, 2, 5, 12, 12, 0)]
+    long = streams(host, gpu, long_call_us=1, long_delay_us=7)
+    assert micros(long, "launches", "long_call_count", "long_delay_count") == [(2, 1), (1, 1)]
+    assert [long.scalars[name].value for name in ("long_call_count", "long_delay_count")] == [3, 2]
+    assert [report.scalars[name].value for name in ("long_call_count", "long_delay_count")] == [0, 0]
     # lengths: 1 from 0, 2 from 3, 3 from 6, 2 from 10, 1 from 12, 0 from 20
     assert micros(report, "queues", "points", "max_length", "full_ps", "mean_at_points") == [(6, 3, 4, 1.5)]
     assert report.tables["queues"].column("mean_length").to_pylist() == [(1 * 3 + 2 * 3 + 3 * 4 + 2 * 2 + 1 * 8) / 20]

@@ -45,8 +45,18 @@ class HostStreams:
     copies: list[SimpleNamespace] = field(default_factory=list)
 
 
-def host_streams(events: HostEvents, short_ps: int, full: int) -> HostStreams:
-    """``short_ps``: see ``breaks``; ``full``: the length from which on a queue is full."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Picoseconds, but for ``full``: the length from which on a queue is full. ``short_break``: see ``breaks``; calls
+    and delays are long above ``long_call`` and ``long_delay``."""
+
+    short_break: int
+    full: int
+    long_call: int
+    long_delay: int
+
+
+def host_streams(events: HostEvents, limits: Limits) -> HostStreams:
     streams = streams_of(events)
     found = HostStreams(len(streams.lines), int((streams.events.call < 0).sum()))
     if not streams.lines:
@@ -56,9 +66,9 @@ def host_streams(events: HostEvents, short_ps: int, full: int) -> HostStreams:
         _device(found, keys, mine)
         found.names += names_of(events, keys, mine)
         found.copies += _copies(events, keys, mine)
-    found.idle += _idle(events, streams, short_ps)
-    found.launches += _launches(events, streams.events)
-    found.queues += _queues(events, streams, full)
+    found.idle += _idle(events, streams, limits.short_break)
+    found.launches += launches_of(events, streams.events, limits)
+    found.queues += _queues(events, streams, limits.full)
     return found
 
 
@@ -125,23 +135,24 @@ def _idle(events: HostEvents, streams: Streams, short_ps: int) -> Iterator[Simpl
                 )  # fmt: skip
 
 
-def _launches(events: HostEvents, every: StreamEvents) -> Iterator[SimpleNamespace]:
+def launches_of(events: HostEvents, every: StreamEvents, limits: Limits) -> Iterator[SimpleNamespace]:
+    """By the names of the call and of what it launched."""
     known = every[every.call >= 0]
     if not len(known):
         return
     first, number = distinct_rows([events.meta[known.call], events.meta[known.row]])
     delay, call, kernel = launch_delays(known), known.call_end_ps - known.call_ps, known.end_ps - known.start_ps
-    sums = [sums_by(number, one, len(first)) for one in (call, kernel, delay)]
-    longest = np.zeros(len(first), np.int64)
-    np.maximum.at(longest, number, delay)
-    counts, short = np.bincount(number, minlength=len(first)), np.bincount(number, call > kernel, len(first))
+    call_ps, kernel_ps = (sums_by(number, one, len(first)).tolist() for one in (call, kernel))
+    delays = summed_by(number, delay, len(first)).tolist()
+    outliers = (call > kernel, call > limits.long_call, delay > limits.long_delay)
+    short, long_call, long_delay = (np.bincount(number[one], minlength=len(first)).tolist() for one in outliers)
     for place, at in enumerate(first.tolist()):
-        count, delays = int(counts[place]), int(sums[2][place])
+        count, delay_ps, _, longest = delays[place]
         yield SimpleNamespace(
             host=events.host, call=events.names[events.meta[known.call[at]]],
-            name=events.names[events.meta[known.row[at]]], count=count, call_ps=int(sums[0][place]),
-            kernel_ps=int(sums[1][place]), delay_ps=delays, mean_delay_ps=delays // count,
-            max_delay_ps=int(longest[place]), short_count=int(short[place]),
+            name=events.names[events.meta[known.row[at]]], count=count, call_ps=call_ps[place],
+            kernel_ps=kernel_ps[place], delay_ps=delay_ps, mean_delay_ps=delay_ps // count, max_delay_ps=longest,
+            short_count=short[place], long_call_count=long_call[place], long_delay_count=long_delay[place],
         )  # fmt: skip
 
 
