@@ -1,6 +1,6 @@
 """Kernels of causes: what a device does at each time, and what its host does meanwhile. Arrays in, arrays out."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
 from fastprof._native.border cimport *
@@ -68,6 +68,15 @@ cdef extern from "kernels/gap_sums.h" nogil:
     ctypedef struct fp_gap_sum:
         int32_t group
     fp_code fp_gap_sums(fp_memory *memory, void *gaps, size_t count, void *name_of_row, int32_t names, fp_vector *sums)
+
+
+cdef extern from "kernels/longest_path.h" nogil:
+    ctypedef struct fp_path_edges:
+        void *source
+        void *target
+        void *weight
+        size_t count, nodes
+    fp_code fp_longest_path(fp_memory *memory, const fp_path_edges *edges, void *reach, void *via, int64_t *cut)
 
 
 cdef extern from "kernels/event_writers.h" nogil:
@@ -277,3 +286,26 @@ def gap_sums(gaps, name_of_row, int32_t names):
         return taken(&sums, sizeof(fp_gap_sum))
     finally:
         fp_vector_free(&memory, &sums)
+
+
+def longest_path(begin, end, weight, reach, via):
+    """Writes the largest sum of weights (int64) of a path that ends at each node, and the edge (int32) by which it
+    arrives, -1: none. ``begin``, ``end``: the nodes (int32) of each edge. Returns how many edges circles lost; see
+    kernels/longest_path.h. IndexError: an edge leads nowhere."""
+    cdef Array begins = given(begin, I32), ends = given(end, I32, begins.count), weights = given(weight, I64, begins.count)
+    cdef Array sums = room(reach, I64), arrives = room(via, I32, sums.count)
+    cdef fp_path_edges edges
+    cdef fp_memory memory
+    cdef int64_t cut = 0
+    cdef fp_code code
+    if max(begins.count, sums.count) >= INT32_MAX:
+        raise ValueError("there are too many nodes or edges")
+    within(begins, 0, sums.count)
+    within(ends, 0, sums.count)
+    edges.source, edges.target, edges.weight = begins.at, ends.at, weights.at
+    edges.count, edges.nodes = begins.count, sums.count
+    fp_memory_init(&memory)
+    with nogil:
+        code = fp_longest_path(&memory, &edges, sums.at, arrives.at, &cut)
+    check(code, "finding the longest path")
+    return cut

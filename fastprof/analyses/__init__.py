@@ -14,6 +14,7 @@ ANALYSES = {
     "op_stats": "Where time goes by op, on the host and on devices, most expensive first.",
     "kernel_stats": "GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.",
     "streams": "Streams of GPUs: which kernels overlap, what idle streams wait for, launches, queues, copies.",
+    "critical_path": "Critical path of a step: the ops and kernels that follow from each other and take longest.",
     "op_profile": "Device time by program, category or name scope, how well it was used, and what fusions are made of.",
     "hlo_stats": "Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.",
     "roofline": "How near ops, steps and programs come to the peaks of the device, and what bounds them.",

@@ -137,6 +137,29 @@ class AnalysisMethods:
             long_delay_us=long_delay_us,
         )
 
+    def critical_path(
+        self,
+        *,
+        annotation: str = "",
+        instance: int = -1,
+        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+    ) -> Report:
+        """Critical path of a step: the ops and kernels that follow from each other and take longest.
+
+        annotation: examine the annotation whose name contains this text; without it a step, and all that is
+        recorded where there are no steps
+        instance: which of several such annotations or steps, from 0 in order of time; -1: the one of median
+        duration
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
+        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
+        launches); auto: the first of these that there is, with the work that it launched
+
+        Tables: windows, kinds, names, path.
+        Figures: path_ps, window_ps, path_share, host_share, kernel_share, collective_share, copy_share,
+        launch_share, break_share, longest, longest_share.
+        """
+        return self.report("critical_path", annotation=annotation, instance=instance, steps_from=steps_from)
+
     def op_profile(
         self,
         *,

@@ -25,6 +25,7 @@ NO_PAGE = {
     "communication": "XProf shows collectives only as ops, and says nothing of what hides them",
     "diagnosis": "XProf has verdicts on shares of step time, in its overview page, and no list of causes",
     "gaps": "XProf shows idle time only as a sum, and says nothing of its causes",
+    "critical_path": "XProf has no path through launches and kernels",
     "streams": "XProf has kernels and their launches in its kernel stats, and no streams, queues or overlap",
     "hardware_units": "XProf shows samples of hardware units only as graphs in its trace viewer",
     "steps": "XProf shows steps only within its overview page and input pipeline analyzer",

@@ -148,9 +148,8 @@ def test_an_analysis_has_the_parameters_of_those_it_comes_after() -> None:
     assert named["kernel_stats"] == []
     assert {one.name for one in runner.fields_of(ANALYSES)} == {
         "top_ops", "steps_from", "request_order", "batch_order", "at", "request", "short_lived_us", "parallel",
-        "slow_call_us", "queue_length", "kernel_wait_us", "long_call_us", "long_delay_us",
-            "group_by", "module", "memory_space", "device",
-        "peak", "top", "nodes",
+        "slow_call_us", "queue_length", "kernel_wait_us", "long_call_us", "long_delay_us", "group_by", "module",
+        "memory_space", "device", "peak", "top", "nodes", "annotation", "instance",
     }  # fmt: skip
 
 

@@ -247,6 +247,14 @@ simple(
 )
 simple(cause_kernels.gap_sums, index(GAPS, free=True), free(i32(4, 3)), 5)
 simple(
+    cause_kernels.longest_path,
+    index(i32(0, 1)),
+    index(i32(1, 2)),
+    read(i64(3, 4)),
+    out(i64(0, 0, 0), free=True),
+    out(i32(0, 0, 0), free=True),
+)
+simple(
     memory_kernels.stat_beside,
     read(i32(0, 1)),
     index(u8(0, 1)),

@@ -58,12 +58,20 @@ def launches(events: HostEvents, rows: Int64s) -> Launches:
     has, place = stat_places(known.rows, rows)
     wanted = known.ids[place]
     row, shared = np.full(len(rows), -1, np.int32), np.zeros(len(rows), bool)
-    after = np.searchsorted(known.call_ids, wanted, side="right") - 1
-    called = after >= 0
-    called[called] = known.call_ids[after[called]] == wanted[called]
-    row[np.flatnonzero(has)[called]] = known.calls[after[called]]
+    row[has] = calls_of(events, wanted)
     shared[has] = known.times[np.searchsorted(known.launched, wanted)] > 1
     return Launches(has, row, shared)
+
+
+def calls_of(events: HostEvents, ids: Int64s) -> Int32s:
+    """The last event of the host that has each correlation id; -1: none has it."""
+    known = _correlated(events)
+    after = np.searchsorted(known.call_ids, ids, side="right") - 1
+    called = after >= 0
+    called[called] = known.call_ids[after[called]] == ids[called]
+    row = np.full(len(ids), -1, np.int32)
+    row[called] = known.calls[after[called]]
+    return row
 
 
 def enclosing(events: HostEvents, rows: Int32s, references: References) -> Int32s:

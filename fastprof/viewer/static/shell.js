@@ -10,7 +10,17 @@ import { seen } from "./unseen.js";
 const GROUPS = [
   ["", ["timeline"]],
   ["Summary", ["overview", "diagnosis", "steps", "gaps", "input_pipeline", "annotations", "python_time", "inference"]],
-  ["Ops", ["op_stats", "op_profile", "hlo_stats", "kernel_stats", "streams", "roofline", "hardware_units", "hlo"]],
+  ["Ops", [
+    "op_stats",
+    "op_profile",
+    "hlo_stats",
+    "kernel_stats",
+    "streams",
+    "critical_path",
+    "roofline",
+    "hardware_units",
+    "hlo",
+  ]],
   ["Memory", ["memory_profile", "memory_viewer"]],
   ["Cluster and data", ["pod_viewer", "communication", "tf_data"]],
 ];

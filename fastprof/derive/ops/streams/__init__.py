@@ -1,5 +1,5 @@
-"""Streams of GPUs: which kinds of kernels overlap, what do idle streams wait for, how long are queues?"""
+"""Streams of GPUs: which kernels overlap, what do idle streams wait for, how long are queues and critical paths?"""
 
 from __future__ import annotations
 
-__all__ = ["stream_sums"]
+__all__ = ["path_edges", "path_nodes", "path_sums", "stream_sums"]

@@ -1,0 +1,187 @@
+"""Critical path of a step: the ops and kernels that follow from each other and take longest.
+
+Definitions: docs/analyses/critical-path.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Final
+
+import numpy as np
+
+from fastprof.analyses.contract import (
+    Evidence,
+    Known,
+    Needs,
+    Notice,
+    Opening,
+    Report,
+    ScalarSpec,
+    Section,
+    has_rows,
+    scalars,
+    union,
+)
+from fastprof.derive.host import Host
+from fastprof.derive.ops.streams.path_edges import KINDS
+from fastprof.derive.ops.streams.path_nodes import MEDIAN, window_of
+from fastprof.derive.ops.streams.path_sums import HostPath, host_path
+from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
+from fastprof.schema.tables import Column, Formula, TableSchema
+
+NAME = "critical_path"
+READS = union([
+    Host.GROUPING,
+    Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
+    Needs(stats=("correlation_id", "stream", "wait_on_stream", "wait_on_cuda_event_record_corr_id")),
+])  # fmt: skip
+AFTER: tuple[str, ...] = ()
+CONTENT = Evidence("No critical path: the capture has no GPU planes.", planes=("^/device:GPU:",))
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    annotation: str = field(
+        default="",
+        metadata={"help": "examine the annotation whose name contains this text; without it a step, and all that is "
+                  "recorded where there are no steps"},
+    )  # fmt: skip
+    instance: int = field(
+        default=MEDIAN,
+        metadata={"help": "which of several such annotations or steps, from 0 in order of time; -1: the one of median "
+                  "duration", "min": MEDIAN},
+    )  # fmt: skip
+    steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
+
+
+def _of(name: str) -> Formula:
+    return lambda rows: [getattr(row, name) for row in rows.each]
+
+
+_HOST: Final = Text("host", "host, named after the file of its capture", _of("host"))
+_SHARE: Final = Share("share", "time_ps / path_ps of the host; null: the path lasts no time", _of("share"))
+
+
+def _kind(what: str) -> Column:
+    meaning = (
+        "host: an op or call runs; kernel, collective, copy: a GPU runs it; launch: from the begin of a call to that "
+        f"of what it launched; break: between two kernels of a stream{what}"
+    )
+    return Text("kind", meaning, _of("kind"))
+
+
+TABLES = {
+    "windows": TableSchema("windows", "what is examined of a host", (
+        _HOST,
+        Text("window", "annotation or step; empty: all that is recorded", _of("window")),
+        Count("instance", "which of the annotations or steps that were found, from 0", _of("instance")),
+        Count("of", "number of those", _of("of")),
+        Picoseconds("start_ps", "begin, since the begin of the session", _of("start_ps")),
+        Picoseconds("window_ps", "duration", _of("window_ps")),
+        Picoseconds("path_ps", "length of the critical path", _of("path_ps")),
+        Picoseconds("host_ps", "of the path, ops and calls of the host", _of("host_ps")),
+        Picoseconds("device_ps", "of the path, kernels, collectives and copies", _of("device_ps")),
+        Count("edges", "steps of the path", _of("edges")),
+        Count("cut", "dependencies left out because their times contradict others", _of("cut")),
+    ), derived=True),
+    "kinds": TableSchema("kinds", "a kind of steps of the critical path", (
+        _HOST,
+        _kind(""),
+        Picoseconds("time_ps", "sum of their durations", _of("time_ps")),
+        _SHARE,
+        Count("count", "number of such steps of the path", _of("count")),
+    ), derived=True),
+    "names": TableSchema("names", "an op or kernel on the critical path, the longest first", (
+        _HOST,
+        _kind(""),
+        Text("name", "op, call or kernel; of a launch or break the kernel behind it", _of("name")),
+        Picoseconds("time_ps", "sum of the steps of the path that belong to it", _of("time_ps")),
+        _SHARE,
+        Count("count", "number of such steps of the path", _of("count")),
+    ), derived=True),
+    "path": TableSchema("path", "a step of the critical path, in order", (
+        _HOST,
+        _kind("; next: the op after it on the thread; wait: what waits for its end"),
+        Text("name", "op, call or kernel; of launch, break, next and wait that behind it", _of("name")),
+        Text("plane", "plane of that", _of("plane")),
+        Text("line", "line of that", _of("line")),
+        Picoseconds("start_ps", "when the step begins, since the begin of the session", _of("start_ps")),
+        Picoseconds("time_ps", "its duration; 0 for next and wait", _of("time_ps")),
+    ), derived=True),
+}  # fmt: skip
+SCALARS = {
+    "path_ps": ScalarSpec("ps", "length of the critical path, summed over hosts", "critical path"),
+    "window_ps": ScalarSpec("ps", "duration of what is examined, summed over hosts"),
+    "path_share": ScalarSpec("share", "path_ps / window_ps; over 1 where kernels end after the window"),
+    **{f"{kind}_share": ScalarSpec("share", f"part of path_ps: {kind}") for kind in KINDS[:6]},
+    "longest": ScalarSpec(None, "the op or kernel that takes most of the path"),
+    "longest_share": ScalarSpec("share", "its part of path_ps"),
+}  # fmt: skip
+OPENING = Opening(
+    ("{longest} takes {longest_share} of the critical path.",),
+    ("path_ps", "path_share", "host_share", "kernel_share", "collective_share", "break_share"),
+)
+SECTIONS = (
+    Section("Critical path", scalars=tuple(SCALARS)),
+    Section("What is examined", "windows", ("host", "window", "instance", "of", "window_ps", "path_ps", "host_ps",
+            "device_ps"), rows=16, shown=has_rows("windows")),
+    Section("What the path consists of", "kinds", ("kind", "time_ps", "share", "count"), "share", 16,
+            shown=has_rows("kinds")),
+    Section("Ops and kernels on the path", "names", ("kind", "name", "time_ps", "share", "count"), "share", 25,
+            shown=has_rows("names"), kernels="name"),
+)  # fmt: skip
+
+
+def of_host(host: Host, params: Params) -> HostPath:
+    if not host.raw.planes_of("GPU"):
+        return HostPath()
+    source = host.source_of_steps(params.steps_from)
+    events, marks = source.groups.events, source.marked
+    window = window_of(events, params.annotation, np.unique(marks), params.instance)
+    return HostPath(missing=True) if window is None else host_path(events, window, marks)
+
+
+def run(kept: Sequence[HostPath], params: Params, after: Mapping[str, Report]) -> Report:
+    parts = {name: SimpleNamespace(each=[row for one in kept for row in getattr(one, name)]) for name in TABLES}
+    tables = {name: schema.of(parts[name]) for name, schema in TABLES.items()}
+    return Report(NAME, tables, scalars(SCALARS, dict(_figures(parts))), tuple(_notices(kept, params)), after)
+
+
+def _figures(parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]]:
+    windows, kinds, names = (parts[name].each for name in ("windows", "kinds", "names"))
+    path = sum(row.path_ps for row in windows)
+    if not path:
+        why = "no path was found" if windows else CONTENT.absent
+        yield from dict.fromkeys(SCALARS, (None, why)).items()
+        return
+    yield "path_ps", path
+    window = sum(row.window_ps for row in windows)
+    yield "window_ps", window
+    yield "path_share", path / window if window else (None, "the window lasts no time")
+    for kind in KINDS[:6]:
+        yield f"{kind}_share", sum(row.time_ps for row in kinds if row.kind == kind) / path
+    sums: dict[str, int] = {}
+    for row in names:
+        sums[row.name] = sums.get(row.name, 0) + row.time_ps
+    longest = max(sums, key=lambda name: (sums[name], name))
+    yield "longest", longest
+    yield "longest_share", sums[longest] / path
+
+
+def _notices(kept: Sequence[HostPath], params: Params) -> Iterator[Notice]:
+    if not any(one.windows or one.missing for one in kept):
+        yield Notice("info", CONTENT.absent)
+    if any(one.missing for one in kept):
+        what = f"annotation whose name contains {params.annotation!r}" if params.annotation else "step"
+        which = "" if params.instance == MEDIAN else f" number {params.instance}"
+        yield Notice("warning", f"No critical path on some hosts: they have no {what}{which}.")
+    if any(row.path_ps for one in kept for row in one.windows) and not all(one.waits for one in kept if one.windows):
+        yield Notice("info", "The path is approximate: what calls and streams wait for is not recorded. PyTorch's "
+                     "profiler records it with experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
+                     if any(one.torch for one in kept) else
+                     "The path is approximate: what calls and streams wait for is not recorded.")  # fmt: skip
