@@ -22,6 +22,7 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
+from fastprof.derive.ops.streams import stream_copies
 from fastprof.derive.ops.streams.stream_sums import HostStreams, Limits, host_streams
 from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 NAME = "streams"
 READS = Needs(
     planes=(r"^/device:GPU:", r"^/host:"),
-    stats=("correlation_id", "memcpy_details", "bytes", "memory bandwidth (GB/s)"),
+    stats=("correlation_id", *stream_copies.STATS),
 )
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No streams: the capture has no GPU planes.", planes=("^/device:GPU:",))

@@ -25,7 +25,8 @@ from fastprof.derive.timeline.event_groups import EventGroups, event_groups
 from fastprof.derive.timeline.flow_ends import SHOWN_KINDS
 from fastprof.derive.timeline.flows import flows
 from fastprof.derive.timeline.step_bands import StepBand, step_bands
-from fastprof.derive.timeline.track_order import STEPS, Track
+from fastprof.derive.timeline.stream_counters import stream_counters
+from fastprof.derive.timeline.track_order import STEPS, Track, processes_of
 from fastprof.export.trace_batches import BATCH_ROWS, FlowEnds, Renamed, SharedStats, StatColumns, between
 from fastprof.export.trace_tracks import Titled, texts_of, titled
 from fastprof.schema.array_types import Int32s, Int64s
@@ -69,7 +70,8 @@ class Derived:
             shown[place] = self._rows[track.first : track.last].any()
         self._shown = np.flatnonzero(shown)
         self.tracks = [titled(self._timeline.tracks[place]) for place in self._shown.tolist()]
-        self.counters = [one for one in map(self._counted, counter_tracks(entire, number)) if one is not None]
+        series = [*counter_tracks(entire, number), *stream_counters(host.raw, processes_of(host.raw))]
+        self.counters = [one for one in map(self._counted, series) if one is not None]
 
     # ---- events of the capture
 

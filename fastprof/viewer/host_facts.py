@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any] | list[str]
 
 FORMAT: Final = b"1"
-VERSION: Final = 4
+VERSION: Final = 5
 """Grows when other facts are computed: older ones are computed again."""
 _FORMAT_KEY: Final = b"fastprof.facts"
 _NO_PROCESS: Final = -1
@@ -185,8 +185,10 @@ def fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTime
     from fastprof.derive.timeline.counter_tracks import counter_tracks
     from fastprof.derive.timeline.event_groups import group_ids, name_overrides
     from fastprof.derive.timeline.step_bands import step_bands
+    from fastprof.derive.timeline.stream_counters import stream_counters
     from fastprof.derive.timeline.track_order import processes_of
 
+    processes = processes_of(host.raw)
     group = group_ids(host)
     there = np.zeros(int(group.max(initial=-1)) + 2, np.bool_)
     there[group] = True  # without one: the last place
@@ -200,7 +202,7 @@ def fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTime
         "called.row": rows,
         "called.name": names,
         "gpu.program": _gpu_programs(host),
-        **_counter_columns(counter_tracks(tables, number, processes_of(host.raw))),
+        **_counter_columns([*counter_tracks(tables, number, processes), *stream_counters(host.raw, processes)]),
         **_band_columns(step_bands(host)),
         **_derived_columns(derived),
     }

@@ -11,8 +11,9 @@ from hta_names import annotations, names
 from hta_ranks import DIGITS, LAST_BIT, MICRO, Cell, Rank, answers, by_kind, number_of, ranks_of, summary
 
 from fastprof.analyses.streams import Params
+from fastprof.derive.ops.streams.stream_copies import copies_of
 from fastprof.derive.ops.streams.stream_events import COMMUNICATION, COMPUTE
-from fastprof.derive.ops.streams.stream_queues import bandwidths, launch_delays, queue_lengths
+from fastprof.derive.ops.streams.stream_queues import Series, launch_delays, queue_lengths
 from fastprof.derive.ops.streams.stream_sums import launches_of
 from fastprof.derive.ops.streams.stream_times import WAITS, breaks, device_times
 
@@ -21,18 +22,19 @@ _LAUNCHES = (*_OF_KERNELS, "cudaMemcpyAsync", "cudaMemsetAsync")
 _LIMITS = Params().limits
 
 
-def cells(captures: Path, folder: Path, session: str) -> Iterator[Cell]:
+def cells(captures: Path, folder: Path) -> Iterator[Cell]:
     """Every figure that both compute."""
-    ranks = ranks_of(captures, session)
+    ranks = ranks_of(captures, folder)
     for rank in ranks:
         yield from _times(folder, rank)
         yield from _idle(folder, rank)
         yield from _queues(folder, rank)
+        yield from _queue_series(folder, rank)
         yield from _launches(folder, rank)
         yield from _bandwidth(folder, rank)
         yield from names(folder, rank)
         yield from annotations(folder, rank)
-    if not session.endswith("-exact"):  # there HTA cuts each stretch of time to whole microseconds
+    if not folder.name.endswith("-exact"):  # there HTA cuts each stretch of time to whole microseconds
         yield from _kinds(folder, ranks)
 
 
@@ -135,11 +137,38 @@ def _launches(folder: Path, rank: Rank) -> Iterator[Cell]:
             yield Cell(report, name, mine, int(chosen.sum()))
 
 
+def _queue_series(folder: Path, rank: Rank) -> Iterator[Cell]:
+    theirs = answers(folder, f"queue_length_series_rank{rank.number}")
+    series = queue_lengths(rank.gpu)
+    for stream in sorted({row["stream"] for row in theirs}):
+        part = series.part(rank.streams.index(int(float(stream))))
+        rows = [row for row in theirs if row["stream"] == stream]
+        points = [(float(row["ts"]), float(row["queue_length"])) for row in rows]
+        yield from _points("queue_length_series", stream, rank, series, part, points)
+
+
+def _points(
+    report: str, what: str, rank: Rank, series: Series, part: slice, theirs: list[tuple[float, float]]
+) -> Iterator[Cell]:
+    """Times, and the value from each time on: HTA has points of one time in any order."""
+    times = rank.since_first_us(series.time_ps[part]).tolist()
+    values = series.value[part].tolist()
+    yield Cell(report, f"{what} points", len(times), len(theirs))
+    theirs = sorted(theirs, key=lambda point: point[0])
+    for place, (time, value) in enumerate(theirs[: len(times)]):
+        yield Cell(report, f"{what} time {place}", times[place], time, LAST_BIT)
+        if place + 1 == len(theirs) or theirs[place + 1][0] > time:
+            yield Cell(report, f"{what} value {place}", values[place], value, LAST_BIT)
+
+
 def _bandwidth(folder: Path, rank: Rank) -> Iterator[Cell]:
-    kinds = ["Memset" if name.startswith("Memset") else name[:11] for name in rank.names(rank.gpu.row)]
-    gbps = np.nan_to_num(rank.stat("memory bandwidth (GB/s)"))
+    copies = copies_of(rank.host, rank.gpu)
+    series = copies.bandwidths()
     for name, row in by_kind(folder, "memory_bw_summary", rank.number):
-        mine = np.array([one == name for one in kinds], bool)
-        copies = rank.gpu[mine]
-        series = bandwidths(np.zeros(len(copies), np.int64), copies.start_ps, copies.end_ps, gbps[mine])
-        yield from summary("memory_bw_summary", name, series.value[series.value > 0], row)
+        value = series.value[series.part(copies.kinds.index(name))]
+        yield from summary("memory_bw_summary", name, value[value > 0], row)
+    theirs = answers(folder, f"memory_bw_series_rank{rank.number}")
+    for name in sorted({row["name"] for row in theirs}):
+        points = [(float(row["ts"]), float(row["memory_bw_gbps"])) for row in theirs if row["name"] == name]
+        part = series.part(copies.kinds.index(name))
+        yield from _points("memory_bw_series", name, rank, series, part, points)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +55,8 @@ class Cell:
 @dataclass(frozen=True)
 class Rank:
     """What a rank's GPU ran, and the number of each stream. ``until``: host events that begin before it count; None:
-    all do."""
+    all do. ``zero_ps``: since 1970, the time that others count from; ``first_ps``: that of the first event of all
+    ranks."""
 
     number: int
     profile: fastprof.Profile
@@ -61,33 +64,38 @@ class Rank:
     gpu: StreamEvents
     streams: list[int]
     until: int | None
+    zero_ps: int
+    first_ps: int
 
     def names(self, rows: np.ndarray) -> list[str]:
         """Of events; "": there is none."""
         return [self.host.names[meta] if row >= 0 else "" for row, meta in zip(rows, self.host.meta[rows], strict=True)]
 
-    def stat(self, name: str) -> np.ndarray:
-        """Of what the GPU ran; NaN: it has none."""
-        found: np.ndarray = self.host.stat(name).at(self.gpu.row).numbers
-        return found
+    def since_first_us(self, time_ps: np.ndarray) -> np.ndarray:
+        """Microseconds since the first event of all ranks."""
+        since: np.ndarray = (time_ps + (self.zero_ps - self.first_ps)) / MICRO
+        return since
 
 
-def ranks_of(captures: Path, session: str) -> list[Rank]:
-    keeps_last = session.endswith("-lastStep")
-    return [
-        _rank(number, captures / f"{name}.json.gz", keeps_last) for number, name in enumerate(SESSIONS[session])
-    ]  # fmt: skip
+def ranks_of(captures: Path, folder: Path) -> list[Rank]:
+    """Of a session, whose name that of the folder of its answers is."""
+    keeps_last = folder.name.endswith("-lastStep")
+    first_ps = int(json.loads((folder / "summary.json").read_text(), parse_float=Decimal)["min_ts"] * MICRO)
+    names = enumerate(SESSIONS[folder.name])
+    return [_rank(number, captures / f"{name}.json.gz", keeps_last, first_ps) for number, name in names]
 
 
-def _rank(number: int, path: Path, keeps_last: bool) -> Rank:
+def _rank(number: int, path: Path, keeps_last: bool, first_ps: int) -> Rank:
     profile = fastprof.load(path)
-    host = read_host(profile.table_set, 0, READS.planes, (*READS.stats, "stream"), READS.metadata_stats)
+    (zero_ns,) = set(profile.table_set["lines"]["timestamp_ns"].to_pylist())
+    host = read_host(profile.table_set, 0, READS.planes, READS.stats, READS.metadata_stats)
     streams = streams_of(host)
     until = _until(host, keeps_last)
     gpu = streams.events
     if until is not None:
         gpu = gpu[(gpu.call >= 0) & (gpu.call_ps < until)]
-    return Rank(number, profile, host, gpu, [int(line.name.split()[-1]) for line in streams.lines], until)
+    numbers = [int(line.name.split()[-1]) for line in streams.lines]
+    return Rank(number, profile, host, gpu, numbers, until, zero_ns * 1000, first_ps)
 
 
 def _until(host: HostEvents, keeps_last: bool) -> int | None:

@@ -87,7 +87,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[str
     assert expected == answers(Served(path, cache=CacheFolder(cache)))
     assert len(expected["flows"]["flows"]["kind"]) == 40
     assert expected["steps"]
-    assert len([name for name in expected if name.startswith("counter")]) == 1
+    assert len([name for name in expected if name.startswith("counter")]) == 2
     assert len(list(cache.iterdir())) == 3
     return path, cache, expected
 

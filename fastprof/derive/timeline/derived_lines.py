@@ -6,6 +6,7 @@ from typing import Final
 
 from fastprof import hlo
 from fastprof.derive.host import Host
+from fastprof.derive.ops.streams import stream_copies
 from fastprof.derive.steps.forest import STATS
 from fastprof.derive.timeline.derived_track import DerivedTimeline, DerivedTrack, joined
 from fastprof.derive.timeline.gpu_lines import GpuLines
@@ -22,7 +23,7 @@ _OF_KERNELS: Final = (
 _OF_TPU_OPS: Final = ("tf_op", "source", "_a", "raw_bytes_accessed", "shape_with_layout")
 
 NEEDS: Final = Needs(
-    stats=tuple(dict.fromkeys((*STATS, *_OF_KERNELS, "source", "flow"))),
+    stats=tuple(dict.fromkeys((*STATS, *_OF_KERNELS, *stream_copies.STATS, "source", "flow"))),
     metadata_stats=tuple(dict.fromkeys((*hlo.METADATA_STATS, *_OF_TPU_OPS))),
 )
 """What derived lines, flows, steps and counters of a timeline read. Raw timelines need none of it."""

@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["path_edges", "path_nodes", "path_sums", "stream_sums"]
+__all__ = [
+    "path_edges", "path_nodes", "path_sums", "stream_copies", "stream_events", "stream_queues", "stream_sums",
+]  # fmt: skip

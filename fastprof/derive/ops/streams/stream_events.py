@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,7 @@ from fastprof.derive.steps.step_time import EventType
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s, UInt8s
 from fastprof.schema.time_sums import ends_of
-from fastprof.tables.host_events import HostEvents, Line
+from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line
 from fastprof.tables.once import once
 
 KINDS: Final = ("compute", "communication", "copy")
@@ -46,12 +47,18 @@ class Streams:
     lines: tuple[Line, ...]
     events: StreamEvents
 
+    def of_planes(self) -> Iterator[tuple[int, StreamEvents]]:
+        """What each GPU ran, by the number of its plane."""
+        plane = np.array([line.plane.number for line in self.lines], np.int64)[self.events.stream]
+        for number in np.unique(plane).tolist():
+            yield number, self.events[slice(*np.searchsorted(plane, [number, number + 1]).tolist())]
+
 
 @once
 def streams_of(events: HostEvents) -> Streams:
     """The streams of all GPUs of a host. Negative durations count as none."""
     planes = events.planes_of("GPU")
-    lines = tuple(line for plane in planes for line in plane.lines if not is_derived(line) and line.last > line.first)
+    lines = tuple(line for plane in planes for line in plane.lines if _is_stream(line) and line.last > line.first)
     rows = np.concatenate([*(np.arange(line.first, line.last) for line in lines), np.zeros(0, np.int64)])
     rows = rows.astype(np.int64)
     stream = np.repeat(np.arange(len(lines), dtype=np.int32), [line.last - line.first for line in lines])
@@ -64,6 +71,10 @@ def streams_of(events: HostEvents) -> Streams:
     end = ends_of(start, np.maximum(events.duration_ps[rows], 0))
     kind = _kind_of_names(events)[events.meta[rows]]
     return Streams(lines, StreamEvents(rows, stream, start, end, kind, call, begun, done))
+
+
+def _is_stream(line: Line) -> bool:
+    return not is_derived(line) and line.name != COUNTER_LINE
 
 
 def _kind_of_names(events: HostEvents) -> UInt8s:

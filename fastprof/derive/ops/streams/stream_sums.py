@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Final
 
 import numpy as np
 
-from fastprof.derive.ops.kernel_names import num_bytes
 from fastprof.derive.ops.stat_values import distinct_rows
+from fastprof.derive.ops.streams.stream_copies import copies_of
 from fastprof.derive.ops.streams.stream_events import (
     COMMUNICATION,
     COMPUTE,
@@ -20,14 +19,10 @@ from fastprof.derive.ops.streams.stream_events import (
     Streams,
     streams_of,
 )
-from fastprof.derive.ops.streams.stream_queues import bandwidths, launch_delays, queue_lengths
+from fastprof.derive.ops.streams.stream_queues import launch_delays, queue_lengths
 from fastprof.derive.ops.streams.stream_times import WAITS, breaks, device_times, set_name
 from fastprof.derive.ops.tables import deviations_by, summed_by, sums_by
-from fastprof.schema.array_types import Float64s, Int64s
-from fastprof.tables.host_events import HostEvents, beside
-
-_PREFIX: Final = 11
-"""Of the name of a copy, what names its kind: ``Memcpy HtoD``."""
+from fastprof.tables.host_events import HostEvents
 
 
 @dataclass(slots=True)
@@ -61,8 +56,8 @@ def host_streams(events: HostEvents, limits: Limits) -> HostStreams:
     found = HostStreams(len(streams.lines), int((streams.events.call < 0).sum()))
     if not streams.lines:
         return found
-    for place, keys in _planes(events, streams):
-        mine = streams.events[place]
+    for plane, mine in streams.of_planes():
+        keys = {"host": events.host, "device": events.planes[plane].name}
         _device(found, keys, mine)
         found.names += names_of(events, keys, mine)
         found.copies += _copies(events, keys, mine)
@@ -70,14 +65,6 @@ def host_streams(events: HostEvents, limits: Limits) -> HostStreams:
     found.launches += launches_of(events, streams.events, limits)
     found.queues += _queues(events, streams, limits.full)
     return found
-
-
-def _planes(events: HostEvents, streams: Streams) -> Iterator[tuple[slice, dict[str, str]]]:
-    """The events of each GPU, which stand together, and what names it."""
-    plane = np.array([line.plane.number for line in streams.lines], np.int64)[streams.events.stream]
-    for number in np.unique(plane).tolist():
-        first, last = np.searchsorted(plane, [number, number + 1]).tolist()
-        yield slice(first, last), {"host": events.host, "device": events.planes[number].name}
 
 
 def _device(found: HostStreams, keys: dict[str, str], mine: StreamEvents) -> None:
@@ -169,47 +156,16 @@ def _queues(events: HostEvents, streams: Streams, full: int) -> Iterator[SimpleN
         )  # fmt: skip
 
 
-# ---- copies
-
-
 def _copies(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> Iterator[SimpleNamespace]:
-    copies = mine[mine.kind == COPY]
-    if not len(copies):
-        return
-    names = [_kind_of_copy(events.names[meta]) for meta in events.meta[copies.row].tolist()]
-    kinds = sorted(set(names))
-    of = np.array([kinds.index(name) for name in names], np.int64)
-    size = bytes_of(events, copies.row)
-    gbps = gbps_of(events, copies.row, size, copies.end_ps - copies.start_ps)
-    series = bandwidths(of, copies.start_ps, copies.end_ps, np.nan_to_num(gbps, nan=0.0, posinf=0.0))
-    for number, kind in enumerate(kinds):
-        here = of == number
-        time = int((copies.end_ps - copies.start_ps)[here].sum())
-        moved = int(size[here].sum()) if (size[here] >= 0).all() else None
-        peak = float(series.value[series.part(number)].max()) if np.isfinite(gbps[here]).any() else None
+    copies = copies_of(events, mine)
+    duration, series = copies.events.end_ps - copies.events.start_ps, copies.bandwidths()
+    for number, kind in enumerate(copies.kinds):
+        here = copies.of == number
+        time, size = int(duration[here].sum()), copies.size[here]
+        moved = int(size.sum()) if (size >= 0).all() else None
+        known = np.isfinite(copies.gbps[here]).any()
         yield SimpleNamespace(
             **keys, kind=kind, count=int(here.sum()), time_ps=time, bytes=moved,
-            mean_gbps=moved * 1000 / time if moved is not None and time else None, peak_gbps=peak,
+            mean_gbps=moved * 1000 / time if moved is not None and time else None,
+            peak_gbps=float(series.value[series.part(number)].max()) if known else None,
         )  # fmt: skip
-
-
-def _kind_of_copy(name: str) -> str:
-    return name[:_PREFIX].rstrip() if name.startswith("Memcpy") else "Memset" if name.startswith("Memset") else name
-
-
-def bytes_of(events: HostEvents, rows: Int64s) -> Int64s:
-    """Bytes of copies, from their details; -1: not recorded."""
-    has, size = beside(rows, *events.ints("bytes"))
-    found = np.where(has & (size >= 0), size, -1)
-    at, texts = events.texts("memcpy_details")
-    detailed, number = beside(rows, at, texts)
-    for place in np.flatnonzero(detailed & ~has).tolist():
-        found[place] = num_bytes(events.text(int(number[place]))) or -1
-    return found
-
-
-def gbps_of(events: HostEvents, rows: Int64s, size: Int64s, duration: Int64s) -> Float64s:
-    """The recorded bandwidth of copies in gigabytes a second, else bytes / duration; NaN: neither is known."""
-    stat = events.stat("memory bandwidth (GB/s)").at(rows)
-    computed = np.where((size >= 0) & (duration > 0), size * 1000 / np.maximum(duration, 1), np.nan)
-    return np.where(np.isnan(stat.numbers), computed, stat.numbers)
