@@ -23,7 +23,7 @@ def slow_deviation(values: list[int]) -> int | None:
 def test_deviations_are_exact(bits: int) -> None:
     chosen = random.Random(bits)
     rows = [chosen.randrange(5) for _ in range(200)] + [6]
-    values = [chosen.getrandbits(bits) for _ in rows]
+    values = [chosen.getrandbits(bits) * chosen.choice([1, 1, -1]) for _ in rows]
     row, value = np.array(rows), np.array(values, np.int64)
     expected = [slow_deviation([one for at, one in zip(rows, values, strict=True) if at == k]) for k in range(7)]
     assert deviations_by(row, value, summed_by(row, value, 7)) == expected
@@ -31,5 +31,5 @@ def test_deviations_are_exact(bits: int) -> None:
 
 
 def test_the_largest_values() -> None:
-    row, value = np.array([0, 0, 1]), np.array([2**63 - 1, 0, 2**63 - 1], np.int64)
+    row, value = np.array([0, 0, 1]), np.array([2**63 - 1, 0, -(2**63)], np.int64)
     assert deviations_by(row, value, summed_by(row, value, 2)) == [isqrt((2**63 - 1) ** 2 // 2), None]

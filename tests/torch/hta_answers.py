@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from hta_events import events, stragglers
 from hta_names import annotations, names
 from hta_ranks import DIGITS, LAST_BIT, MICRO, Cell, Rank, answers, by_kind, number_of, ranks_of, summary
 
@@ -15,7 +16,7 @@ from fastprof.derive.ops.streams.stream_copies import copies_of
 from fastprof.derive.ops.streams.stream_events import COMMUNICATION, COMPUTE
 from fastprof.derive.ops.streams.stream_queues import Series, launch_delays, queue_lengths
 from fastprof.derive.ops.streams.stream_sums import launches_of
-from fastprof.derive.ops.streams.stream_times import WAITS, breaks, device_times
+from fastprof.derive.ops.streams.stream_times import WAITS, DeviceTimes, breaks, device_times
 
 _OF_KERNELS = ("cudaLaunchKernel", "cudaLaunchKernelExC")
 _LAUNCHES = (*_OF_KERNELS, "cudaMemcpyAsync", "cudaMemsetAsync")
@@ -34,12 +35,14 @@ def cells(captures: Path, folder: Path) -> Iterator[Cell]:
         yield from _bandwidth(folder, rank)
         yield from names(folder, rank)
         yield from annotations(folder, rank)
+        yield from events(folder, rank)
+    yield from stragglers(captures, folder)
     if not folder.name.endswith("-exact"):  # there HTA cuts each stretch of time to whole microseconds
         yield from _kinds(folder, ranks)
 
 
 def _times(folder: Path, rank: Rank) -> Iterator[Cell]:
-    times = device_times(rank.gpu.start_ps, rank.gpu.end_ps, rank.gpu.kind)
+    times = _device_times(rank)
     compute, idle = times.kinds[COMPUTE], times.window - times.busy
     for row in answers(folder, "temporal_breakdown", rank.number):
         amounts = {
@@ -57,11 +60,17 @@ def _times(folder: Path, rank: Rank) -> Iterator[Cell]:
         yield Cell("comm_comp_overlap", "share", share_hidden, number_of(row["comp_comm_overlap_pctg"]), DIGITS)
 
 
+def _device_times(rank: Rank) -> DeviceTimes:
+    if not len(rank.gpu):
+        return DeviceTimes(0, 0, (0, 0, 0), 0, {})
+    return device_times(rank.gpu.start_ps, rank.gpu.end_ps, rank.gpu.kind)
+
+
 def _kinds(folder: Path, ranks: list[Rank]) -> Iterator[Cell]:
     words = {1: "COMPUTATION", 2: "COMMUNICATION", 4: "MEMORY"}
     sums = {False: dict.fromkeys(range(1, 8), 0), True: dict.fromkeys(range(1, 8), 0)}
     for rank in ranks:
-        for kinds, ps in device_times(rank.gpu.start_ps, rank.gpu.end_ps, rank.gpu.kind).sets.items():
+        for kinds, ps in _device_times(rank).sets.items():
             sums[True][kinds] += ps
             if kinds & 3:
                 sums[False][kinds & 3] += ps
@@ -140,7 +149,9 @@ def _launches(folder: Path, rank: Rank) -> Iterator[Cell]:
 def _queue_series(folder: Path, rank: Rank) -> Iterator[Cell]:
     theirs = answers(folder, f"queue_length_series_rank{rank.number}")
     series = queue_lengths(rank.gpu)
-    for stream in sorted({row["stream"] for row in theirs}):
+    numbers = sorted({row["stream"] for row in theirs})
+    yield Cell("queue_length_series", "streams", len(np.unique(series.of)), len(numbers))
+    for stream in numbers:
         part = series.part(rank.streams.index(int(float(stream))))
         rows = [row for row in theirs if row["stream"] == stream]
         points = [(float(row["ts"]), float(row["queue_length"])) for row in rows]
@@ -168,7 +179,9 @@ def _bandwidth(folder: Path, rank: Rank) -> Iterator[Cell]:
         value = series.value[series.part(copies.kinds.index(name))]
         yield from summary("memory_bw_summary", name, value[value > 0], row)
     theirs = answers(folder, f"memory_bw_series_rank{rank.number}")
-    for name in sorted({row["name"] for row in theirs}):
+    names_of_kinds = sorted({row["name"] for row in theirs})
+    yield Cell("memory_bw_series", "kinds", len(copies.kinds), len(names_of_kinds))
+    for name in names_of_kinds:
         points = [(float(row["ts"]), float(row["memory_bw_gbps"])) for row in theirs if row["name"] == name]
         part = series.part(copies.kinds.index(name))
         yield from _points("memory_bw_series", name, rank, series, part, points)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -26,7 +27,9 @@ SESSIONS = {
     "a100": ("a100_rank-0", "a100_rank-1"),
     "a100-lastStep": ("a100_rank-0", "a100_rank-1"),
     "alexnet": ("alexnet",),
+    "h100_qwen": ("h100_qwen",),
     "h100_qwen-exact": ("h100_qwen",),
+    "large_integers": ("large_integers",),
     "resnet50_worker0": ("resnet50_worker0",),
     "resnet50_worker0-lastStep": ("resnet50_worker0",),
 }
@@ -79,19 +82,32 @@ class Rank:
 
 def ranks_of(captures: Path, folder: Path) -> list[Rank]:
     """Of a session, whose name that of the folder of its answers is."""
-    keeps_last = folder.name.endswith("-lastStep")
     first_ps = int(json.loads((folder / "summary.json").read_text(), parse_float=Decimal)["min_ts"] * MICRO)
     names = enumerate(SESSIONS[folder.name])
-    return [_rank(number, captures / f"{name}.json.gz", keeps_last, first_ps) for number, name in names]
+    return [_rank(number, captures / f"{name}.json.gz", folder.name, first_ps) for number, name in names]
 
 
-def _rank(number: int, path: Path, keeps_last: bool, first_ps: int) -> Rank:
-    profile = fastprof.load(path)
+def rounded(path: Path) -> bytes:
+    """The trace with the times that HTA gives it, if any is not whole: begins up and ends down to microseconds."""
+    document = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
+    timed = [event for event in document["traceEvents"] if "ts" in event and "dur" in event]
+    if any(isinstance(event["ts"], Decimal) for event in timed):
+        for event in timed:
+            begin = math.ceil(event["ts"])
+            event["dur"] = math.floor(event["ts"] + event["dur"]) - begin
+            event["ts"] = begin
+    return json.dumps(document, default=float).encode()
+
+
+def _rank(number: int, path: Path, folder: str, first_ps: int) -> Rank:
+    keeps_last = folder.endswith("-lastStep")
+    profile = fastprof.load(path if folder.endswith("-exact") else rounded(path))
     (zero_ns,) = set(profile.table_set["lines"]["timestamp_ns"].to_pylist())
-    host = read_host(profile.table_set, 0, READS.planes, READS.stats, READS.metadata_stats)
+    host = read_host(profile.table_set, 0, READS.planes, (*READS.stats, "stream"), READS.metadata_stats)
     streams = streams_of(host)
     until = _until(host, keeps_last)
     gpu = streams.events
+    gpu = gpu[np.isin(gpu.row, host.stat("stream").rows)]  # HTA has no other
     if until is not None:
         gpu = gpu[(gpu.call >= 0) & (gpu.call_ps < until)]
     numbers = [int(line.name.split()[-1]) for line in streams.lines]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ WAITS_COUNT = "HTA takes waits of a stream (cuda_sync) for kernels"
 WRONG_LAUNCH = "if the launch is not in the file, HTA takes the first event of the file for it"
 NESTED = "of an annotation within one of its name, fastprof counts the time once"
 ANY_ORDER = "HTA sorts points of equal time in any order"
+LESS_THAN_NONE = "HTA rounds begins up and ends down, so events of less than a microsecond last -1; here they last 0"
+GPU_STEP = "HTA takes the annotation of a step on a GPU, which ends later, for a step of the host too"
 DIFFERENT: dict[str, dict[str, tuple[int, str]]] = {
     "alexnet": {
         "temporal_breakdown": (4, WAITS_COUNT),
@@ -26,12 +29,28 @@ DIFFERENT: dict[str, dict[str, tuple[int, str]]] = {
         "kernel_breakdown_top10": (3, WAITS_COUNT),
         "cpu_user_annotation_breakdown": (2, NESTED),
     },
-    "h100_qwen-exact": {"idle_time_breakdown": (4, WRONG_LAUNCH), "idle_interval_stats": (9, WRONG_LAUNCH)},
+    "h100_qwen": {
+        "idle_time_breakdown": (2, f"{WRONG_LAUNCH}; {LESS_THAN_NONE}"),
+        "idle_interval_stats": (10, f"{WRONG_LAUNCH}; {LESS_THAN_NONE}"),
+        "queue_length_summary": (1, ANY_ORDER),
+        "launch_stats": (18, LESS_THAN_NONE),
+        "memory_bw_summary": (1, LESS_THAN_NONE),
+        "memory_bw_series": (66, LESS_THAN_NONE),
+        "kernel_breakdown_with_memory": (4, LESS_THAN_NONE),
+        "kernel_breakdown_top10": (4, LESS_THAN_NONE),
+        "events": (80, GPU_STEP),
+    },
+    "h100_qwen-exact": {
+        "idle_time_breakdown": (4, WRONG_LAUNCH),
+        "idle_interval_stats": (9, WRONG_LAUNCH),
+        "events": (80, GPU_STEP),
+    },
     "resnet50_worker0": {"queue_length_summary": (1, ANY_ORDER)},
 }
 """By session and report, how many cells differ, and why fastprof does not define them in HTA's way."""
 
 
+@cache
 def score(session: str) -> tuple[Counter[str], Counter[str], list[str]]:
     """Cells and those that agree by report, and the cells that do not, in words."""
     every: Counter[str] = Counter()
@@ -57,5 +76,5 @@ def test_reports_of_a_session(session: str) -> None:
 def test_cells_of_all_sessions_agree() -> None:
     scores = [score(session) for session in SESSIONS]
     every, equal = (sum((one[part] for one in scores), Counter()) for part in (0, 1))
-    assert every.total() > 225_000
+    assert every.total() > 335_000
     assert equal.total() >= 0.995 * every.total()

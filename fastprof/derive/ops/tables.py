@@ -244,12 +244,12 @@ def sums_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int, what: s
 
 
 def deviations_by(row: npt.NDArray[Any], values: npt.NDArray[Any], sums: Records) -> list[int | None]:
-    """The standard deviation (sample) of values, none of them negative, by row, rounded down; None: a row has fewer
-    than two. ``sums``: of ``summed_by``.
+    """The standard deviation (sample) of values by row, rounded down; None: a row has fewer than two. ``sums``: of
+    ``summed_by``.
 
     Of n values it is sqrt((n * squares - total**2) / (n * (n - 1))). Squares take up to 126 bits, so value
     = high * 2**32 + low is squared in parts, and each part is added up in halves of 32 bits."""
-    number = values.astype(np.uint64)
+    number = np.abs(values).astype(np.uint64)
     high, low = number >> _HALF, number & _LOW_BITS
     squares = [0] * len(sums)
     for product, place in ((low * low, 0), (high * low, 33), (high * high, 64)):

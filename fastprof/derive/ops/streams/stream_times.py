@@ -93,7 +93,6 @@ def breaks(events: StreamEvents, short_ps: int) -> Breaks:
 def _latest_end(stream: Int64s, end: Int64s) -> Int64s:
     """By event, the latest end of its stream so far. Streams are in order."""
     found = end.copy()
-    first = np.flatnonzero(np.append(True, stream[1:] != stream[:-1])) if len(stream) else np.zeros(0, np.int64)
-    for begin, last in zip(first.tolist(), [*first[1:].tolist(), len(stream)], strict=True):
-        np.maximum.accumulate(found[begin:last], out=found[begin:last])
+    for part in np.split(found, np.flatnonzero(stream[1:] != stream[:-1]) + 1):
+        np.maximum.accumulate(part, out=part)
     return found
