@@ -12,14 +12,15 @@ import io
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
 from typing import IO, Any, BinaryIO
 
 from fastprof.errors import CaptureError, ChangedError, UnreadableError
 from fastprof.inputs import unpacking
 from fastprof.inputs.formats import HEAD, format_of
 from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.made_ahead import made_ahead
 from fastprof.inputs.open_files import ReadFile, SpooledFile, Watched, WatchedFile, opened, reason
 from fastprof.inputs.transcribed import Transcription
 
@@ -105,7 +106,7 @@ def open_source(
         view = memoryview(what)
         view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
         if _codec(bytes(view[:_HEAD])) or format_of(bytes(view[:HEAD])):
-            return _spool(io.BytesIO(view), path, push, salvage, max_unpacked)
+            return _spool(io.BytesIO(view), path, push, salvage, max_unpacked, ahead=True)
         return Source(path, memory=view)
     if isinstance(what, (str, os.PathLike)):
         return _open_file(os.fspath(what), path, push, salvage, max_unpacked, pipe)
@@ -135,7 +136,7 @@ def _unpacked(file: WatchedFile, path: str, push: Push, salvage: bool, max_unpac
     number = file.begin()
     try:
         with open(number, "rb", buffering=0, closefd=False) as stream:
-            return _spool(stream, path, push, salvage, max_unpacked)
+            return _spool(stream, path, push, salvage, max_unpacked, ahead=True)
     finally:
         file.end()
 
@@ -193,7 +194,7 @@ class _Packed(io.RawIOBase):
         return taken
 
 
-def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: int) -> Iterator[bytes]:
+def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: int) -> Generator[bytes, None, None]:
     """The stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of a compressed one as they are."""
     head = b""
     while len(head) < _HEAD and (more := _read(stream, _HEAD - len(head), path)):
@@ -241,8 +242,11 @@ def _last_bytes(packed: IO[bytes], known: int) -> bytes:
     return bytes(rest)
 
 
-def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
-    """Copy a stream to a temporary file, which is read then. ``push`` sees the bytes as they come, unless salvaging."""
+def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int, *, ahead: bool = False) -> Source:
+    """Copy a stream to a temporary file, which is read then. ``push`` sees the bytes as they come, unless salvaging.
+
+    ``ahead``: a thread reads and unpacks the next chunk meanwhile; not of a pipe, as a fault would wait for its bytes.
+    """
     damage, copied, transcription = None, 0, Transcription(path, salvage)
 
     def copy(pieces: Iterator[bytes]) -> None:
@@ -260,8 +264,10 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
             spool = temporary.enter_context(tempfile.TemporaryFile())
             packed = temporary.enter_context(tempfile.TemporaryFile()) if salvage else None
             try:
-                for chunk in _chunks(stream, path, packed, max_unpacked):
-                    copy(transcription.push(chunk))
+                chunks = _chunks(stream, path, packed, max_unpacked)
+                with closing(made_ahead(chunks) if ahead else chunks) as coming:
+                    for chunk in coming:
+                        copy(transcription.push(chunk))
             except CaptureError as error:
                 if packed is None or transcription.failed:
                     raise

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 import zlib
-from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from fastprof.errors import UsageError
 from fastprof.export.new_files import new_file, output_errors
 from fastprof.export.trace_batches import ALL, STATS
 from fastprof.export.trace_files import CHROME, PERFETTO, TraceFile
+from fastprof.inputs.made_ahead import made_ahead
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
 from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION, MOST_TEXT
@@ -96,19 +96,6 @@ class Trace:
             max_text=self._max_text,
         )
         return made_ahead(pieces)
-
-
-def made_ahead(chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
-    """Computes the next chunk while the caller writes the current one."""
-    try:
-        with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
-            coming = pool.submit(next, chunks, None)
-            while (piece := coming.result()) is not None:
-                coming = pool.submit(next, chunks, None)
-                yield piece
-    finally:
-        if isinstance(chunks, Generator):
-            chunks.close()
 
 
 def _compressed(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from trace_readers import read_chrome, read_perfetto
 import fastprof
 from fastprof.errors import OutputError, UsageError
 from fastprof.export import trace_files
-from fastprof.profile import trace_out
 
 SOURCE = xspace(plane("/host:CPU", [line("t", [event("a", 0, 1_000_000), event("b", 2_000_000, 1_000_000)])]))
 
@@ -139,35 +137,3 @@ def test_arguments_that_make_no_sense(
     with pytest.raises(UsageError, match=complaint):
         profile.to_trace(tmp_path / arguments.pop("out"), **arguments)
     assert not list(tmp_path.iterdir())
-
-
-def test_pieces_are_made_ahead_in_their_order_and_their_faults_reach_the_caller() -> None:
-    made = []
-
-    def pieces() -> Iterator[bytes]:
-        for number in range(3):
-            made.append(number)
-            yield b"%d" % number
-        raise ValueError("cut off")
-
-    ahead = trace_out.made_ahead(pieces())
-    assert made == []
-    assert [next(ahead), next(ahead), next(ahead)] == [b"0", b"1", b"2"]
-    with pytest.raises(ValueError, match="cut off"):
-        next(ahead)
-
-
-def test_who_asks_for_no_more_pieces_ends_their_making() -> None:
-    ended = []
-
-    def pieces() -> Iterator[bytes]:
-        try:
-            while True:
-                yield b"more"
-        finally:
-            ended.append(True)
-
-    ahead = trace_out.made_ahead(pieces())
-    assert next(ahead) == b"more"
-    ahead.close()
-    assert ended == [True]

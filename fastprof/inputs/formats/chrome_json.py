@@ -16,7 +16,6 @@ NAME: Final = "chrome"
 _BEGINS = re.compile(rb'(?:\xef\xbb\xbf)?[ \t\r\n\f]*(?:\{[ \t\r\n\f]*["}]|\[[ \t\r\n\f]*(?:[]\[{",\d-]|$))')
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # an XSpace of 123 bytes begins with a line feed and a brace
 _LOOKED_AT: Final = 6
-_IN_MEMORY: Final = 64 << 20
 _PIECE: Final = 1 << 20
 
 
@@ -36,7 +35,7 @@ class Scribe:
         from fastprof._native.chrome import ChromeScribe
 
         self._core: ChromeScribe = ChromeScribe(path, salvage)
-        self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+        self._kept = tempfile.TemporaryFile()  # noqa: SIM115
         self.remarks: list[Remark] = []
 
     def push(self, chunk: bytes) -> None:
