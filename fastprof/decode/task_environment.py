@@ -36,11 +36,27 @@ class TaskEnvironment:
 
 
 def read_task_environment(capture: Capture) -> TaskEnvironment:
+    rows, times = _recorded(capture)
+    start, stop = (_unix_ns(capture, name, times.get(name)) for name in ("profile_start_time", "profile_stop_time"))
+    source = next((value for name, value in rows if name == _TRANSCRIBED), None)
+    if source is None:
+        return TaskEnvironment(start, stop, rows)
+    zero = times.get("zero_ns")
+    return TaskEnvironment(start, stop, [row for row in rows if row[0] not in _OWN], zero, source)
+
+
+def recorded_environment(capture: Capture) -> dict[str, str]:
+    """The stats of the plane, as text."""
+    return dict(_recorded(capture)[0])
+
+
+def _recorded(capture: Capture) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    """The stats of the plane as text, and those that are integers."""
     parts = [i for i, name in enumerate(capture.part_names) if name == PLANE]
     spans = capture.plane_stat_spans
     spans = spans[np.isin(spans["part"], parts)]
     if not len(spans):
-        return TaskEnvironment(None, None, [])
+        return [], {}
     table = TextTable(capture.memory)
     stats = read_span_stats(CaptureTexts(capture, table), owned_spans(spans), spans["part"].copy())
     texts: list[str] = table.array().to_pylist()
@@ -54,13 +70,7 @@ def read_task_environment(capture: Capture) -> TaskEnvironment:
     values = [
         None if lost else value for value, lost in zip(stats.values(table.array()), is_lost.tolist(), strict=True)
     ]
-    rows = [(name, _as_text(value)) for name, value in zip(names, values, strict=True)]
-    start, stop = (_unix_ns(capture, name, times.get(name)) for name in ("profile_start_time", "profile_stop_time"))
-    source = next((value for name, value in rows if name == _TRANSCRIBED), None)
-    if source is None:
-        return TaskEnvironment(start, stop, rows)
-    zero = times.get("zero_ns")
-    return TaskEnvironment(start, stop, [row for row in rows if row[0] not in _OWN], zero, source)
+    return [(name, _as_text(value)) for name, value in zip(names, values, strict=True)], times
 
 
 def _unix_ns(capture: Capture, name: str, value: int | None) -> int | None:

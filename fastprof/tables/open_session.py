@@ -14,6 +14,7 @@ from fastprof._version import __version__
 from fastprof.decode import metadata_tables
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import Index
+from fastprof.decode.rank_order import by_rank
 from fastprof.decode.span_stats import SpanStats, metadata_stats
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, name_hosts
@@ -36,7 +37,7 @@ class OpenSession:
         self.run = session.run
         for remark in session.remarks:
             self.log.add(remark.severity, remark.code, remark.message, remark.path)
-        self.captures = self._open(session, on_error, max_unpacked)
+        self.captures = by_rank(self._open(session, on_error, max_unpacked), self.log)
         name_hosts(self.captures, self.log)
         self.index = Index(self.captures, workers, self.log)
         self._note_clocks()

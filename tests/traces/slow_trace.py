@@ -305,14 +305,15 @@ class _Reader:
         name = text_of(row.get("name"))
         if row.get("id") is not None:
             name = f"{name}[{text_of(row['id'])}]"
-        series = []
+        series: dict[str, tuple[str, Any]] = {}  # of equal names the last counts, at the place of the first
         for key, value in (row.get("args") or {}).items():
             kind, number = stat(value)
             if kind == "str" and isinstance(value, str):
                 kind, number = stat(Number(value)) if is_number(value) else (kind, number)
             if kind in ("int64", "uint64", "double"):
-                series.append((key or name, kind, number))
-        self._add(order, row, ts, 0, series, (self._process(row), "_counters_"), name)
+                series[key or name] = kind, number
+        stats = [(key, *value) for key, value in series.items()]
+        self._add(order, row, ts, 0, stats, (self._process(row), "_counters_"), name)
 
     def _instant(self, order: int, row: dict[str, Any], ts: int, phase: str) -> None:
         extra: list[Stat] = []

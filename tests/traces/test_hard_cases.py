@@ -1,13 +1,15 @@
 """The hard cases of trace files, by their numbers in the specification of traces.
 
 7 to 11, 13, 30 and 34 are what analyses make of events: tests/torch; 18 and 19 are about flows: test_flow_table.py;
-23 to 25 are about RunMetadata: test_run_metadata.py. 4, 27, 31 to 33, 35 and 37 are not here yet.
+23 to 25 are about RunMetadata: test_run_metadata.py; 35 is about sessions: test_ranks.py; 37 is about memory:
+test_memory_of_traces.py. 27, 31 and 32 are not here yet.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,20 @@ def test_3_a_host_thread_on_the_pid_of_a_gpu() -> None:
         ["/device:GPU:0", "stream 7", "k"],
         ["/host:CPU", "0", "f.py(1): f"],
     ]
+
+
+def test_4_an_external_id_that_is_that_of_another_op_by_accident() -> None:
+    """Some files give calls and kernels their correlation as External id."""
+    op = ',"cat":"cpu_op","args":{"External id":%d}'
+    ids = ',"args":{"External id":50,"correlation":50%s}'
+    profile = fastprof.load(kineto(
+        x("aten::relu", "0", "5", more=op % 50),
+        x("aten::mm", "10", "20", more=op % 9),
+        x("cudaLaunchKernel", "12", "3", more=',"cat":"cuda_runtime"' + ids % ""),
+        x("gemm", "20", "30", pid="0", tid="7", more=',"cat":"kernel"' + ids % ',"stream":7,"device":0,"grid":[1,1,1]'),
+    ))  # fmt: skip
+    (row,) = profile.kernel_stats().tables["kernels"].to_pylist()
+    assert (row["name"], row["op_name"]) == ("gemm", "aten::mm")
 
 
 def test_5_annotations_of_a_gpu_have_a_line_of_their_own() -> None:
@@ -203,6 +219,22 @@ def test_29_threads_with_one_id() -> None:
     ]
     data = array(names[0], x("a", "0", tid="5"), names[1], x("b", "1", tid="5"))
     assert [row.split(" | ")[1] for row in rows(data)] == ["second", "second"]
+
+
+@pytest.mark.parametrize(("pause", "waits_for"), [("29.999999", "kernel wait"), ("30", "other")])
+def test_33_a_stream_that_waits_for_less_than_30_microseconds_waits_for_the_next_kernel(
+    pause: str, waits_for: str
+) -> None:
+    """HTA's documentation says 30 ns. Both kernels are launched before the first one ends."""
+    kernel = ',"cat":"kernel","args":{"correlation":%d,"stream":7,"device":0,"grid":[1,1,1]}'
+    call = ',"cat":"cuda_runtime","args":{"correlation":%d}'
+    report = fastprof.load(kineto(
+        x("cudaLaunchKernel", "0", "1", more=call % 1), x("cudaLaunchKernel", "2", "1", more=call % 2),
+        x("a", "10", "10", pid="0", tid="7", more=kernel % 1),
+        x("b", str(20 + Decimal(pause)), "10", pid="0", tid="7", more=kernel % 2),
+    )).streams()  # fmt: skip
+    (row,) = report.tables["idle"].to_pylist()
+    assert (row["waits_for"], row["time_ps"]) == (waits_for, int(Decimal(pause) * 10**6))
 
 
 @pytest.mark.parametrize("document", ['{"$schema":"x","shared":{},"profiles":[]}', '{"meta":{},"threads":[]}'])

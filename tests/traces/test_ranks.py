@@ -1,0 +1,61 @@
+"""Hosts of a session whose traces record ranks (hard case 35)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loaded_traces import log
+
+import fastprof
+
+
+def write(folder: Path, name: str, info: Any) -> None:
+    event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 0, "dur": 5}
+    document = {"schemaVersion": 1, "traceEvents": [event]}
+    if info is not None:
+        document["distributedInfo"] = info  # behind the events, as Kineto may write it
+    (folder / f"{name}.pt.trace.json").write_text(json.dumps(document))
+
+
+def hosts(profile: fastprof.Profile) -> list[str]:
+    return profile.tables["hosts"]["host"].to_pylist()  # type: ignore[no-any-return]
+
+
+def test_hosts_are_in_the_order_of_their_ranks(tmp_path: Path) -> None:
+    for name, rank in (("a", 10), ("b", 2), ("c", 0)):
+        write(tmp_path, name, {"backend": "nccl", "rank": rank, "world_size": 11})
+    profile = fastprof.load(tmp_path)
+    assert hosts(profile) == ["c", "b", "a"]
+    assert profile.events["name"].to_pylist() == ["c", "b", "a"]
+    assert log(profile) == {}
+
+
+def test_35_two_files_of_one_rank_are_two_hosts(tmp_path: Path) -> None:
+    for name, rank in (("a", 1), ("b", 0), ("c", 1)):
+        write(tmp_path, name, {"rank": rank})
+    profile = fastprof.load(tmp_path)
+    assert hosts(profile) == ["b", "a", "c"]
+    (row,) = profile.tables["import_log"].to_pylist()
+    assert (row["code"], Path(row["path"]).name) == ("duplicate_rank", "c.pt.trace.json")
+    assert "a.pt.trace.json and this file record the same rank, 1" in row["example"]
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        None,
+        [],
+        {"rank": "0"},
+        {"rank": True},
+        {"rank": -1},
+        {"pg_config": [{"pg_name": "0", "rank": 0, "ranks": [0, 1]}]},
+    ],
+)
+def test_35_without_a_rank_of_each_the_names_count(tmp_path: Path, info: Any) -> None:
+    """HTA takes the first ``"rank":`` of the file, also one of a group of processes."""
+    write(tmp_path, "a", {"rank": 1})
+    write(tmp_path, "b", info)
+    assert hosts(fastprof.load(tmp_path)) == ["a", "b"]
