@@ -81,14 +81,27 @@ _DEVICE = Text("device", "plane of the GPU", _of("device"))
 _STREAM = Text("stream", "line of the stream", _of("stream"))
 
 
-def _time_columns(what: str) -> tuple[Column, ...]:
+_BREAKS = (
+    Picoseconds("mean_ps", "mean of them, rounded down", _of("mean_ps")),
+    Picoseconds("stdev_ps", "standard deviation (sample) of them, rounded down; null: there is one", _of("stdev_ps")),
+    Picoseconds("min_ps", "shortest of them", _of("min_ps")),
+    Picoseconds("p25_ps", "lower quartile of them, rounded down", _of("p25_ps")),
+    Picoseconds("p50_ps", "median of them, rounded down", _of("p50_ps")),
+    Picoseconds("p75_ps", "upper quartile of them, rounded down", _of("p75_ps")),
+    Picoseconds("max_ps", "longest of them", _of("max_ps")),
+)
+
+
+_FIGURES = {
+    "mean": "mean", "stdev": "standard deviation (sample)", "min": "least", "p25": "lower quartile", "p50": "median",
+    "p75": "upper quartile",
+}  # fmt: skip
+
+
+def _at_points(figures: Sequence[str], of: str, unit: str = "") -> tuple[Column, ...]:
+    """Columns of such figures; ``of``: what the values at the points are."""
     return tuple(
-        Picoseconds(f"{name}_ps", f"{words} {what}", _of(f"{name}_ps"))
-        for name, words in (
-            ("mean", "mean, rounded down,"),
-            ("p50", "median, the lower one,"),
-            ("max", "largest"),
-        )
+        Number(f"{one}_at_points{unit}", f"{_FIGURES[one]} of {of}", _of(f"{one}_at_points")) for one in figures
     )
 
 
@@ -139,7 +152,7 @@ TABLES = {
         Picoseconds("time_ps", "sum of such breaks", _of("time_ps")),
         Share("share", "time_ps / all breaks of the stream; null: they last no time", _share("time_ps", "whole_ps")),
         Count("count", "number of such breaks", _of("count")),
-        *_time_columns("of them"),
+        *_BREAKS,
     ), derived=True),
     "launches": TableSchema("launches", "a kernel or copy and the call that launches it, the longest delay first", (
         _HOST,
@@ -162,8 +175,7 @@ TABLES = {
         _STREAM,
         Count("points", "launches and begins: each changes the length", _of("points")),
         Number("mean_length", "mean length over time", _of("mean_length")),
-        Number("mean_at_points", "mean of the lengths after each point", _of("mean_at_points")),
-        Number("p50_at_points", "median of the lengths after each point", _of("p50_at_points")),
+        *_at_points(("mean", "stdev", "p25", "p50", "p75"), "the lengths after each point"),
         Count("max_length", "largest length", _of("max_length")),
         Picoseconds("full_ps", "time in which the length is at least --queue-length", _of("full_ps")),
     ), derived=True),
@@ -176,7 +188,9 @@ TABLES = {
         Bytes("bytes", "bytes moved; null: not recorded", _of("bytes")),
         Number("mean_gbps", "bytes / time_ps, in gigabytes (10^9) a second; null: not recorded", _of("mean_gbps")),
         Number("peak_gbps", "largest sum of the bandwidths of copies that run at once, in gigabytes a second; null: "
-               "not recorded", _of("peak_gbps")),
+               "not recorded", _of("max_at_points")),
+        *_at_points(tuple(_FIGURES), "these sums after each begin and end of a copy, if any runs; null: not recorded",
+                    "_gbps"),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {

@@ -9,8 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 from hta_ranks import MICRO, Cell, Rank, answers
 
-from fastprof.derive.ops.streams.stream_sums import names_of
-
 _KINDS = {"COMPUTATION": "compute", "COMMUNICATION": "communication", "MEMORY": "copy"}
 _FIGURES = {
     "sum (us)": "time_ps",
@@ -23,7 +21,7 @@ _FIGURES = {
 
 def names(folder: Path, rank: Rank) -> Iterator[Cell]:
     """Of kernels, and of copies too."""
-    ours = {(row.kind, row.name): row for row in names_of(rank.host, {}, rank.gpu)}
+    ours = {(row.kind, row.name): row for row in rank.sums.names}
     for report, kinds in (
         ("kernel_breakdown", ("compute", "communication")),
         ("kernel_breakdown_with_memory", tuple(_KINDS.values())),

@@ -11,7 +11,7 @@ import csv
 import gzip
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import fastprof
-from fastprof.analyses.streams import READS
-from fastprof.derive.ops.streams.stream_events import StreamEvents, streams_of
+from fastprof.analyses.streams import READS, Params
+from fastprof.derive.ops.streams.stream_events import StreamEvents, Streams, streams_of
+from fastprof.derive.ops.streams.stream_sums import HostStreams, sums_of
 from fastprof.tables.host_events import HostEvents, read_host
 
 SESSIONS = {
@@ -57,14 +58,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Rank:
-    """What a rank's GPU ran, and the number of each stream. ``until``: host events that begin before it count; None:
-    all do. ``zero_ps``: since 1970, the time that others count from; ``first_ps``: that of the first event of all
-    ranks."""
+    """What a rank's GPU ran, the tables of streams of that, and the number of each stream. ``until``: host events that
+    begin before it count; None: all do. ``zero_ps``: since 1970, the time that others count from; ``first_ps``: that of
+    the first event of all ranks."""
 
     number: int
     profile: fastprof.Profile
     host: HostEvents
     gpu: StreamEvents
+    sums: HostStreams
     streams: list[int]
     until: int | None
     zero_ps: int
@@ -111,7 +113,8 @@ def _rank(number: int, path: Path, folder: str, first_ps: int) -> Rank:
     if until is not None:
         gpu = gpu[(gpu.call >= 0) & (gpu.call_ps < until)]
     numbers = [int(line.name.split()[-1]) for line in streams.lines]
-    return Rank(number, profile, host, gpu, numbers, until, zero_ns * 1000, first_ps)
+    sums = sums_of(host, Streams(streams.lines, gpu), Params(queue_length=4).limits)
+    return Rank(number, profile, host, gpu, sums, numbers, until, zero_ns * 1000, first_ps)
 
 
 def _until(host: HostEvents, keeps_last: bool) -> int | None:
@@ -151,18 +154,7 @@ def number_of(text: str) -> float | None:
     return None if text in ("", "nan") else float(text)
 
 
-_FIGURES = {
-    "count": len, "mean": np.mean, "std": lambda values: values.std(ddof=1) if len(values) > 1 else None,
-    "min": np.min, "25%": lambda values: np.percentile(values, 25), "50%": np.median,
-    "75%": lambda values: np.percentile(values, 75), "max": np.max,
-}  # fmt: skip
-
-
-def summary(
-    report: str, what: str, values: np.ndarray, row: dict[str, str], names: Iterable[str] = tuple(_FIGURES)
-) -> Iterator[Cell]:
-    """What describes values: how many there are, their mean, deviation and quartiles."""
-    for name in names:
-        value = _FIGURES[name](values) if len(values) or name == "count" else None
-        shown = None if value is None else float(value)
-        yield Cell(report, f"{what} {name}", shown, number_of(row[name]), DIGITS)
+def summary(report: str, what: str, ours: Mapping[str, float | None], row: dict[str, str]) -> Iterator[Cell]:
+    """What describes values: how many there are, their mean, deviation and quartiles, by HTA's names."""
+    for name in ("count", "mean", "std", "min", "25%", "50%", "75%", "max"):
+        yield Cell(report, f"{what} {name}", ours[name], number_of(row[name]), DIGITS)

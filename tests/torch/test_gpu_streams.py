@@ -66,9 +66,12 @@ def test_what_an_idle_stream_waits_for() -> None:
     assert micros(report, "idle", "waits_for", "time_ps", "count") == [
         ("host wait", 180, 1), ("kernel wait", 5, 1), ("other", 80, 1),
     ]  # fmt: skip
-    assert micros(streams(host, gpu, kernel_wait_us=100), "idle", "waits_for", "time_ps") == [
-        ("host wait", 180), ("kernel wait", 85),
+    other = streams(host, gpu, kernel_wait_us=100)
+    columns = ("waits_for", "time_ps", "mean_ps", "min_ps", "p25_ps", "p50_ps", "p75_ps", "max_ps")
+    assert micros(other, "idle", *columns) == [
+        ("host wait", 180, 180, 180, 180, 180, 180, 180), ("kernel wait", 85, 42, 5, 23, 42, 61, 80),
     ]  # fmt: skip
+    assert other.tables["idle"]["stdev_ps"].to_pylist() == [None, 53_033_008]  # 75 / sqrt(2)
 
 
 def test_launches_and_queues() -> None:
@@ -84,6 +87,8 @@ def test_launches_and_queues() -> None:
     assert [report.scalars[name].value for name in ("long_call_count", "long_delay_count")] == [0, 0]
     # lengths: 1 from 0, 2 from 3, 3 from 6, 2 from 10, 1 from 12, 0 from 20
     assert micros(report, "queues", "points", "max_length", "full_ps", "mean_at_points") == [(6, 3, 4, 1.5)]
+    at_points = ("stdev_at_points", "p25_at_points", "p50_at_points", "p75_at_points")  # of 0, 1, 1, 2, 2, 3
+    assert micros(report, "queues", *at_points) == [(1.1**0.5, 1.0, 1.5, 2.0)]
     assert report.tables["queues"].column("mean_length").to_pylist() == [(1 * 3 + 2 * 3 + 3 * 4 + 2 * 2 + 1 * 8) / 20]
     assert report.scalars["unlaunched_count"].value == 1
 
@@ -97,6 +102,9 @@ def test_copies_add_their_bandwidths() -> None:
     report = streams([], gpu)
     columns = ("kind", "count", "time_ps", "bytes", "mean_gbps", "peak_gbps")
     assert micros(report, "copies", *columns) == [("Memcpy HtoD", 2, 20, 30_000, 1.5, 3.0)]
+    # from 0 to 5 µs 2, to 10 3, to 15 1
+    figures = ("mean", "stdev", "min", "p25", "p50", "p75")
+    assert micros(report, "copies", *(f"{one}_at_points_gbps" for one in figures)) == [(2.0, 1.0, 1.0, 1.5, 2.0, 2.5)]
 
 
 def test_a_capture_without_gpus_says_so() -> None:

@@ -18,6 +18,7 @@ WRONG_LAUNCH = "if the launch is not in the file, HTA takes the first event of t
 NESTED = "of an annotation within one of its name, fastprof counts the time once"
 ANY_ORDER = "HTA sorts points of equal time in any order"
 LESS_THAN_NONE = "HTA rounds begins up and ends down, so events of less than a microsecond last -1; here they last 0"
+CUT = "HTA cuts each stretch of time to whole microseconds"
 GPU_STEP = "HTA takes the annotation of a step on a GPU, which ends later, for a step of the host too"
 DIFFERENT: dict[str, dict[str, tuple[int, str]]] = {
     "alexnet": {
@@ -43,6 +44,8 @@ DIFFERENT: dict[str, dict[str, tuple[int, str]]] = {
     "h100_qwen-exact": {
         "idle_time_breakdown": (4, WRONG_LAUNCH),
         "idle_interval_stats": (9, WRONG_LAUNCH),
+        "kernel_type_breakdown": (1, CUT),
+        "kernel_type_breakdown_with_memory": (4, CUT),
         "events": (80, GPU_STEP),
     },
     "resnet50_worker0": {"queue_length_summary": (1, ANY_ORDER)},

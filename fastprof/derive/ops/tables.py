@@ -260,6 +260,15 @@ def deviations_by(row: npt.NDArray[Any], values: npt.NDArray[Any], sums: Records
     return [isqrt((n * square - total**2) // (n * (n - 1))) if n > 1 else None for n, total, square in counted]
 
 
+def quartiles(values: Int64s) -> list[int]:
+    """The quartiles of integers in ascending order, at least one: by their places, linear between two values, rounded
+    down. Of 10, 20, 40 they are 15, 20, 30."""
+    places = [divmod(quarter * (len(values) - 1), 4) for quarter in (1, 2, 3)]
+    return [
+        (int(values[at]) * (4 - rest) + int(values[min(at + 1, len(values) - 1)]) * rest) // 4 for at, rest in places
+    ]
+
+
 def least_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int) -> Int64s:
     """The smallest value of each of ``count`` rows; 0: it has none."""
     least = np.full(count, np.iinfo(np.int64).max)

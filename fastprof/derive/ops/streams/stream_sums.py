@@ -21,7 +21,8 @@ from fastprof.derive.ops.streams.stream_events import (
 )
 from fastprof.derive.ops.streams.stream_queues import launch_delays, queue_lengths
 from fastprof.derive.ops.streams.stream_times import WAITS, breaks, device_times, set_name
-from fastprof.derive.ops.tables import deviations_by, summed_by, sums_by
+from fastprof.derive.ops.tables import deviations_by, quartiles, summed_by, sums_by
+from fastprof.schema.array_types import Float64s
 from fastprof.tables.host_events import HostEvents
 
 
@@ -52,17 +53,21 @@ class Limits:
 
 
 def host_streams(events: HostEvents, limits: Limits) -> HostStreams:
-    streams = streams_of(events)
+    return sums_of(events, streams_of(events), limits)
+
+
+def sums_of(events: HostEvents, streams: Streams, limits: Limits) -> HostStreams:
+    """Of all that the streams of a host ran, or of some of it."""
     found = HostStreams(len(streams.lines), int((streams.events.call < 0).sum()))
     if not streams.lines:
         return found
     for plane, mine in streams.of_planes():
         keys = {"host": events.host, "device": events.planes[plane].name}
         _device(found, keys, mine)
-        found.names += names_of(events, keys, mine)
+        found.names += _names(events, keys, mine)
         found.copies += _copies(events, keys, mine)
     found.idle += _idle(events, streams, limits.short_break)
-    found.launches += launches_of(events, streams.events, limits)
+    found.launches += _launches(events, streams.events, limits)
     found.queues += _queues(events, streams, limits.full)
     return found
 
@@ -80,7 +85,7 @@ def _device(found: HostStreams, keys: dict[str, str], mine: StreamEvents) -> Non
     ]
 
 
-def names_of(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> list[SimpleNamespace]:
+def _names(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> list[SimpleNamespace]:
     """Kernels and copies by kind and name, the longest of each kind first."""
     metas, of_meta = np.unique(events.meta[mine.row], return_inverse=True)
     texts = [events.names[meta] for meta in metas.tolist()]
@@ -111,18 +116,20 @@ def _stream_keys(events: HostEvents, streams: Streams, number: int) -> dict[str,
 def _idle(events: HostEvents, streams: Streams, short_ps: int) -> Iterator[SimpleNamespace]:
     found = breaks(streams.events, short_ps)
     whole = sums_by(found.stream, found.idle_ps, len(streams.lines))
-    for stream in np.unique(found.stream).tolist():
-        for wait, words in enumerate(WAITS):
-            idle = np.sort(found.idle_ps[(found.stream == stream) & (found.wait == wait)])
-            if len(idle):
-                yield SimpleNamespace(
-                    **_stream_keys(events, streams, stream), waits_for=words, time_ps=int(idle.sum()),
-                    whole_ps=int(whole[stream]), count=len(idle), mean_ps=int(idle.sum()) // len(idle),
-                    p50_ps=int(idle[(len(idle) - 1) // 2]), max_ps=int(idle[-1]),
-                )  # fmt: skip
+    kinds, row = np.unique(found.stream * len(WAITS) + found.wait, return_inverse=True)
+    sums = summed_by(row, found.idle_ps, len(kinds))
+    figures = zip(sums.tolist(), deviations_by(row, found.idle_ps, sums), strict=True)
+    for place, ((count, total, shortest, longest), deviation) in enumerate(figures):
+        stream, wait = divmod(int(kinds[place]), len(WAITS))
+        p25, p50, p75 = quartiles(np.sort(found.idle_ps[row == place]))
+        yield SimpleNamespace(
+            **_stream_keys(events, streams, stream), waits_for=WAITS[wait], time_ps=total, whole_ps=int(whole[stream]),
+            count=count, mean_ps=total // count, min_ps=shortest, p25_ps=p25, p50_ps=p50, p75_ps=p75, max_ps=longest,
+            stdev_ps=deviation,
+        )  # fmt: skip
 
 
-def launches_of(events: HostEvents, every: StreamEvents, limits: Limits) -> Iterator[SimpleNamespace]:
+def _launches(events: HostEvents, every: StreamEvents, limits: Limits) -> Iterator[SimpleNamespace]:
     """By the names of the call and of what it launched."""
     known = every[every.call >= 0]
     if not len(known):
@@ -151,8 +158,8 @@ def _queues(events: HostEvents, streams: Streams, full: int) -> Iterator[SimpleN
         time = int(lasted.sum())
         yield SimpleNamespace(
             **_stream_keys(events, streams, stream), points=len(length), max_length=int(length.max()),
-            mean_length=float((length * lasted).sum() / time) if time else None, mean_at_points=float(length.mean()),
-            p50_at_points=float(np.median(length)), full_ps=int(lasted[length >= full].sum()),
+            mean_length=float((length * lasted).sum() / time) if time else None,
+            full_ps=int(lasted[length >= full].sum()), **_at_points(length),
         )  # fmt: skip
 
 
@@ -163,9 +170,17 @@ def _copies(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> Ite
         here = copies.of == number
         time, size = int(duration[here].sum()), copies.size[here]
         moved = int(size.sum()) if (size >= 0).all() else None
-        known = np.isfinite(copies.gbps[here]).any()
+        known, gbps = np.isfinite(copies.gbps[here]).any(), series.value[series.part(number)]
         yield SimpleNamespace(
             **keys, kind=kind, count=int(here.sum()), time_ps=time, bytes=moved,
             mean_gbps=moved * 1000 / time if moved is not None and time else None,
-            peak_gbps=float(series.value[series.part(number)].max()) if known else None,
+            **_at_points(gbps[gbps > 0] if known else gbps[:0]),
         )  # fmt: skip
+
+
+def _at_points(values: Float64s) -> dict[str, float | None]:
+    """Figures of the values of a series, however long each lasts; None: there are none, or one, of the deviation."""
+    names = ("mean_at_points", "min_at_points", "p25_at_points", "p50_at_points", "p75_at_points", "max_at_points")
+    known = (values.mean(), *np.quantile(values, np.arange(5) / 4)) if len(values) else (None,) * len(names)
+    figures = {name: None if one is None else float(one) for name, one in zip(names, known, strict=True)}
+    return {**figures, "stdev_at_points": float(values.std(ddof=1)) if len(values) > 1 else None}

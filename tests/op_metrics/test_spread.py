@@ -1,14 +1,16 @@
-"""Standard deviations by row, of values as large as 64 bits hold, against whole numbers of Python."""
+"""Standard deviations by row and quartiles, of values as large as 64 bits hold, against exact numbers of Python."""
 
 from __future__ import annotations
 
 import random
-from math import isqrt
+import statistics
+from fractions import Fraction
+from math import floor, isqrt
 
 import numpy as np
 import pytest
 
-from fastprof.derive.ops.tables import deviations_by, summed_by
+from fastprof.derive.ops.tables import deviations_by, quartiles, summed_by
 
 
 def slow_deviation(values: list[int]) -> int | None:
@@ -33,3 +35,15 @@ def test_deviations_are_exact(bits: int) -> None:
 def test_the_largest_values() -> None:
     row, value = np.array([0, 0, 1]), np.array([2**63 - 1, 0, -(2**63)], np.int64)
     assert deviations_by(row, value, summed_by(row, value, 2)) == [isqrt((2**63 - 1) ** 2 // 2), None]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 9, 50])
+def test_quartiles_are_exact(count: int) -> None:
+    chosen = random.Random(count)
+    values = sorted(chosen.choice([chosen.getrandbits(63), chosen.randrange(-9, 9)]) for _ in range(count))
+    expected = [floor(one) for one in statistics.quantiles(map(Fraction, values), n=4, method="inclusive")]
+    assert quartiles(np.array(values, np.int64)) == expected
+
+
+def test_quartiles_of_one_value() -> None:
+    assert quartiles(np.array([7], np.int64)) == [7, 7, 7]
