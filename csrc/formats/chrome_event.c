@@ -194,29 +194,6 @@ static void put_object(fp_chrome *chrome, chrome_event *event) {
   chrome_put_event(chrome, line, event->name, event->cat, event->time, 0);
 }
 
-/* Texts of flows are few, and have numbers of their own. */
-static int32_t flow_text(fp_chrome *chrome, const fp_strings *pool, int32_t number) {
-  size_t length;
-  const uint8_t *text = chrome_string(pool, number, &length);
-  int32_t found = fp_strings_add(&chrome->flow_texts, text, length);
-  if (found < 0) chrome->failed = true;
-  return found;
-}
-
-static void put_flow_end(fp_chrome *chrome, chrome_event *event) {
-  size_t length = 0;
-  const uint8_t *point = has(event, FIELD_BP) ? chrome_text(chrome, event->view, field(event, FIELD_BP), &length) : NULL;
-  bool encloses = length == 1 && *point == 'e';
-  int32_t line = chrome_thread_line(chrome, event);
-  if (line < 0) return;
-  chrome_flow_end end = {event->time.ns, event->time.ps, event->phase - (encloses ? 32 : 0), line, -1, -1,
-                         (int32_t)event->id.kind, event->id.bits};
-  end.name = flow_text(chrome, &chrome->names, event->name);
-  end.cat = event->cat < 0 ? -1 : flow_text(chrome, &chrome->cats, event->cat);
-  if (event->id.kind == CHROME_TEXT_ID) end.id = (uint64_t)flow_text(chrome, &chrome->texts, (int32_t)event->id.bits);
-  chrome_put_flow_end(chrome, &end);
-}
-
 /* Duration of a complete event. False: it is not a time. */
 static bool read_duration(fp_chrome *chrome, chrome_event *event) {
   if (!has(event, FIELD_DUR)) {
@@ -239,6 +216,9 @@ static void put_complete(fp_chrome *chrome, chrome_event *event) {
   chrome_count_time(chrome, event->time);
   chrome_note_end(chrome, line, event->time, event->duration_ps);
   chrome_put_event(chrome, line, event->name, event->cat, event->time, event->duration_ps);
+  chrome_put_flow_event(chrome, event->direction, event->bind_id,
+                        &(chrome_flow_end){.ns = event->time.ns, .ps = event->time.ps, .line = line, .name = event->name,
+                                           .cat = event->cat, .duration_ps = event->duration_ps});
 }
 
 /* What a phase makes of an event whose time and stats are known. */
@@ -263,7 +243,7 @@ static bool put_phase(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
       break;
     case 's':
     case 't':
-    case 'f': put_flow_end(chrome, event); break;
+    case 'f': chrome_put_flow_end(chrome, event); break;
     case '(':
     case ')':
       add_word(chrome, WORD_CONTEXT, event->phase == '(' ? "enter" : "leave");
@@ -306,6 +286,7 @@ static bool take(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
     return true;
   }
   event->id = id_of(chrome, event, &event->is_local);
+  chrome_read_direction(chrome, event);
   if (event->phase != 'C' && !is_flow) add_fields(chrome, event);
   return chrome->failed || put_phase(chrome, event, at);
 }
@@ -343,6 +324,5 @@ fp_json_step chrome_take_event(void *context, const fp_json_view *view, fp_json_
     return FP_WALK_FAULT;
   }
   if (event.is_twice) chrome_remark(chrome, CHROME_DUPLICATE_KEY, offset, 1);
-  if (has(&event, FIELD_BIND_ID)) chrome_remark(chrome, CHROME_NOT_READ, offset, 1);
   return FP_WALK_END;
 }

@@ -48,10 +48,10 @@ void chrome_hold(fp_chrome *chrome, chrome_event *event) {
     return;
   }
   *held = (chrome_held){.time = event->time, .offset = event->offset, .stats_at = chrome->held_stats.size, .group = group,
-                        
-                        .stats_size = (uint32_t)chrome->event_stats.size, .args_size = (uint32_t)event->args_size, .line = line, .process = process,
+                        .stats_size = (uint32_t)chrome->event_stats.size, .args_size = (uint32_t)event->args_size,
+                        .line = line, .process = process,
                         .name = has_name || event->phase != 'E' ? event->name : -1, .cat = event->cat, .step = step,
-                        .id = event->id, .phase = event->phase};
+                        .id = event->id, .phase = event->phase, .direction = event->direction, .bind_id = event->bind_id};
   if (held->stats_size) fp_bytes_put(&chrome->held_stats, chrome->event_stats.data, held->stats_size);
   chrome->failed |= chrome->held_stats.failed;
 }
@@ -88,6 +88,9 @@ static void put_pair(fp_chrome *chrome, int32_t line, const chrome_held *begin, 
   int64_t duration_ps = ps_between(begin->time, until);
   if (end && !is_async) chrome_note_end(chrome, line, begin->time, duration_ps);
   chrome_put_event(chrome, line, name, begin->cat, begin->time, duration_ps);
+  chrome_put_flow_event(chrome, begin->direction, begin->bind_id,
+                        &(chrome_flow_end){.ns = begin->time.ns, .ps = begin->time.ps, .line = line, .name = name,
+                                           .cat = begin->cat, .duration_ps = duration_ps});
 }
 
 static chrome_held *pop(fp_vector *stack) {

@@ -91,6 +91,9 @@ typedef enum chrome_field {
   FIELD_FLOW_IN, FIELD_FLOW_OUT, FIELD_COUNT
 } chrome_field;
 
+/* What an event with a bind_id does with its flow. */
+typedef enum chrome_direction { CHROME_NO_FLOW = 0, CHROME_FLOW_IN = 'i', CHROME_FLOW_OUT = 'o', CHROME_FLOW_BOTH = 'b' } chrome_direction;
+
 /* An event as it is read. Fields that are absent, or null, are of kind FP_JSON_NOTHING. */
 typedef struct chrome_event {
   const fp_json_view *view;
@@ -99,7 +102,8 @@ typedef struct chrome_event {
   uint64_t offset;
   uint8_t phase;
   bool is_deep, has_fields, is_twice, is_local;
-  chrome_id pid, tid, id;
+  chrome_id pid, tid, id, bind_id;
+  chrome_direction direction; /* of the flow of `bind_id` */
   fp_json_time time;
   int64_t duration_ps;
   int32_t name, cat; /* numbers of `names` and `cats`; cat -1: none */
@@ -145,6 +149,8 @@ typedef struct chrome_held {
   chrome_id id;
   int32_t step; /* of T and p: a number of `texts` */
   uint8_t phase;
+  chrome_direction direction;
+  chrome_id bind_id;
 } chrome_held;
 
 /* A stretch of time around `base_ns`, within which offsets of events fit. */
@@ -162,9 +168,10 @@ typedef struct chrome_fragment {
 /* An end of a flow, as the XSpace has it behind its planes; see docs/traces.md. */
 typedef struct chrome_flow_end {
   int64_t ns;
-  int32_t ps, phase; /* s t f; upper case: with bp e */
+  int32_t ps, phase; /* s t f; upper case: with bp e; of events with a bind_id a chrome_direction */
   int32_t line, name, cat, id_kind; /* texts are numbers of `flow_texts`, -1: none */
   uint64_t id;
+  int64_t duration_ps; /* of events with a bind_id */
 } chrome_flow_end;
 
 /* Times of the file, by stretches of about an hour. */
@@ -336,7 +343,7 @@ void chrome_count_time(fp_chrome *chrome, fp_json_time time);
 void chrome_put_event(fp_chrome *chrome, int32_t line, int32_t name, int32_t cat, fp_json_time time, int64_t duration_ps);
 /* Remembers the latest end of a line's events. */
 void chrome_note_end(fp_chrome *chrome, int32_t line, fp_json_time time, int64_t duration_ps);
-void chrome_put_flow_end(fp_chrome *chrome, const chrome_flow_end *end);
+void chrome_put_flow_record(fp_chrome *chrome, const chrome_flow_end *end);
 void chrome_flush(fp_chrome *chrome);
 
 /* ---- chrome_zero.c ---- */
@@ -355,6 +362,15 @@ void chrome_derive_stats(fp_chrome *chrome, const chrome_event *event);
 /* Plane stats of deviceProperties. */
 bool chrome_put_devices(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *devices, uint32_t *at);
 bool chrome_is_kineto_category(const uint8_t *text, size_t length);
+
+/* ---- chrome_flows.c ---- */
+
+/* Notes an event of phase s, t or f. */
+void chrome_put_flow_end(fp_chrome *chrome, chrome_event *event);
+/* Reads which flow an event of a thread has by bind_id. */
+void chrome_read_direction(fp_chrome *chrome, chrome_event *event);
+/* Notes an event that has one. */
+void chrome_put_flow_event(fp_chrome *chrome, chrome_direction direction, chrome_id bind_id, const chrome_flow_end *event);
 
 /* ---- chrome_pairs.c ---- */
 

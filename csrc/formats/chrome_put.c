@@ -213,7 +213,7 @@ void chrome_put_event(fp_chrome *chrome, int32_t line, int32_t name, int32_t cat
   if (chrome->window.size > WINDOW) chrome_flush(chrome);
 }
 
-void chrome_put_flow_end(fp_chrome *chrome, const chrome_flow_end *end) {
+void chrome_put_flow_record(fp_chrome *chrome, const chrome_flow_end *end) {
   const window_head head = {FLOW_LINE, 0, sizeof *end};
   uint8_t *room = fp_bytes_room(&chrome->window, sizeof head + sizeof *end);
   if (!room) {

@@ -17,9 +17,11 @@ FIELD: Final = 1000
 _ENDS, _LINES, _TEXTS, _BESIDE = 1, 2, 3, 4
 END: Final = np.dtype(
     [("ns", "<i8"), ("ps", "<i4"), ("phase", "<i4"), ("line", "<i4"), ("name", "<i4"), ("category", "<i4"),
-     ("id_kind", "<i4"), ("id", "<i8")]
+     ("id_kind", "<i4"), ("id", "<i8"), ("duration_ps", "<i8")]
 )  # fmt: skip
-"""An end. ``phase``: s, t or f, in capitals if it has ``bp`` e; texts by number, -1: absent."""
+"""An end. ``phase``: s, t or f, in capitals if it has ``bp`` e; or of an event that is one itself, whose time is its
+start, IN, OUT or BOTH. Texts by number, -1: absent."""
+IN, OUT, BOTH = (ord(letter) for letter in "iob")
 NO_ID, INT_ID, UINT_ID, TEXT_ID = range(4)
 _HEADER: Final = 20
 """Bytes of the longest tag and length."""
@@ -122,5 +124,5 @@ def _check(ends: Records, lines: int, beside: Int32s, texts: int) -> None:
     ):  # fmt: skip
         if len(values) and not (values.min() >= first and values.max() < last):
             raise _DamagedError("a number that leads nowhere")
-    if len(beside) not in (0, lines) or not np.isin(ends["phase"], [ord(phase) for phase in "stfSTF"]).all():
+    if len(beside) not in (0, lines) or not np.isin(ends["phase"], [ord(phase) for phase in "stfSTFiob"]).all():
         raise _DamagedError("a record of unknown form")

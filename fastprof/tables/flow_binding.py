@@ -7,6 +7,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fastprof.decode.decoder import Decoder
 from fastprof.decode.flow_records import FlowRecords
@@ -22,15 +24,23 @@ _INSTANT: Final = "s"
 _MOST: Final = np.iinfo(np.int64).max
 
 
-class Slices:
-    """The slices of a host, and the lines that they are on."""
+def ends_of(start: Int64s, duration: Int64s) -> Int64s:
+    """Times of ends, at most what 64 bits hold."""
+    end: Int64s = start + np.minimum(duration, _MOST - np.maximum(start, 0))
+    return end
 
-    def __init__(self, index: Index, number: int) -> None:
+
+class Slices:
+    """The slices of a host, and the lines that they are on. ``named``: also all events with their names, for
+    ``events_at``."""
+
+    def __init__(self, index: Index, number: int, named: bool = False) -> None:
         part = index.captures[number]
         self.zero_ns = part.environment.zero_ns or 0
         self.of_kineto = part.environment.transcribed_from == KINETO
         picks = (_INSTANT,) if index.names.stats.find(_INSTANT) >= 0 else ()
-        request = Request(("event_id", "line_id", "start_ps", "duration_ps"), picks=picks)
+        columns = ("event_id", "line_id", "start_ps", "duration_ps", *(("name",) if named else ()))
+        request = Request(columns, picks=picks)
         decoder = Decoder(index, Wanted(index, Selection(hosts=(part.capture.host,))), request)
         decoded = decoder.decode(list(decoder.blocks()))
         event_id, start, duration = (int64s(decoded.events[name]) for name in ("event_id", "start_ps", "duration_ps"))
@@ -39,8 +49,11 @@ class Slices:
             is_slice[rows[duration[rows] == 0]] = False
         kept = np.flatnonzero(is_slice)
         self.event_id, self.start = event_id[kept], start[kept]
-        self.end = self.start + np.minimum(duration[kept], _MOST - np.maximum(self.start, 0))
-        self.line = np.asarray(decoded.events["line_id"])[kept]
+        self.end = ends_of(self.start, duration[kept])
+        line = np.asarray(decoded.events["line_id"])
+        self.line = line[kept]
+        self._names = decoded.events["name"] if named else None
+        self._all = event_id, line, start, duration
         planes = {number: part.plane_base + place for place, (_, number) in enumerate(part.capture.plane_keys)}
         ids = zip(index.lines["plane_id"].tolist(), index.lines["xline_id"].tolist(), strict=True)
         line_ids = {key: line for line, key in enumerate(ids)}
@@ -55,6 +68,32 @@ class Slices:
         ranges = [np.arange(*np.searchsorted(self.line, [line, line + 1])) for line in line_ids]
         rows: Int64s = np.concatenate([np.zeros(0, np.int64), *ranges])
         return rows if len(ranges) == 1 else rows[np.lexsort((-self.end[rows], self.start[rows]))]
+
+    def events_at(self, part: FlowRecords, ps: Int64s) -> tuple[Int64s, Int32s]:
+        """The event that each record is of, by its line, its start ``ps``, its duration and its name, -1: none, as it
+        was left out; and its line. Of several that are equal in all of these, the first."""
+        assert self._names is not None
+        event_id, line, start, duration = self._all
+        code_of = pc.index_in(pa.array(part.texts, pa.string()), self._names.dictionary).fill_null(-1)
+        codes = np.append(np.asarray(code_of, np.int64), -1)[part.ends["name"]]
+        used, place = np.unique(part.ends["line"], return_inverse=True)
+        line_ids = np.array([self.line_id(*part.lines[one].tolist()) for one in used.tolist()], np.int32)
+        wanted_line = line_ids[place.reshape(-1)]
+        keys = [
+            np.append(own, other)
+            for own, other in (
+                (np.asarray(self._names.indices, np.int64), codes), (duration, part.ends["duration_ps"]), (start, ps),
+                (line, wanted_line),
+            )
+        ]  # fmt: skip
+        is_wanted = np.arange(len(keys[0])) >= len(event_id)
+        order = np.lexsort((is_wanted, *keys))
+        is_first = np.append(True, np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys]))[: len(order)]
+        first = order[is_first][np.cumsum(is_first) - 1]
+        found = np.append(event_id, np.full(len(ps), -1, np.int64))
+        event = np.empty(len(order), np.int64)
+        event[order] = found[first]
+        return event[len(event_id) :], wanted_line
 
 
 def bound(part: FlowRecords, phase: npt.NDArray[np.int32], ps: Int64s, slices: Slices) -> tuple[Int64s, Int32s]:

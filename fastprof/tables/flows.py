@@ -2,26 +2,31 @@
 
 s ──► t ──► f      one flow, two arrows: from s to t, and from t to f
 s ──► t    s ──►   an id that is used again is another flow
+
+The newer form has no events for ends: slices of one ``bind_id`` say whether something flows out of them and into them.
+
+out ──► in ──      one flow, three arrows: from the end of each that something flows out of to the start of those
+ '────► both ──► in    that it flows into later, up to the next that something flows out of
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.decode.flow_records import FlowRecords, flow_records
+from fastprof.decode.flow_records import BOTH, IN, OUT, FlowRecords, flow_records
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import CaptureIndex, Index
 from fastprof.decode.text_pools import index_dtype
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.schema.column_kinds import Count, Kind, Picoseconds, String, Text
 from fastprof.schema.tables import TableSchema
-from fastprof.tables.flow_binding import Slices, bound
+from fastprof.tables.flow_binding import Slices, bound, ends_of
 
 _LineId: Final = Kind(pa.int32())
 FLOWS: Final = TableSchema("flows", "an arrow of a flow, from an event to one that it led to", (
@@ -88,12 +93,15 @@ def arrows_of(index: Index, number: int, parts: list[FlowRecords], first: int) -
     among those of the session."""
     found: list[Arrows] = []
     unmatched = 0
-    slices = Slices(index, number) if parts else None
-    for part in parts:
+    of_events = [np.isin(part.ends["phase"], (IN, OUT, BOTH)) for part in parts]
+    slices = Slices(index, number, named=any(rows.any() for rows in of_events)) if parts else None
+    for part, is_event in zip(parts, of_events, strict=True):
         assert slices is not None
-        arrows, alone = _matched(part, slices, first)
-        found.append(arrows)
-        unmatched += alone
+        for rows, match in ((np.flatnonzero(~is_event), _matched), (np.flatnonzero(is_event), _linked)):
+            if len(rows):
+                arrows, alone = match(replace(part, ends=part.ends[rows]), slices, first + rows)
+                found.append(arrows)
+                unmatched += alone
         first += len(part.ends)
     if unmatched:
         text = "ends of flows have no other end, or flows begin at no event: they are not in the table flows"
@@ -101,13 +109,18 @@ def arrows_of(index: Index, number: int, parts: list[FlowRecords], first: int) -
     return found
 
 
-def _matched(part: FlowRecords, slices: Slices, first: int) -> tuple[Arrows, int]:
+def _times(ends: Records, zero_ns: int) -> tuple[Int64s, Chosen]:
+    """The times of ends as events have them, and whether they are near enough to have one."""
+    is_near = np.abs(ends["ns"].astype(np.float64) - zero_ns) < _FAR_NS
+    return np.where(is_near, (ends["ns"] - zero_ns) * 1000 + ends["ps"], 0), is_near
+
+
+def _matched(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows, int]:
     """The arrows between ends of one key, which follow each other in time; and the number of ends without others, and
-    of flows that begin at no event."""
+    of flows that begin at no event. ``numbers``: of the ends in the session."""
     ends = part.ends
     phase = np.where(ends["phase"] < ord("a"), ends["phase"] + _SMALL, ends["phase"])
-    is_near = np.abs(ends["ns"].astype(np.float64) - slices.zero_ns) < _FAR_NS  # others have no time in picoseconds
-    ps = np.where(is_near, (ends["ns"] - slices.zero_ns) * 1000 + ends["ps"], 0)
+    ps, is_near = _times(ends, slices.zero_ns)
     event, line = bound(part, phase, ps, slices)
     order, chain = _chains(part, phase, np.flatnonzero(is_near))
     heads = np.flatnonzero(np.diff(chain, prepend=-1))
@@ -122,7 +135,7 @@ def _matched(part: FlowRecords, slices: Slices, first: int) -> tuple[Arrows, int
     by_flow = np.argsort(flow, kind="stable")
     start, stop, flow = start[by_flow], stop[by_flow], flow[by_flow]
     arrows = Arrows(
-        flow + first, ends["name"][flow], ends["category"][flow], part.texts, part.id_texts(flow), event[start],
+        numbers[flow], ends["name"][flow], ends["category"][flow], part.texts, part.id_texts(flow), event[start],
         event[stop], ps[start], ps[stop], line[start], line[stop],
     )  # fmt: skip
     return arrows, len(ends) - int(is_end.sum()) + int((size == 1).sum()) + int(((size > 1) & ~is_bound).sum())
@@ -138,6 +151,35 @@ def _chains(part: FlowRecords, phase: npt.NDArray[np.int32], rows: Int64s) -> tu
         fresh[1:] |= ends[name][1:] != ends[name][:-1]
     fresh[:1] = True
     return rows[order], np.cumsum(fresh) - 1
+
+
+def _linked(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows, int]:
+    """The same of slices with a ``bind_id``, in the order of their starts. One that nothing flows into begins another
+    flow."""
+    ends = part.ends
+    ps, is_near = _times(ends, slices.zero_ns)
+    event, line = slices.events_at(part, ps)
+    rows = np.flatnonzero(is_near)
+    order = rows[np.lexsort(tuple(ends[name][rows] for name in ("ps", "ns", "id", "id_kind")))]
+    phase, place = ends["phase"][order], np.arange(len(order))
+    is_other = np.zeros(len(order), bool)
+    for name in ("id", "id_kind"):
+        is_other[1:] |= np.diff(ends[name][order]) != 0
+    is_other[:1] = True
+    head = np.maximum.accumulate(np.where(is_other | (phase == OUT), place, 0))
+    gives, takes = np.isin(phase, (OUT, BOTH)), np.isin(phase, (IN, BOTH))
+    before = np.append(-1, np.maximum.accumulate(np.where(gives, place, -1)))[:-1]
+    takes_something = takes & (before >= np.maximum.accumulate(np.where(is_other, place, 0)))
+    consumer = np.flatnonzero(takes_something)
+    producer = before[consumer]
+    alone = len(ends) - len(rows) + int((takes & ~takes_something).sum()) + int(gives.sum()) - len(np.unique(producer))
+    known = event[order[producer]] >= 0
+    consumer, producer = consumer[known], producer[known]
+    start, stop, flow = order[producer], order[consumer], order[head[producer]]
+    return Arrows(
+        numbers[flow], ends["name"][flow], ends["category"][flow], part.texts, part.id_texts(flow), event[start],
+        event[stop], ends_of(ps[start], ends["duration_ps"][start]), ps[stop], line[start], line[stop],
+    ), alone  # fmt: skip
 
 
 def flows_table(hosts: list[tuple[str, Arrows]]) -> dict[str, pa.Array]:

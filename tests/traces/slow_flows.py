@@ -1,4 +1,4 @@
-"""Arrows of flows read slowly: rules F1 to F4 of the specification of traces, one end after the other."""
+"""Arrows of flows read slowly: rules F1 to F5 of the specification of traces, one end after the other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from slow_json import identity
-from slow_trace import Event, Trace, text_of
+from slow_trace import Event, Trace, is_set, text_of
 
 Place = tuple[str, str, str, int, int]
 """Plane, line, name, start and duration of an event."""
@@ -64,12 +64,46 @@ def arrows_of(trace: Trace) -> tuple[Counter[Arrow], int]:
             for first, second in pairwise(chain):
                 shown = None if number is None else str(number)
                 arrows[Arrow(name, category, shown, _place(first), _place(second), first.ps, second.ps)] += 1
+    linked, more = _of_bind_ids(trace)
+    return arrows + linked, alone + more
+
+
+def _of_bind_ids(trace: Trace) -> tuple[Counter[Arrow], int]:
+    """From the end of an event that something flows out of to the starts of later ones that it flows into."""
+    of_order = {event.order: event for event in trace.events}
+    keyed: dict[Any, list[tuple[Event, dict[str, Any]]]] = defaultdict(list)
+    arrows: Counter[Arrow] = Counter()
+    alone = 0
+    for order, row in trace.bound:
+        if order in of_order:
+            keyed[identity(row["bind_id"])].append((of_order[order], row))
+        else:
+            alone += 1
+    for number, ends in keyed.items():
+        source: Event | None = None
+        head: dict[str, Any] = {}
+        is_used = True
+        for event, row in sorted(ends, key=lambda end: (end[0].start_ps, end[0].order)):
+            takes, gives = is_set(row.get("flow_in")), is_set(row.get("flow_out"))
+            if takes and source is not None:
+                named = text_of(head.get("name")), head.get("cat"), str(number)
+                until = source.start_ps + source.duration_ps
+                arrows[Arrow(*named, _slice(source), _slice(event), until, event.start_ps)] += 1
+                is_used = True
+            alone += takes and source is None
+            if gives:
+                alone += not is_used
+                source, is_used, head = event, False, head if takes and source is not None else row
+        alone += not is_used
     return arrows, alone
 
 
+def _slice(one: Event) -> Place:
+    return one.plane, one.line, one.name, one.start_ps, one.duration_ps
+
+
 def _place(end: _End) -> Place | None:
-    one = end.event
-    return None if one is None else (one.plane, one.line, one.name, one.start_ps, one.duration_ps)
+    return None if end.event is None else _slice(end.event)
 
 
 def _event(slices: list[Event], ps: int, row: dict[str, Any], of_kineto: bool) -> Event | None:

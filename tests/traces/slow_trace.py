@@ -48,6 +48,8 @@ class Trace:
     log: Counter[str]
     ends: list[tuple[int, Any, dict[str, Any]]] = field(default_factory=list)
     """Of flows, in the order of the document: time, thread, and what is written."""
+    bound: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    """Slices with a flow by ``bind_id``: their place in the document, and what is written."""
 
 
 def read_trace(data: bytes) -> Trace:
@@ -59,6 +61,11 @@ def _own(event: dict[str, Any], key: str) -> Any:
     return event.get(key)
 
 
+def is_set(flag: Any) -> bool:
+    """Whether a flag of an event is true, or a number other than 0."""
+    return flag is True or (isinstance(flag, Number) and flag.is_finite and flag.exact() != 0)
+
+
 class _Reader:
     def __init__(self, document: Any) -> None:
         self.document = document if isinstance(document, dict) else {}
@@ -66,6 +73,7 @@ class _Reader:
         self.log: Counter[str] = Counter()
         self.events: list[Event] = []
         self.ends: list[tuple[int, Any, dict[str, Any]]] = []
+        self.bound: list[tuple[int, dict[str, Any]]] = []
         self.processes: dict[int | str, str] = {}
         self.threads: dict[tuple[int | str, int | str | None], str] = {}
         self.frames = self.document.get("stackFrames") or {}
@@ -128,6 +136,11 @@ class _Reader:
                 self.log["bad_time"] += 1
                 continue
             times.append(ts)
+            if row.get("bind_id") is not None:
+                if phase in "XB" and (is_set(row.get("flow_in")) or is_set(row.get("flow_out"))):
+                    self.bound.append((order, row))
+                else:
+                    self.log["not_read"] += 1
             if phase == "X":
                 self._slice(order, row, ts)
             elif phase in "BE":
@@ -435,7 +448,7 @@ class _Reader:
             else:
                 self.log["bad_time"] += 1
         ends = [(ts - zero, thread, row) for ts, thread, row in self.ends]
-        return Trace(self.dialect, zero, kept, +self.log, ends)
+        return Trace(self.dialect, zero, kept, +self.log, ends, self.bound)
 
     def _zero(self, times: list[int]) -> int:
         if self.dialect == "kineto":

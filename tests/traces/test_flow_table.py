@@ -24,6 +24,7 @@ CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 PATTERNS = ("chrome/*/*.json*", "tf1/timeline-*.json")
 TRACES = sorted(path for pattern in PATTERNS for path in CAPTURES.glob(pattern))
 KINETO = CAPTURES / "chrome" / "kineto"
+MICRO = 1_000_000
 
 
 def arrows(profile: fastprof.Profile) -> Counter[Arrow]:
@@ -146,11 +147,60 @@ def test_instants_are_no_slices() -> None:
     assert shown(trace(*ROWS, OTHER, instant, end("s", 20), end("f", 210, tid=2, bp="e"))) == ["0: b > other"]
 
 
-def test_flows_of_events_with_bind_id_are_remarked() -> None:
-    """Arrows of the newer form (``bind_id``, ``flow_out``, ``flow_in``) are not read: import_log has them."""
-    profile = fastprof.load(trace({**x("a", 0, 10), "bind_id": 7, "flow_out": True}, x("b", 20, 10)))
-    assert profile.flows.num_rows == 0
-    assert log(profile) == {"not_read": 1}
+OUT, IN = {"flow_out": True}, {"flow_in": True}
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted", "alone"),
+    [
+        (({**x("a", 0, 10), **OUT}, {**x("b", 20, 10, 2), **IN}), ["0: a > b"], 0),
+        (({**x("b", 20, 10, 2), **IN}, {**x("a", 0, 10), **OUT}), ["1: a > b"], 0),
+        (({**x("a", 0, 10), **OUT}, {**x("b", 5, 10, 2), **IN}), ["0: a > b"], 0),
+        (
+            (
+                {**x("a", 0, 10), **OUT},
+                {**x("b", 20, 1, 2), **IN, **OUT},
+                {**x("c", 30, 1), **IN},
+                {**x("d", 40, 1), **IN},
+            ),
+            ["0: a > b", "0: b > c", "0: b > d"],
+            0,
+        ),
+        (
+            ({**x("a", 0, 10), **OUT}, {**x("b", 20, 1, 2), **IN}, {**x("c", 30, 1), **OUT}, {**x("d", 40, 1), **IN}),
+            ["0: a > b", "2: c > d"],
+            0,
+        ),
+        (({**x("b", 0, 10), **IN}, {**x("a", 20, 10, 2), **OUT}), [], 2),
+        (({**x("a", 0, 10), **OUT, "flow_out": False}, {**x("b", 20, 10, 2), "flow_in": 1}), [], 1),
+        (({**x("a", 0, 10), **OUT, "bind_id": "7"}, {**x("b", 20, 10, 2), **IN}), ["0: a > b"], 0),
+        (({**x("a", 0, 10), **OUT, "bind_id": "0x7"}, {**x("b", 20, 10, 2), **IN}), [], 2),
+        (({**x("a", 0, 10), **OUT, "bind_id": 8}, {**x("b", 20, 10, 2), **IN}), [], 2),
+    ],
+)
+def test_flows_of_events_with_bind_id(rows: tuple[dict[str, Any], ...], wanted: list[str], alone: int) -> None:
+    data = trace(*({"bind_id": 7, **row} for row in rows))
+    assert shown(data) == wanted
+    assert log(fastprof.load(data)).get("unmatched_flow", 0) == alone == arrows_of(read_trace(data))[1]
+
+
+def test_a_flow_by_bind_id_is_of_its_own_event() -> None:
+    """Not of those that begin or end with it; and from its end to a start."""
+    around = [x("around", 0, 10), x("inside", 5, 5), x("other", 20, 5, 2)]
+    data = trace(
+        *around, {**x("a", 0, 10), "bind_id": 1, **OUT}, {**x("b", 20, 5, 2), "bind_id": 1, **IN},
+        {"ph": "B", "name": "begun", "pid": 1, "tid": 3, "ts": 30, "bind_id": 2, **OUT},
+        {**x("c", 50, 1), "bind_id": 2, **IN}, {"ph": "E", "pid": 1, "tid": 3, "ts": 45},
+    )  # fmt: skip
+    assert shown(data) == ["0: a > b", "3: begun > c"]
+    rows = fastprof.load(data).flows.to_pylist()
+    assert [(row["from_ps"], row["to_ps"]) for row in rows] == [(10 * MICRO, 20 * MICRO), (45 * MICRO, 50 * MICRO)]
+    assert [(row["name"], row["category"], row["id"]) for row in rows] == [("a", "any", "1"), ("begun", None, "2")]
+
+
+def test_bind_ids_that_say_no_direction_are_remarked() -> None:
+    data = trace({**x("a", 0, 10), "bind_id": 7}, {"ph": "i", "name": "i", "pid": 1, "ts": 1, "bind_id": 7, **OUT})
+    assert log(fastprof.load(data)) == {"not_read": 2}
 
 
 def test_a_selection_has_the_arrows_of_its_events() -> None:
@@ -215,7 +265,7 @@ def test_damaged_ends_are_an_error_or_a_row_of_import_log(tmp_path: Path) -> Non
     path.write_bytes(trace(*ROWS, OTHER, end("s", 20), end("f", 210, tid=2, bp="e")))
     assert main(["convert", str(path), "-o", str(out)]) == 0
     whole = out.read_bytes()
-    place = whole.index(b"\x0a\x50", whole.rindex(b"\x22")) + 2
+    place = whole.index(b"\x0a\x60", whole.rindex(b"\x22")) + 2
     damaged = whole[: place + 16] + b"\xff\xff\xff\x7f" + whole[place + 20 :]
     with pytest.raises(fastprof.CaptureError, match="a number that leads nowhere"):
         fastprof.load(damaged).flows  # noqa: B018
