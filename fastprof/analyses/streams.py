@@ -128,7 +128,7 @@ TABLES = {
         Picoseconds("time_ps", "time in which exactly these ran", _of("time_ps")),
         Share("share", "time_ps / busy_ps of the GPU; null: it lasted no time", _share("time_ps", "whole_ps")),
     ), derived=True),
-    "names": TableSchema("names", "a kernel or copy of a GPU by kind and name, the longest of each kind first", (
+    "names": TableSchema("names", "a kernel or copy of a GPU by kind and name, longest first", (
         _HOST,
         _DEVICE,
         Text("kind", "compute, communication or copy", _of("kind")),

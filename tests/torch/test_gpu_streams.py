@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from torch_captures import MICRO, Recorded, kernel, launch, torch_capture
 
 import fastprof
@@ -44,18 +45,18 @@ def test_kernels_and_copies_by_kind_and_name() -> None:
             kernel("add", 20, 7, 3),
             kernel("relu", 30, 3, 4),
         ],
-        "stream 8": [kernel("gemm", 0, 11, 5), kernel("Memset (Device)", 40, 2, 6, "gpu_memset")],
+        "stream 8": [kernel("gemm", 0, 11, 5), kernel("Memset (Device)", 40, 5, 6, "gpu_memset")],
     }
     report = streams([], gpu)
     columns = ("kind", "name", "count", "time_ps", "min_ps", "max_ps", "mean_ps")
     assert micros(report, "names", *columns) == [
-        ("compute", "gemm", 3, 21, 4, 11, 7), ("compute", "add", 1, 7, 7, 7, 7), ("compute", "relu", 1, 3, 3, 3, 3),
-        ("copy", "Memset (Device)", 1, 2, 2, 2, 2),
+        ("compute", "gemm", 3, 21, 4, 11, 7), ("compute", "add", 1, 7, 7, 7, 7),
+        ("copy", "Memset (Device)", 1, 5, 5, 5, 5), ("compute", "relu", 1, 3, 3, 3, 3),
     ]  # fmt: skip
     names = report.tables["names"]
     # gemm: (3² + 1² + 4²) / 2 = 13, whose root is 3.605551…
     assert names["stdev_ps"].to_pylist() == [3_605_551, None, None, None]
-    assert names["share"].to_pylist() == [21 / 31, 7 / 31, 3 / 31, 1.0]
+    assert names["share"].to_pylist() == [21 / 31, 7 / 31, 1.0, 3 / 31]
 
 
 def test_what_an_idle_stream_waits_for() -> None:
@@ -93,11 +94,12 @@ def test_launches_and_queues() -> None:
     assert report.scalars["unlaunched_count"].value == 1
 
 
-def test_copies_add_their_bandwidths() -> None:
-    def copy(start: int, duration: int, number: int, size: int) -> Recorded:
-        category, name, *times, stats = kernel("Memcpy HtoD (Pinned -> Device)", start, duration, number, "gpu_memcpy")
-        return category, name, times[0], times[1], {**stats, "bytes": size}  # type: ignore[return-value]
+def copy(start: int, duration: int, number: int, size: int) -> Recorded:
+    category, name, *times, stats = kernel("Memcpy HtoD (Pinned -> Device)", start, duration, number, "gpu_memcpy")
+    return category, name, times[0], times[1], {**stats, "bytes": size}  # type: ignore[return-value]
 
+
+def test_copies_add_their_bandwidths() -> None:
     gpu = {"stream 7": [copy(0, 10, 1, 20_000)], "stream 8": [copy(5, 10, 2, 10_000)]}
     report = streams([], gpu)
     columns = ("kind", "count", "time_ps", "bytes", "mean_gbps", "peak_gbps")
@@ -105,6 +107,13 @@ def test_copies_add_their_bandwidths() -> None:
     # from 0 to 5 µs 2, to 10 3, to 15 1
     figures = ("mean", "stdev", "min", "p25", "p50", "p75")
     assert micros(report, "copies", *(f"{one}_at_points_gbps" for one in figures)) == [(2.0, 1.0, 1.0, 1.5, 2.0, 2.5)]
+
+
+def test_copies_one_after_the_other_do_not_add_up() -> None:
+    gpu = {"stream 7": [copy(0, 10, 1, 1_000), copy(10, 10, 2, 2_000), copy(20, 10, 3, 3_000)]}
+    report = streams([], gpu)
+    # 0.1, 0.2, 0.3 and then exactly 0
+    assert micros(report, "copies", "peak_gbps", "min_at_points_gbps") == [(pytest.approx(0.3), pytest.approx(0.1))]
 
 
 def test_a_capture_without_gpus_says_so() -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from hta_answers import cells
-from hta_ranks import SESSIONS
+from hta_ranks import LAST_BIT, SESSIONS, answers, ranks_of
+
+from fastprof.derive.timeline.stream_counters import stream_counters
+from fastprof.derive.timeline.track_order import processes_of
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 GOLDENS = CAPTURES.parent / "conformance" / "hta"
@@ -81,3 +84,23 @@ def test_cells_of_all_sessions_agree() -> None:
     every, equal = (sum((one[part] for one in scores), Counter()) for part in (0, 1))
     assert every.total() > 335_000
     assert equal.total() >= 0.995 * every.total()
+
+
+@pytest.mark.captures
+def test_counters_of_the_timeline_are_the_series_of_hta() -> None:
+    """HTA drops nothing of this session. A counter has one point at each time."""
+    (rank,) = ranks_of(CAPTURES / "chrome" / "kineto", GOLDENS / "h100_qwen-exact")
+    every = stream_counters(rank.host, processes_of(rank.host))
+    counters = {one.name: dict(zip(rank.since_first_us(one.time_ps), one.value, strict=True)) for one in every}
+    rows = answers(GOLDENS / "h100_qwen-exact", "queue_length_series_rank0")
+    queue = {float(row["ts"]): int(row["queue_length"]) for row in rows}
+    found = counters.pop("queue length: stream 7")
+    assert list(found.values()) == list(queue.values())
+    assert list(found) == pytest.approx(list(queue), abs=LAST_BIT)
+    rows = answers(GOLDENS / "h100_qwen-exact", "memory_bw_series_rank0")
+    for kind in ("Memset", "Memcpy DtoH"):
+        gbps = {float(row["ts"]): float(row["memory_bw_gbps"]) for row in rows if row["name"] == kind}
+        found = counters.pop(f"bandwidth: {kind}")
+        assert list(found.values()) == pytest.approx([gbps[time] for time in sorted(gbps)], abs=1e-9)
+        assert list(found) == pytest.approx(sorted(gbps), abs=LAST_BIT)
+    assert not counters

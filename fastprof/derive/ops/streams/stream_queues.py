@@ -49,17 +49,15 @@ def queue_lengths(events: StreamEvents) -> Series:
 
 def bandwidths(of: Int64s, start: Int64s, end: Int64s, gbps: Float64s) -> Series:
     """The sum of the bandwidths of copies that run at once, by kind ``of`` copy. A copy without duration lasts a
-    microsecond."""
+    microsecond. One that begins as another ends does not run at once with it."""
     end = np.where(end == start, start + 1_000_000, end)
     time, change = np.concatenate([start, end]), np.concatenate([gbps, -gbps])
+    running = np.repeat([1, -1], [len(start), len(end)])
     both = np.concatenate([of, of])
-    order = np.lexsort((time, both))
-    both, time, change = both[order], time[order], change[order]
-    total = np.cumsum(change)
-    first = np.flatnonzero(np.append(True, both[1:] != both[:-1])) if len(both) else np.zeros(0, np.int64)
-    before = np.concatenate([[0.0], total])[first]
-    sizes = np.diff(np.append(first, len(both)))
-    return Series(both, time, np.maximum(total - np.repeat(before, sizes), 0.0))
+    order = np.lexsort((running, time, both))
+    both, total = both[order], np.cumsum(change[order])
+    total = np.where(np.cumsum(running[order]) > 0, total, 0.0)  # each kind ends at 0, where the next begins
+    return Series(both, time[order], np.maximum(total, 0.0))
 
 
 def launch_delays(events: StreamEvents) -> Int64s:

@@ -86,7 +86,7 @@ def _device(found: HostStreams, keys: dict[str, str], mine: StreamEvents) -> Non
 
 
 def _names(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> list[SimpleNamespace]:
-    """Kernels and copies by kind and name, the longest of each kind first."""
+    """Kernels and copies by kind and name, the longest first."""
     metas, of_meta = np.unique(events.meta[mine.row], return_inverse=True)
     texts = [events.names[meta] for meta in metas.tolist()]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(texts))}
@@ -103,7 +103,7 @@ def _names(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> list
             mean_ps=total // count, min_ps=shortest, max_ps=longest, stdev_ps=deviation,
         )
         for kind, text, (count, total, shortest, longest), deviation in sorted(
-            rows, key=lambda row: (row[0], -row[2][1], row[1])
+            rows, key=lambda row: (-row[2][1], row[0], row[1])
         )
     ]  # fmt: skip
 
@@ -115,13 +115,16 @@ def _stream_keys(events: HostEvents, streams: Streams, number: int) -> dict[str,
 
 def _idle(events: HostEvents, streams: Streams, short_ps: int) -> Iterator[SimpleNamespace]:
     found = breaks(streams.events, short_ps)
+    if not len(found.stream):
+        return
     whole = sums_by(found.stream, found.idle_ps, len(streams.lines))
     kinds, row = np.unique(found.stream * len(WAITS) + found.wait, return_inverse=True)
     sums = summed_by(row, found.idle_ps, len(kinds))
-    figures = zip(sums.tolist(), deviations_by(row, found.idle_ps, sums), strict=True)
-    for place, ((count, total, shortest, longest), deviation) in enumerate(figures):
-        stream, wait = divmod(int(kinds[place]), len(WAITS))
-        p25, p50, p75 = quartiles(np.sort(found.idle_ps[row == place]))
+    breaks_of = np.split(found.idle_ps[np.lexsort((found.idle_ps, row))], np.cumsum(sums["count"])[:-1])
+    figures = zip(kinds.tolist(), breaks_of, sums.tolist(), deviations_by(row, found.idle_ps, sums), strict=True)
+    for kind, idle, (count, total, shortest, longest), deviation in figures:
+        stream, wait = divmod(kind, len(WAITS))
+        p25, p50, p75 = quartiles(idle)
         yield SimpleNamespace(
             **_stream_keys(events, streams, stream), waits_for=WAITS[wait], time_ps=total, whole_ps=int(whole[stream]),
             count=count, mean_ps=total // count, min_ps=shortest, p25_ps=p25, p50_ps=p50, p75_ps=p75, max_ps=longest,
