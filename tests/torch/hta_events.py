@@ -24,11 +24,10 @@ _NO_EVENTS = ("", "trace", "Trace", "cpu_instant_event")
 def events(folder: Path, rank: Rank) -> Iterator[Cell]:
     """How many there are of each kind, and their times."""
     ours, theirs = defaultdict(list), defaultdict(list)
-    steps = set()
     for key, times in _rows(rank):
         ours[key].append(times)
-        steps.add(key[-1])
-    of_session = sorted(steps - {-1})
+    of_session = sorted({key[-1] for key in ours} - {-1})
+    yield from _sums(folder, rank, ours)
     yield Cell(
         "profiler_steps", "steps", str(of_session), str(json.loads((folder / "profiler_steps.json").read_text()))
     )
@@ -41,6 +40,22 @@ def events(folder: Path, rank: Rank) -> Iterator[Cell]:
         for mine, one in zip(sorted(ours[key]), sorted(theirs[key]), strict=False):
             yield Cell("events", f"{key} ts", mine[0], one[0], LAST_BIT)
             yield Cell("events", f"{key} dur", mine[1], one[1], LAST_BIT)
+
+
+def _sums(folder: Path, rank: Rank, ours: dict[Key, list[tuple[float, float]]]) -> Iterator[Cell]:
+    """How many events there are, the time from the begin of the first to that of the last, and its share in which a
+    queue is full."""
+    answer, number = json.loads((folder / "summary.json").read_text()), str(rank.number)
+    begins = [begin for times in ours.values() for begin, _ in times]
+    on_gpu = sum(len(times) for key, times in ours.items() if key[2] >= 0)
+    lasted = max(begins) - min(begins)
+    yield Cell("summary", "rows", len(begins), answer["rows"][number])
+    yield Cell("summary", "gpu_rows", on_gpu, answer["gpu_rows"][number])
+    yield Cell("summary", "trace_duration", lasted, answer["trace_duration"][number], LAST_BIT)
+    for row in answers(folder, "blocked_on_full_queue_4", rank.number):
+        (mine,) = (one for one in rank.sums.queues if int(one.stream.split()[-1]) == int(float(row["stream"])))
+        share = mine.full_ps / MICRO / lasted
+        yield Cell("blocked_on_full_queue_4", "relative", share, float(row["relative_duration_at_max_queue_length"]))
 
 
 def _rows(rank: Rank) -> Iterator[tuple[Key, tuple[float, float]]]:
