@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hta_answers import cells
 from hta_ranks import LAST_BIT, SESSIONS, answers, ranks_of
 
+from fastprof.analyses.streams import TABLES
 from fastprof.derive.timeline.stream_counters import stream_counters
 from fastprof.derive.timeline.track_order import processes_of
 
@@ -104,3 +106,17 @@ def test_counters_of_the_timeline_are_the_series_of_hta() -> None:
         assert list(found.values()) == pytest.approx([gbps[time] for time in sorted(gbps)], abs=1e-9)
         assert list(found) == pytest.approx(sorted(gbps), abs=LAST_BIT)
     assert not counters
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize(
+    ("session", "steps"), [("a100", 551), ("resnet50_worker0", (5, 10)), ("alexnet", None), ("h100_qwen-exact", None)]
+)
+def test_the_report_of_the_steps_that_hta_keeps_is_what_is_scored(
+    session: str, steps: int | tuple[int, int] | None
+) -> None:
+    for rank in ranks_of(CAPTURES / "chrome" / "kineto", GOLDENS / session):
+        tables = rank.profile.select(steps=steps).streams(queue_length=4).tables
+        for name, schema in TABLES.items():
+            scored = schema.of(SimpleNamespace(each=getattr(rank.sums, name)))
+            assert sorted(map(str, tables[name].to_pylist())) == sorted(map(str, scored.to_pylist())), name
