@@ -5,29 +5,39 @@
 
 /* ---- fields ---- */
 
-/* A field by its name. The switch is on the length and first letter, which leave few to compare. */
+/* Up to four bytes as a number, and their count, by which a switch finds them. */
+#define WORD(length, a, b, c, d) ((uint64_t)(length) << 32 | (uint32_t)(d) << 24 | (c) << 16 | (b) << 8 | (a))
+
+/* A field by its name. Most names are short, so that a number says what they are. Behind a name there are always three
+ * more bytes: a quote, a colon and a value. */
 static chrome_field field_of(const uint8_t *text, size_t length) {
   static const struct {
     const char *name;
     chrome_field field;
-  } names[] = {{"args", FIELD_ARGS}, {"tdur", FIELD_TDUR}, {"scope", FIELD_SCOPE}, {"cname", FIELD_CNAME},
-               {"stack", FIELD_STACK}, {"estack", FIELD_ESTACK}, {"esf", FIELD_ESF}, {"bind_id", FIELD_BIND_ID},
-               {"flow_in", FIELD_FLOW_IN}, {"flow_out", FIELD_FLOW_OUT}, {"tts", FIELD_TTS}, {"id2", FIELD_ID2}};
-  if (length == 2) {
-    if (text[0] == 'p' && text[1] == 'h') return FIELD_PH;
-    if (text[0] == 't' && text[1] == 's') return FIELD_TS;
-    if (text[0] == 'i' && text[1] == 'd') return FIELD_ID;
-    if (text[0] == 'b' && text[1] == 'p') return FIELD_BP;
-    if (text[0] == 's' && text[1] == 'f') return FIELD_SF;
-  } else if (length == 3) {
-    if (text[1] == 'i' && text[2] == 'd' && text[0] == 'p') return FIELD_PID;
-    if (text[1] == 'i' && text[2] == 'd' && text[0] == 't') return FIELD_TID;
-    if (!memcmp(text, "dur", 3)) return FIELD_DUR;
-    if (!memcmp(text, "cat", 3)) return FIELD_CAT;
-  } else if (length == 4 && !memcmp(text, "name", 4)) {
-    return FIELD_NAME;
-  } else if (length == 1 && *text == 's') {
-    return FIELD_S;
+  } names[] = {{"scope", FIELD_SCOPE}, {"cname", FIELD_CNAME}, {"stack", FIELD_STACK}, {"estack", FIELD_ESTACK},
+               {"bind_id", FIELD_BIND_ID}, {"flow_in", FIELD_FLOW_IN}, {"flow_out", FIELD_FLOW_OUT}};
+  static const uint32_t masks[] = {0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF};
+  if (length <= 4) {
+    uint32_t bytes = (uint32_t)text[3] << 24 | (uint32_t)text[2] << 16 | (uint32_t)text[1] << 8 | text[0];
+    switch ((uint64_t)length << 32 | (bytes & masks[length])) {
+      case WORD(2, 'p', 'h', 0, 0): return FIELD_PH;
+      case WORD(2, 't', 's', 0, 0): return FIELD_TS;
+      case WORD(2, 'i', 'd', 0, 0): return FIELD_ID;
+      case WORD(2, 'b', 'p', 0, 0): return FIELD_BP;
+      case WORD(2, 's', 'f', 0, 0): return FIELD_SF;
+      case WORD(1, 's', 0, 0, 0): return FIELD_S;
+      case WORD(3, 'c', 'a', 't', 0): return FIELD_CAT;
+      case WORD(3, 'p', 'i', 'd', 0): return FIELD_PID;
+      case WORD(3, 't', 'i', 'd', 0): return FIELD_TID;
+      case WORD(3, 'd', 'u', 'r', 0): return FIELD_DUR;
+      case WORD(3, 't', 't', 's', 0): return FIELD_TTS;
+      case WORD(3, 'i', 'd', '2', 0): return FIELD_ID2;
+      case WORD(3, 'e', 's', 'f', 0): return FIELD_ESF;
+      case WORD(4, 'n', 'a', 'm', 'e'): return FIELD_NAME;
+      case WORD(4, 'a', 'r', 'g', 's'): return FIELD_ARGS;
+      case WORD(4, 't', 'd', 'u', 'r'): return FIELD_TDUR;
+      default: return FIELD_COUNT;
+    }
   }
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strlen(names[i].name) == length && !memcmp(names[i].name, text, length)) return names[i].field;
@@ -41,7 +51,7 @@ static void keep_field(fp_chrome *chrome, chrome_event *event, const fp_json_val
   chrome_field field = field_of(text, length);
   if (field == FIELD_COUNT && memchr(text, '\\', length)) {
     text = chrome_text(chrome, event->view, key, &length);
-    field = field_of(text, length);
+    if (length) field = field_of(text, length);
   }
   event->has_fields = true;
   if (field == FIELD_COUNT) return;
@@ -258,10 +268,12 @@ static bool put_phase(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
 
 /* The first character of the phase; 0: none that is known. */
 static uint8_t phase_of(fp_chrome *chrome, const chrome_event *event) {
+  static const char phases[] = "XBEIiRCbneSTpFstfPNODMVvc()";
   size_t length;
   if (field(event, FIELD_PH)->kind != FP_JSON_TEXT) return 0;
   const uint8_t *text = chrome_text(chrome, event->view, field(event, FIELD_PH), &length);
-  return length && *text && strchr("XBEIiRCbneSTpFstfPNODMVvc()", *text) ? *text : 0;
+  if (length && (*text == 'X' || (*text && strchr(phases, *text)))) return *text;
+  return 0;
 }
 
 /* Takes an event whose fields are known. False: a value is not JSON, at `*at`. */

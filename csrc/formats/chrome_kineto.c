@@ -138,21 +138,23 @@ static void put_detail(fp_bytes *out, const chrome_event *event, chrome_arg arg,
   if (out->size) fp_bytes_byte(out, ' ');
   fp_bytes_text(out, key);
   fp_bytes_byte(out, ':');
-  for (uint32_t i = value->from; i < value->to; i++) {
+  uint8_t *room = fp_bytes_room(out, value->to - value->from), *to = room;
+  for (uint32_t i = value->from; room && i < value->to; i++) {
     uint8_t byte = event->view->text[i];
-    if (!fp_json_is_blank(byte) && byte != '[' && byte != ']') fp_bytes_byte(out, byte);
+    if (!fp_json_is_blank(byte) && byte != '[' && byte != ']') *to++ = byte;
   }
+  out->size += (size_t)(to - room);
 }
 
 static void put_kernel_details(fp_chrome *chrome, const chrome_event *event) {
-  fp_bytes text = {.memory = chrome->memory};
-  put_detail(&text, event, ARG_REGISTERS, "regs");
-  put_detail(&text, event, ARG_SHARED, "group_mem");
-  put_detail(&text, event, ARG_GRID, "grid");
-  put_detail(&text, event, ARG_BLOCK, "block");
-  chrome->failed |= text.failed;
-  if (text.size) chrome_add_derived_text(chrome, WORD_KERNEL_DETAILS, text.data, text.size);
-  fp_bytes_free(&text);
+  fp_bytes *text = &chrome->decoded;
+  text->size = 0;
+  put_detail(text, event, ARG_REGISTERS, "regs");
+  put_detail(text, event, ARG_SHARED, "group_mem");
+  put_detail(text, event, ARG_GRID, "grid");
+  put_detail(text, event, ARG_BLOCK, "block");
+  chrome->failed |= text->failed;
+  if (text->size) chrome_add_derived_text(chrome, WORD_KERNEL_DETAILS, text->data, text->size);
 }
 
 static bool begins_with(const uint8_t *text, size_t length, const char *word) {

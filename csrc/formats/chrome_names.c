@@ -14,8 +14,8 @@ static const int64_t DERIVED = INT64_C(0xDEADBEEF); /* XProf's range of ids of l
 
 int32_t chrome_process_of(fp_chrome *chrome, chrome_id pid) {
   const fp_key key = {{(uint64_t)pid.kind, pid.bits, 0, 0}};
-  if (chrome->last_process >= 0 && chrome->last_pid.kind == pid.kind && chrome->last_pid.bits == pid.bits)
-    return chrome->last_process;
+  chrome_usual_process *usual = &chrome->usual_processes[pid.bits % CHROME_USUAL];
+  if (usual->process && usual->pid.kind == pid.kind && usual->pid.bits == pid.bits) return usual->process - 1;
   int32_t number = fp_key_map_add(&chrome->process_keys, &key);
   if (number >= 0 && (size_t)number == chrome->processes.count) {
     chrome_process *process = fp_vector_add(chrome->memory, &chrome->processes, sizeof *process);
@@ -25,8 +25,8 @@ int32_t chrome_process_of(fp_chrome *chrome, chrome_id pid) {
     chrome->failed = true;
     return -1;
   }
-  chrome->last_pid = pid;
-  return chrome->last_process = number;
+  *usual = (chrome_usual_process){pid, number + 1};
+  return number;
 }
 
 int32_t chrome_thread_of(fp_chrome *chrome, chrome_id pid, chrome_id tid, bool add) {
@@ -124,7 +124,8 @@ int32_t chrome_find_line(const fp_chrome *chrome, int32_t plane, chrome_role rol
 int32_t chrome_line_of(fp_chrome *chrome, int32_t plane, int32_t process, chrome_role role, chrome_id tid, int32_t name) {
   const fp_key key = line_key(plane, process, role, tid, name);
   if (plane < 0) return -1;
-  if (chrome->last_line >= 0 && !memcmp(&key, &chrome->last_key, sizeof key)) return chrome->last_line;
+  chrome_usual_line *usual = &chrome->usual_lines[(tid.bits + (uint32_t)plane) % CHROME_USUAL];
+  if (usual->line && !memcmp(&key, &usual->key, sizeof key)) return usual->line - 1;
   int32_t number = fp_key_map_add(&chrome->line_keys, &key);
   if (number >= 0 && (size_t)number == chrome->lines.count) {
     chrome_line *line = fp_vector_add(chrome->memory, &chrome->lines, sizeof *line);
@@ -137,8 +138,8 @@ int32_t chrome_line_of(fp_chrome *chrome, int32_t plane, int32_t process, chrome
     chrome->failed = true;
     return -1;
   }
-  chrome->last_key = key;
-  return chrome->last_line = number;
+  *usual = (chrome_usual_line){key, number + 1};
+  return number;
 }
 
 int32_t chrome_named_line(fp_chrome *chrome, int32_t process, chrome_role role, const char *before, const uint8_t *rest,

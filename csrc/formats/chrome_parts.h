@@ -59,6 +59,17 @@ typedef struct chrome_line {
   int32_t latest_ps;
 } chrome_line;
 
+/* The line and the process that were found last by a number of a few bits: events of several threads alternate. */
+enum { CHROME_USUAL = 16 };
+typedef struct chrome_usual_line {
+  fp_key key;
+  int32_t line; /* 1 + its number; 0: none */
+} chrome_usual_line;
+typedef struct chrome_usual_process {
+  chrome_id pid;
+  int32_t process; /* 1 + its number; 0: none */
+} chrome_usual_process;
+
 typedef struct chrome_plane {
   int32_t process; /* whose M events name it; -1 */
   int32_t name;    /* of `texts`, if no process gives it one; -1 */
@@ -203,11 +214,11 @@ struct fp_chrome {
   int32_t words[WORDS];
   fp_bytes arg_of; /* by stat: what it is for */
   fp_bytes sides;  /* Kineto, by category: 1 + the side */
-  fp_key last_key;
-  int32_t last_line, last_process, last_device_plane;
+  chrome_usual_line usual_lines[CHROME_USUAL];
+  chrome_usual_process usual_processes[CHROME_USUAL];
+  int32_t last_device_plane;
   int64_t last_device;
   int32_t usual_cats[64]; /* by length and first letter: 1 + a category that was so */
-  chrome_id last_pid;
 
   fp_bytes event_stats;
   fp_vector stat_list; /* chrome_stat */
@@ -257,8 +268,15 @@ void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint6
 
 /* ---- chrome_text.c: values as texts, ids and times ---- */
 
+/* What a string says that has escapes or bytes of 0x80 and more; the bytes hold until the next call. */
+const uint8_t *chrome_decoded_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length);
 /* What a string says; the bytes hold until the next call. */
-const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length);
+static inline const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value,
+                                         size_t *length) {
+  if (!fp_json_is_simple(view, value->from, value->to)) return chrome_decoded_text(chrome, view, value, length);
+  *length = value->to - value->from;
+  return view->text + value->from;
+}
 /* The number of a text of `pool`; a value other than a string is compact JSON. -1: memory ran out. */
 int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *view, const fp_json_value *value);
 /* The number of a category. A trace has few. */

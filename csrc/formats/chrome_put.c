@@ -9,7 +9,7 @@
 #include "formats/chrome_parts.h"
 #include "formats/proto_write.h"
 
-enum { WINDOW = 1 << 24, LINE_EVENTS = 4, EVENT_METADATA = 1, EVENT_OFFSET = 2, EVENT_DURATION = 3 };
+enum { LEAST_WINDOW = 1 << 20, MOST_WINDOW = 1 << 24, BYTES_A_LINE = 1 << 12, LINE_EVENTS = 4, EVENT_METADATA = 1, EVENT_OFFSET = 2, EVENT_DURATION = 3 };
 enum { HOUR_BITS = 42, FLOW_LINE = -1 };
 static const int64_t EPOCH_NS = INT64_C(1) << 50, LEAD_NS = INT64_C(1) << 36;
 
@@ -134,6 +134,12 @@ static bool spill_window(fp_chrome *chrome, window_pairs *pairs, uint64_t total)
   return true;
 }
 
+/* Whether it is time to spill: a small window stays in the processor's cache, but each line of it is a fragment. */
+static bool is_full(const fp_chrome *chrome) {
+  size_t most = LEAST_WINDOW + chrome->lines.count * BYTES_A_LINE;
+  return chrome->window.size > (most < MOST_WINDOW ? most : MOST_WINDOW);
+}
+
 void chrome_flush(fp_chrome *chrome) {
   window_pairs pairs = {.keys.memory = chrome->memory};
   uint64_t total = 0;
@@ -210,7 +216,7 @@ void chrome_put_event(fp_chrome *chrome, int32_t line, int32_t name, int32_t cat
   const window_head head = {line, epoch, (uint32_t)(to - event)};
   memcpy(room, &head, sizeof head);
   chrome->window.size += (size_t)(to - room);
-  if (chrome->window.size > WINDOW) chrome_flush(chrome);
+  if (is_full(chrome)) chrome_flush(chrome);
 }
 
 void chrome_put_flow_record(fp_chrome *chrome, const chrome_flow_end *end) {
@@ -224,5 +230,5 @@ void chrome_put_flow_record(fp_chrome *chrome, const chrome_flow_end *end) {
   memcpy(room + sizeof head, end, sizeof *end);
   chrome->window.size += sizeof head + sizeof *end;
   chrome->flow_count++;
-  if (chrome->window.size > WINDOW) chrome_flush(chrome);
+  if (is_full(chrome)) chrome_flush(chrome);
 }

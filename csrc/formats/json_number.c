@@ -120,8 +120,24 @@ static double read_double(const number_parts *parts) {
   return parts->is_negative ? -value : value;
 }
 
+/* The usual number: up to 18 digits. */
+static bool read_usual_number(const uint8_t *text, size_t length, uint64_t *value) {
+  *value = 0;
+  if (!length || length > 18 || (length > 1 && *text == '0')) return false;
+  for (size_t i = 0; i < length; i++) {
+    if (!is_digit(text[i])) return false;
+    *value = *value * 10 + (uint64_t)(text[i] - '0');
+  }
+  return true;
+}
+
 fp_json_number fp_json_read_number(const uint8_t *text, size_t length) {
   fp_json_number found = {FP_JSON_NO_NUMBER, 0, 0};
+  if (read_usual_number(text, length, &found.bits)) {
+    found.kind = FP_JSON_INT;
+    return found;
+  }
+  found.bits = 0;
   number_parts parts;
   if (!take_apart(text, length, &parts)) return found;
   if (!parts.is_integer) {
@@ -180,10 +196,27 @@ static bool read_picoseconds(const number_parts *parts, unsigned __int128 *ps) {
   return true;
 }
 
+/* Eight digits at once: neighbours become numbers of two digits, these of four, these of eight.
+ *
+ *    "12345678"    1 2 3 4 5 6 7 8  ->  12 34 56 78  ->  1234 5678  ->  12345678
+ *
+ * False: not all are digits. A digit and 6 more are below 0x40, and above 0x2F. */
+static inline bool read_eight(const uint8_t *text, uint64_t *value) {
+  const uint64_t ones = UINT64_C(0x0101010101010101);
+  uint64_t word = 0;
+  for (int i = 0; i < 8; i++) word |= (uint64_t)text[i] << 8 * i;
+  if (((word & 0xF0 * ones) | (((word + 6 * ones) & 0xF0 * ones) >> 4)) != 0x33 * ones) return false;
+  word -= 0x30 * ones;
+  word = (word * 10 + (word >> 8)) & UINT64_C(0x00FF00FF00FF00FF);
+  word = (word * 100 + (word >> 16)) & UINT64_C(0x0000FFFF0000FFFF);
+  *value = (word * 10000 + (word >> 32)) & 0xFFFFFFFF;
+  return true;
+}
+
 /* The usual number: at most 15 digits, a point, at most six more. False: it is another. */
 static bool read_usual_time(const uint8_t *text, size_t length, fp_json_time *time) {
   uint64_t whole = 0, part = 0;
-  size_t i = 0;
+  size_t i = length >= 8 && read_eight(text, &whole) ? 8 : 0;
   if (length > 22) return false;
   for (; i < length && is_digit(text[i]); i++) whole = whole * 10 + (uint64_t)(text[i] - '0');
   if (!i || i > 15 || (i > 1 && *text == '0')) return false;

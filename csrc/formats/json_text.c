@@ -117,9 +117,21 @@ static void put_escaped(fp_bytes *out, const uint8_t *text, size_t length) {
   }
 }
 
+/* Whether a text has bytes that are escaped even if they are not in the document. */
+static bool has_controls(const uint8_t *text, size_t length) {
+  uint8_t found = 0;
+  for (size_t i = 0; i < length; i++) found |= text[i] < 0x20;
+  return found;
+}
+
 /* A string between quotes, with only the escapes that JSON needs. */
-static void put_string(fp_bytes *out, const uint8_t *text, const fp_json_value *value, fp_json_bad_text *bad) {
+static void put_string(fp_bytes *out, const fp_json_view *view, const fp_json_value *value, fp_json_bad_text *bad) {
+  const uint8_t *text = view->text;
   fp_bytes plain = {.memory = out->memory};
+  if (fp_json_is_simple(view, value->from, value->to) && !has_controls(text + value->from, value->to - value->from)) {
+    fp_bytes_put(out, text + value->from - 1, value->to - value->from + 2);
+    return;
+  }
   fp_json_bad_text here = {0, 0};
   fp_json_decode(&plain, text + value->from, value->to - value->from, &here);
   if (plain.failed) out->failed = true;
@@ -176,7 +188,7 @@ bool fp_json_compact(fp_bytes *out, const fp_json_view *view, const fp_json_valu
       walk = fp_json_into(&item);
       is_first = true;
     } else if (item.kind == FP_JSON_TEXT) {
-      put_string(out, view->text, &item, bad);
+      put_string(out, view, &item, bad);
     } else {
       if (!is_scalar(view, &item)) return *at = item.from, false;
       fp_bytes_put(out, view->text + item.from, item.to - item.from);
@@ -190,7 +202,7 @@ bool fp_json_compact(fp_bytes *out, const fp_json_view *view, const fp_json_valu
         if (!is_first) fp_bytes_byte(out, ',');
         is_first = false;
         if (!is_object) break;
-        put_string(out, view->text, &key, bad);
+        put_string(out, view, &key, bad);
         fp_bytes_byte(out, ':');
         break;
       }

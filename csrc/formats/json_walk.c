@@ -38,23 +38,17 @@ static fp_json_step over_brackets(const fp_json_view *view, fp_json_walk *walk, 
   value->from = view->marks[mark];
   value->mark = mark + 1;
   for (; mark < view->count; mark++) {
-    switch (view->text[view->marks[mark]]) {
-      case '"':
-        mark++;
-        break;
-      case '{':
-      case '[':
-        is_deep |= ++depth > FP_JSON_DEEPEST;
-        break;
-      case '}':
-      case ']':
-        if (--depth) break;
-        value->to = walk->at = view->marks[mark] + 1;
-        walk->mark = mark + 1;
-        return is_deep ? FP_WALK_DEEP : FP_WALK_ITEM;
-      default:
-        break;
+    uint8_t byte = view->text[view->marks[mark]];
+    if (byte == '"') {
+      mark++;
+      continue;
     }
+    depth += (uint32_t)((byte | 0x20) == '{') - (uint32_t)((byte | 0x20) == '}');
+    is_deep |= depth > FP_JSON_DEEPEST;
+    if (depth) continue;
+    value->to = walk->at = view->marks[mark] + 1;
+    walk->mark = mark + 1;
+    return is_deep ? FP_WALK_DEEP : FP_WALK_ITEM;
   }
   return FP_WALK_MORE;
 }
