@@ -36,10 +36,12 @@ class Job:
 @dataclass(slots=True)
 class Outcome:
     """All runs of a job: seconds of each repetition, and of the first of each process if that is measured separately;
-    seconds from start to end of each process, and its peak resident bytes; its counts."""
+    processor seconds if they are reported; seconds from start to end of each process, and its peak resident bytes; its
+    counts."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
     firsts: list[float] = field(default_factory=list)
     wholes: list[float] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
@@ -87,6 +89,7 @@ def run(job: Job, outcome: Outcome) -> None:
     if job.reports:
         report = json.loads(said.splitlines()[-1])
         outcome.seconds += report["seconds"]
+        outcome.processor += report.get("processor", [])
         outcome.firsts += [report["first"]] if "first" in report else []
         outcome.facts = report.get("facts", {})
     else:

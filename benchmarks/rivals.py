@@ -83,7 +83,9 @@ JAX = Rival("jax", "JAX 0.10.2", ("jax==0.10.2", "jaxlib==0.10.2"))
 PROTOBUF = Rival("protobuf", "protobuf 7.36.2", ("protobuf==7.36.2",))
 TENSORFLOW = Rival("tensorflow", "TensorFlow 2.14.1", ("tensorflow-cpu==2.14.1",), (3, 11))
 """The last TensorFlow whose profiler analyses tf.data."""
-ALL = (XPROF_RS, XPROF, JAX, PROTOBUF, TENSORFLOW)
+SIMDJSON = Rival("simdjson", "pysimdjson 7.0.2", ("pysimdjson==7.0.2",))
+HTA = Rival("hta", "HolisticTraceAnalysis 0.5.0", ("HolisticTraceAnalysis==0.5.0",))
+ALL = (XPROF_RS, XPROF, JAX, PROTOBUF, TENSORFLOW, SIMDJSON, HTA)
 
 
 def aggregate(capture: Path) -> Job:
