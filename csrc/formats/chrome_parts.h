@@ -268,15 +268,8 @@ void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint6
 
 /* ---- chrome_text.c: values as texts, ids and times ---- */
 
-/* What a string says that has escapes or bytes of 0x80 and more; the bytes hold until the next call. */
-const uint8_t *chrome_decoded_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length);
 /* What a string says; the bytes hold until the next call. */
-static inline const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value,
-                                         size_t *length) {
-  if (!fp_json_is_simple(view, value->from, value->to)) return chrome_decoded_text(chrome, view, value, length);
-  *length = value->to - value->from;
-  return view->text + value->from;
-}
+const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length);
 /* The number of a text of `pool`; a value other than a string is compact JSON. -1: memory ran out. */
 int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *view, const fp_json_value *value);
 /* The number of a category. A trace has few. */

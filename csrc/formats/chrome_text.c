@@ -3,10 +3,11 @@
 #include "formats/chrome_parts.h"
 #include "formats/json_values.h"
 
-const uint8_t *chrome_decoded_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length) {
+const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length) {
   const uint8_t *text = view->text + value->from;
   fp_json_bad_text bad = {0, 0};
   *length = value->to - value->from;
+  if (fp_json_is_simple(view, value->from, value->to)) return text;
   if (!memchr(text, '\\', *length) && fp_utf8_valid(text, *length)) return text;
   chrome->decoded.size = 0;
   fp_json_decode(&chrome->decoded, text, *length, &bad);
