@@ -362,7 +362,7 @@ def test_a_report_of_runs_has_tables_of_all_and_figures_of_each(demos: fastprof.
     assert report.to_arrow().num_rows and report.to_arrow().equals(report.tables["steps"])
     alone = demos.runs[CPU].report("steps")
     assert report.runs[CPU].scalars == alone.scalars
-    for use in (lambda: report.scalars, report.to_xprof, report.to_svg, report.to_speedscope):
+    for use in (lambda: report.scalars, report.to_xprof, report.to_svg, report.to_speedscope, report.to_pprof):
         with pytest.raises(
             UsageError, match=rf"this report is of 2 runs; use report\.runs\[NAME\].*runs: {POD}, {CPU}"
         ):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fastprof.analyses import ANALYSES
 from fastprof.cli import arguments, opening, output, signals
 from fastprof.errors import UsageError
-from fastprof.render import report_svg, speedscope
+from fastprof.render import pprof, report_svg, speedscope, weighted_stacks
 from fastprof.render.look import Look
 from fastprof.render.table_forms import FORMATS
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     """By name of the run, then of the analysis."""
 
 REPORT_FORMATS = (*FORMATS, "xprof")
-DOCUMENTS = ("xprof", "svg", "speedscope")
+DOCUMENTS = ("xprof", "svg", "speedscope", "pprof")
 """Formats that hold an entire report in one document, and the report of one run only."""
 
 
@@ -79,7 +79,7 @@ class AnalysisVerb:
 def formats_of(name: str) -> tuple[str, ...]:
     """The formats that this report has."""
     drawn = ("svg",) if name in report_svg.DRAWN else ()
-    stacked = ("speedscope",) if name in speedscope.STACKED else ()
+    stacked = ("speedscope", "pprof") if name in weighted_stacks.STACKED else ()
     return (*REPORT_FORMATS, *drawn, *stacked)
 
 
@@ -204,6 +204,8 @@ def _chunks_of_run(
         return iter([report_svg.text(first).encode("utf-8"), b"\n"])
     if form == "speedscope":
         return speedscope.chunks(first)
+    if form == "pprof":
+        return pprof.chunks(first)
     renderer = _renderer(form)
     if form == "xprof":
         pieces: Iterator[str] = renderer.several(reports) if several else renderer.chunks(first)

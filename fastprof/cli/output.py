@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 from fastprof.cli import arguments, signals
 from fastprof.errors import OutputError, UsageError
 from fastprof.export.new_files import Write, new_file, output_errors
-from fastprof.render import report_svg, speedscope
+from fastprof.render import pprof, report_svg, speedscope, weighted_stacks
 from fastprof.render.look import WIDTH, Look
 from fastprof.render.table_forms import FORMATS, chunks, renderer
 from fastprof.wording.screen import printable, printable_lines
@@ -32,6 +32,8 @@ _SUFFIXES = {
 }
 _TEXT = ("", ".txt", ".text", ".log", ".md", ".out")
 """Suffixes of files of text tables."""
+_STACKED = {"speedscope": (speedscope.SUFFIX,), "pprof": pprof.SUFFIXES}
+"""Suffixes of files of stacks."""
 _STDOUT = "standard output"
 
 
@@ -79,10 +81,12 @@ def format_for(requested: str | None, path: str | None, more: Container[str] = (
     beyond those of all verbs."""
     if requested is not None:
         return requested
-    if path is not None and path.lower().endswith(speedscope.SUFFIX):
-        if "speedscope" not in more:
-            raise UsageError(f"{path}: this verb cannot write speedscope files; verbs that can: {speedscope.verbs()}")
-        return "speedscope"
+    for form, suffixes in _STACKED.items():
+        if path is not None and path.lower().endswith(suffixes):
+            if form not in more:
+                verbs = weighted_stacks.verbs()
+                raise UsageError(f"{path}: this verb cannot write {form} files; verbs that can: {verbs}")
+            return form
     suffix = "" if path is None else Path(path).suffix.lower()
     if suffix in (".parquet", ".pq"):
         raise UsageError(f"{path}: this verb cannot write Parquet; use 'fastprof export'")

@@ -183,6 +183,13 @@ class Report:
 
         return b"".join(speedscope.chunks(self._answer)).decode("ascii")
 
+    def to_pprof(self) -> bytes:
+        """The stacks as a file of pprof, gzipped: times in nanoseconds, rounded. UsageError: this analysis has no
+        stacks."""
+        from fastprof.render import pprof
+
+        return b"".join(pprof.chunks(self._answer))
+
     def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
         """The text for people, ``width`` columns wide. ``limit``: rows per table; None: as the analysis lays it out.
         ``wide``: full names and all columns, however long the lines."""

@@ -66,6 +66,9 @@ class ReportOfRuns(Report):
     def to_speedscope(self) -> str:
         self._of_one_run("to_speedscope()")
 
+    def to_pprof(self) -> bytes:
+        self._of_one_run("to_pprof()")
+
     def _of_one_run(self, what: str) -> NoReturn:
         raise UsageError(
             f"this report is of {len(self.runs)} runs; use report.runs[NAME].{what}; runs: {', '.join(self.runs)}"

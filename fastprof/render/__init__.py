@@ -1,6 +1,6 @@
 """Render: how does a table or a report look as text, JSON, CSV, Arrow or a drawing?"""
 
 __all__ = [
-    "as_json", "as_text", "look", "report_columns", "report_html", "report_json", "report_svg",
-    "report_text", "speedscope", "table_forms",
+    "as_json", "as_text", "look", "pprof", "report_columns", "report_html", "report_json", "report_svg",
+    "report_text", "speedscope", "table_forms", "weighted_stacks",
 ]  # fmt: skip

@@ -1,3 +1,6 @@
 """Schema: what are tables, their columns, types and units?"""
 
-__all__ = ["array_rows", "array_types", "arrow_columns", "capture_tables", "column_kinds", "tables", "time_sums"]
+__all__ = [
+    "array_rows", "array_types", "arrow_columns", "capture_tables", "column_kinds", "message_fields", "tables",
+    "time_sums",
+]  # fmt: skip

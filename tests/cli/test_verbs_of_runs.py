@@ -179,6 +179,7 @@ def test_programs_of_several_runs_are_listed(command: Command) -> None:
         (("overview", "--format", "xprof"), "--format xprof"),
         (("tf-data", "--format", "svg"), "--format svg"),
         (("op-profile", "--format", "speedscope"), "--format speedscope"),
+        (("op-profile", "--format", "pprof"), "--format pprof"),
         (("report", "--format", "xprof"), "--format xprof"),
         (("report", "--html", "x.html"), "--html"),
         (("trace", "--format", "chrome"), "a trace file"),

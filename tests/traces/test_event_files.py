@@ -11,7 +11,7 @@ import fastprof
 from fastprof._native.riegeli import crc32c
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import event_file
-from fastprof.inputs.formats.message_bytes import put
+from fastprof.schema.message_fields import put
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 INPUTS = SHARED / "conformance" / "tfprof" / "inputs"

@@ -13,7 +13,7 @@ import pytest
 import fastprof
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import run_metadata
-from fastprof.inputs.formats.message_bytes import put
+from fastprof.schema.message_fields import put
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 INPUTS = SHARED / "conformance" / "tfprof" / "inputs"

@@ -10,7 +10,7 @@ import pytest
 import fastprof
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import run_metadata_text
-from fastprof.inputs.formats.message_bytes import put
+from fastprof.schema.message_fields import put
 
 TEXT = rb"""
 # of one run

@@ -1,11 +1,12 @@
-"""Fields of protobuf messages, for formats whose files are small: read with the place of each fault, and written."""
+"""Fields of protobuf messages, for formats whose files are small: read with the place of each fault."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+from fastprof.schema.message_fields import BYTES, FIXED32, FIXED64, VARINT
+
 _MOST_BITS = 70
 
 
@@ -78,28 +79,3 @@ def text(value: int | memoryview) -> str:
 
 def message(value: int | memoryview) -> memoryview:
     return memoryview(b"") if isinstance(value, int) else value
-
-
-# ---- writing
-
-
-def varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def put(number: int, value: int | str | bytes) -> bytes:
-    """A field."""
-    if isinstance(value, int):
-        return varint(number << 3 | VARINT) + varint(value)
-    data = value.encode("utf-8", "replace") if isinstance(value, str) else value
-    return varint(number << 3 | BYTES) + varint(len(data)) + data
-
-
-def put_all(number: int, values: Iterable[bytes]) -> bytes:
-    return b"".join(put(number, value) for value in values)

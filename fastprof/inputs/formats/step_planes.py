@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from fastprof.inputs.formats.message_bytes import put, put_all
 from fastprof.inputs.formats.step_stats import MICRO, MOST_NS, UNKNOWN, Device, Node, Op, is_tracer, op_of
+from fastprof.schema.message_fields import put, put_all
 
 HOST: Final = "/host:CPU"
 _DEVICE: Final = re.compile(

@@ -1,0 +1,30 @@
+"""Fields of protobuf messages, as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""What follows a tag."""
+
+
+def varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def put(number: int, value: int | str | bytes) -> bytes:
+    """A field."""
+    if isinstance(value, int):
+        return varint(number << 3 | VARINT) + varint(value)
+    data = value.encode("utf-8", "replace") if isinstance(value, str) else value
+    return varint(number << 3 | BYTES) + varint(len(data)) + data
+
+
+def put_all(number: int, values: Iterable[bytes]) -> bytes:
+    return b"".join(put(number, value) for value in values)
