@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastprof.decode.decoder import Decoder
 from fastprof.decode.flow_records import FlowRecords
@@ -74,6 +73,8 @@ class Slices:
         was left out; and its line. Of several that are equal in all of these, the first."""
         assert self._names is not None
         event_id, line, start, duration = self._all
+        import pyarrow.compute as pc  # few captures have such flows
+
         code_of = pc.index_in(pa.array(part.texts, pa.string()), self._names.dictionary).fill_null(-1)
         codes = np.append(np.asarray(code_of, np.int64), -1)[part.ends["name"]]
         used, place = np.unique(part.ends["line"], return_inverse=True)
