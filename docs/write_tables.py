@@ -56,6 +56,8 @@ def type_text(kind: pa.DataType) -> str:
         return "text"
     if pa.types.is_list(kind):
         return f"list of {type_text(kind.value_type)}"
+    if pa.types.is_struct(kind):
+        return f"({', '.join(f'`{one.name}` {type_text(one.type)}' for one in kind)})"
     if pa.types.is_map(kind):
         return "map of text to text"
     return "bytes" if pa.types.is_large_binary(kind) else str(kind)

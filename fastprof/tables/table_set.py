@@ -25,6 +25,7 @@ from fastprof.schema.column_kinds import Count, Kind, Picoseconds
 from fastprof.schema.tables import VERSION, TableSchema
 from fastprof.tables.flows import FLOWS, flows_table
 from fastprof.tables.open_session import OpenSession
+from fastprof.tables.tfprof_tables import TFPROF_TABLES
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ NESTING: Final = TableSchema("nesting", "an event and its place among the events
     Picoseconds("self_time_ps", "duration minus the time that children cover; null: an aggregated event"),
 ), derived=True)  # fmt: skip
 
-TABLES: Final = CAPTURE_TABLES | PROGRAM_TABLES | {NESTING.name: NESTING, FLOWS.name: FLOWS}
-
+TABLES: Final = CAPTURE_TABLES | PROGRAM_TABLES | TFPROF_TABLES | {NESTING.name: NESTING, FLOWS.name: FLOWS}
 
 BATCH_ROWS = 1 << 18
 _LIKENED, _LIKENABLE = 2_000, 100  # names that a suggestion compares, and their letters: likeness costs their square
@@ -197,6 +197,8 @@ class TableSet(Mapping[str, pa.Table]):
             return self._nesting()
         if name == "flows":
             return self._flows()
+        if name in TFPROF_TABLES:
+            return self._described(TFPROF_TABLES[name].empty())
         index = self.session.index
         if name == "import_log":
             self.session.read_all()
