@@ -84,10 +84,12 @@ def test_encodings(run: Path, tmp_path: Path) -> None:
             column = group.column(i)
             assert column.compression == "ZSTD", (table, column.path_in_schema)
             name = column.path_in_schema
+            if not group.num_rows:
+                continue
             if name in ("event_id", "start_ps", "duration_ps", "self_time_ps", "parent_id", "int_value"):
                 assert "DELTA_BINARY_PACKED" in column.encodings, (table, name)
                 met.add(name)
-            elif name in ("name", "line", "plane", "stat", "kind", "str_value") and group.num_rows:
+            elif name in ("name", "line", "plane", "stat", "kind", "str_value"):
                 assert "RLE_DICTIONARY" in column.encodings, (table, name)
                 met.add(name)
     assert len(met) == 12

@@ -74,7 +74,7 @@ def test_fields(name: str) -> None:
 def test_units_are_in_the_names() -> None:
     for table in TABLES.values():
         for column in table.columns:
-            ending = re.search(r"_(ps|ns|bytes)$", column.name)
+            ending = re.search(r"_(ps|ns|us|bytes)$", column.name)
             assert column.unit == (ending[1] if ending else {"first_offset": "bytes"}.get(column.name)), column.name
 
 
