@@ -4,8 +4,6 @@
 
 #include "formats/wire.h"
 
-static const char WHAT[] = "the fields of a message";
-
 static bool is_left_out(const fp_message_fields *found, uint32_t number) {
   return number < FP_NUMBERS_LEFT_OUT && (found->left_out[number / 64] >> (number % 64) & 1);
 }
@@ -26,15 +24,15 @@ static bool add(fp_message_fields *found, const wire_field *field) {
 /* Lists the fields of one message. */
 static fp_code read_one(fp_message_fields *found, const fp_message_span *span, fp_fault *fault) {
   if (span->offset > found->size || span->length > found->size - span->offset)
-    return fp_fail(fault, FP_CHANGED, span->offset, WHAT);
+    return fp_fail(fault, FP_CHANGED, span->offset, NULL);
   const uint8_t *p = found->data + span->offset, *end = p + span->length;
   while (p < end) {
     const uint8_t *start = p;
     wire_field field;
     fp_code code = wire_next(&p, end, &field);
-    if (code) return fp_fail(fault, code, (uint64_t)(start - found->data), WHAT);
+    if (code) return fp_fail(fault, code, (uint64_t)(start - found->data), NULL);
     bool group = (field.tag & 7) == WIRE_SGROUP;
-    if (!group && !is_left_out(found, field.tag >> 3) && !add(found, &field)) return fp_fail(fault, FP_NO_MEMORY, 0, WHAT);
+    if (!group && !is_left_out(found, field.tag >> 3) && !add(found, &field)) return fp_fail(fault, FP_NO_MEMORY, 0, NULL);
   }
   return FP_OK;
 }
@@ -42,7 +40,7 @@ static fp_code read_one(fp_message_fields *found, const fp_message_span *span, f
 /* first[i] is where the fields of message i begin; one more entry is where those of the last one end. */
 fp_code fp_message_fields_read(fp_message_fields *found, fp_fault *fault) {
   if (!fp_vector_reserve(found->memory, &found->first, sizeof(int64_t), found->count + 1))
-    return fp_fail(fault, FP_NO_MEMORY, 0, WHAT);
+    return fp_fail(fault, FP_NO_MEMORY, 0, NULL);
   int64_t *first = found->first.items;
   for (size_t i = 0; i < found->count; i++) {
     first[i] = (int64_t)found->numbers.count;

@@ -28,7 +28,8 @@ typedef struct fp_message_fields {
   fp_vector lengths; /* int64_t: the length of bytes; -1 for a number */
 } fp_message_fields;
 
-/* Lists the fields of all messages. Groups are left out. FP_CHANGED: a message does not lie in the data. */
+/* Lists the fields of all messages. Groups are left out. FP_CHANGED: a message does not lie in the data. Faults do not
+ * say what was read. */
 fp_code fp_message_fields_read(fp_message_fields *found, fp_fault *fault);
 void fp_message_fields_free(fp_message_fields *found);
 

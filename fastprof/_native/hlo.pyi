@@ -1,11 +1,8 @@
 """Types of the compiled module."""
 
-from collections.abc import Iterable
 from typing import TypedDict
 
 from _typeshed import ReadableBuffer
-
-from fastprof.schema.array_types import UInt64s
 
 SIZES: dict[str, int]
 """Bytes of each struct, by the name of its type in columns.py."""
@@ -45,7 +42,3 @@ class _BufferColumns(TypedDict):
     texts: tuple[bytes, bytes]
 
 def read_hlo_buffers(data: ReadableBuffer) -> _BufferColumns: ...
-def read_message(data: memoryview) -> dict[int, list[int | memoryview]]: ...
-def read_message_fields(
-    data: ReadableBuffer, spans: UInt64s, left_out: Iterable[int]
-) -> tuple[bytes, bytes, bytes, bytes]: ...

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from fastprof._native.hlo import read_message, read_message_fields
+from fastprof._native.messages import read_message, read_message_fields
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import UInt64s
 
 Value = int | memoryview
 """Of a varint or fixed-size field, or the bytes of a length-delimited one."""
+_DOING = "reading HLO"
 _OFTEN_EMPTY = (68, 82)
 """Fields of instructions that compilers write without content: frontend attributes and statistics."""
 
@@ -23,7 +24,7 @@ class Message:
     __slots__ = ("_values",)
 
     def __init__(self, data: memoryview) -> None:
-        self._values: dict[int, list[Value]] = read_message(data) if len(data) else {}
+        self._values: dict[int, list[Value]] = read_message(data, _DOING) if len(data) else {}
 
     @classmethod
     def of(cls, values: dict[int, list[Value]]) -> Message:
@@ -88,7 +89,7 @@ def messages_at(
     """Finds the fields of many messages in one pass, and returns what gives the message of a place among ``offsets``.
     Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
     spans = np.ascontiguousarray(np.column_stack([offsets, lengths]), np.uint64)
-    raw = read_message_fields(data, spans, left_out)
+    raw = read_message_fields(data, spans, left_out, _DOING)
     first, numbers, sizes = (np.frombuffer(raw[place], np.int64).tolist() for place in (0, 1, 3))
     values: list[int] = np.frombuffer(raw[2], np.uint64).tolist()
 

@@ -210,4 +210,4 @@ def test_what_does_not_decode_is_reported() -> None:
     program = Program("m")
     program.entry(x, Op("n", "slice", f32(4), "x", raw=len_field(17, b"\x08")))
     instruction = as_json(program)["computations"][0]["instructions"][1]
-    assert instruction["problem"] == "a number that does not end, reading the fields of a message"
+    assert instruction["problem"] == "a number that does not end, reading HLO"

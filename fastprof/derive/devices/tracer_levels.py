@@ -41,10 +41,10 @@ def tracer_levels(events: HostEvents) -> TracerLevels | None:
     data = plane.stats.get(STAT) if plane is not None else None
     if not isinstance(data, bytes):
         return None
-    from fastprof._native.hlo import read_message  # late: few captures have the stat
+    from fastprof._native.messages import read_message  # late: few captures have the stat
 
     try:
-        fields = read_message(memoryview(data)) if data else {}
+        fields = read_message(memoryview(data), "reading levels of tracers") if data else {}
     except CaptureError:
         return None
     host, python = (fields.get(number, [0])[-1] for number in (_HOST, _PYTHON))

@@ -1,0 +1,12 @@
+"""Types of the compiled module."""
+
+from collections.abc import Iterable
+
+from _typeshed import ReadableBuffer
+
+from fastprof.schema.array_types import UInt64s
+
+def read_message(data: memoryview, doing: str) -> dict[int, list[int | memoryview]]: ...
+def read_message_fields(
+    data: ReadableBuffer, spans: UInt64s, left_out: Iterable[int], doing: str
+) -> tuple[bytes, bytes, bytes, bytes]: ...
