@@ -1,8 +1,9 @@
 """Where the runs of a log directory lie: ``plugins/profile/RUN/[HOST.]xplane.pb``, at any depth.
 
 A directory that holds captures is a run if it is the one named, lies directly below that one, or lies
-directly below a ``plugins/profile``. The walk goes neither through links nor into runs. It takes ``plugins/profile``
-and directories near to the one named first, and ends after ``MOST_DIRECTORIES`` that are no runs.
+directly below a ``plugins/profile``. Without any, traces of JSON of any name make a run of the one named. The walk goes
+neither through links nor into runs. It takes ``plugins/profile`` and directories near to the one named first, and ends
+after ``MOST_DIRECTORIES`` that are no runs.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _SUFFIXES = (".xplane.riegeli", ".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")
 """Of copies of one capture, the first is read; XProf reads the records of a host before its ``.xplane.pb``, too."""
 _TRACE = re.compile(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:\.gz)?", re.DOTALL)
 """A trace of JSON: HOST.trace.json of XProf, WORKER.SPAN.pt.trace.json of PyTorch, whose span is a time."""
+_JSON = re.compile(r"\.json(?:\.gz|\.zst)?\Z")
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
 PROFILE = ("plugins", "profile")
 """The directories between a log directory and its runs."""
@@ -80,6 +82,8 @@ class Place:
     linked: bool = False
     captures: list[str] = field(default_factory=list)
     traces: list[str] = field(default_factory=list)
+    documents: list[str] = field(default_factory=list)
+    """Files of JSON of other names: traces, if their content says so."""
     programs: list[str] = field(default_factory=list)
 
 
@@ -148,6 +152,9 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
             (queue.appendleft if is_near else queue.append)(((*parts, name), below(directory, name), link))
     if wanted is not None and not _named(search.runs, shown(wanted))[1]:
         search.runs += _passed_over(search, shown(wanted))
+    if not search.runs and (traces := _traces_by_content(search.top)):
+        search.top.traces = traces
+        search.runs.append(search.top)
     if not search.runs:
         raise _nothing(path, search)
     return search
@@ -175,6 +182,7 @@ def _list(place: Place, search: Search) -> tuple[list[str], list[str], list[str]
                 _note_file(name, place, search)
     place.captures.sort()
     place.traces.sort()
+    place.documents.sort()
     place.programs.sort()
     return below, links, hidden
 
@@ -203,8 +211,20 @@ def _note_file(name: str, place: Place, search: Search) -> None:
         place.traces.append(name)
     elif is_program(name, beside=True):
         place.programs.append(name)
+    elif _JSON.search(name):
+        place.documents.append(name)
     elif name.endswith((".pb", ".pb.gz", ".pb.zst")) and not name.startswith(NO_PROGRAM):
         search.note("read only if the file itself is given", name)
+
+
+def _traces_by_content(place: Place) -> list[str]:
+    """Documents of JSON that are traces, whatever their names."""
+    if not place.documents:
+        return []
+    from fastprof.inputs.formats import chrome_json  # only this search opens files
+    from fastprof.inputs.source import beginning
+
+    return [name for name in place.documents if chrome_json.is_trace(beginning(below(place.directory, name)))]
 
 
 def _leads_to_directory(link: os.DirEntry[str]) -> bool:
@@ -231,10 +251,12 @@ def _classify(place: Place, parts: tuple[str, ...], full: tuple[str, ...], searc
 
 def _nothing(path: str, search: Search) -> NotFoundError:
     message = (
-        "no captures: looked for HOST.xplane.pb, also .gz, .zst and .riegeli, and for HOST.trace.json, in this "
-        "directory, "
+        "no captures: looked for HOST.xplane.pb, also .gz, .zst and .riegeli, and for HOST.trace.json and "
+        "WORKER.pt.trace.json, also .gz, in this directory, "
         "in those directly below it, and in every plugins/profile/RUN at any depth"
     )
+    if search.top.documents:
+        message += f"; in this directory no JSON is a trace: {few(map(shown, search.top.documents))}"
     if search.deeper:
         message += f"; there are captures deeper, give their directory: {few(search.deeper)}"
     for kind, (count, name) in search.strays.items():

@@ -316,12 +316,12 @@ def _read_traces(place: Place) -> Session:
     """The traces of a directory without captures: of each worker the newest."""
     newest: dict[str, tuple[int, str]] = {}
     for name in place.traces:
-        host, span = split_trace(name) or ("", 0)
+        host, span = _worker_of(name)
         newest[host] = max(newest.get(host, (span, name)), (span, name))
     files: list[CaptureFile] = []
     remarks: list[Remark] = []
     for name in place.traces:
-        host, _ = split_trace(name) or ("", 0)
+        host, _ = _worker_of(name)
         full = shown(below(place.directory, name))
         if newest[host][1] == name:
             source = below(absolute(place.directory), name)
@@ -330,6 +330,11 @@ def _read_traces(place: Place) -> Session:
             text = f"not read, because {shown(newest[host][1])} is a later trace of the same worker"
             remarks.append(Remark("notice", "earlier_trace", text, full))
     return Session(place.name or None, tuple(files), tuple(remarks))
+
+
+def _worker_of(name: str) -> tuple[str, int]:
+    """Whose trace it is, and its span."""
+    return split_trace(name) or (_host_of(name), 0)
 
 
 def _no_captures(session: Session, path: str) -> FastprofError:

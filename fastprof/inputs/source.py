@@ -13,7 +13,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import IO, Any, BinaryIO
 
 from fastprof.errors import CaptureError, ChangedError, UnreadableError
@@ -221,6 +221,17 @@ def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: i
         if packed.failure is not None:
             raise packed.failure from None
         raise CaptureError(f"the {codec} data are damaged or cut off: {error}", path=path) from error
+
+
+def beginning(name: str) -> bytes:
+    """The first mebibyte of a file, decompressed, or what of it can be read."""
+    found = b""
+    with suppress(OSError, CaptureError, UnreadableError), open(opened(name), "rb", buffering=0) as stream:  # noqa: PTH123
+        for chunk in _chunks(stream, name, None, 2 * CHUNK):
+            found += chunk
+            if len(found) >= CHUNK:
+                break
+    return found
 
 
 def _last_bytes(packed: IO[bytes], known: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from loaded_traces import log
 import fastprof
 
 
-def write(folder: Path, name: str, info: Any) -> None:
+def write(folder: Path, name: str, info: Any, suffix: str = ".pt.trace.json") -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 0, "dur": 5}
     document = {"schemaVersion": 1, "traceEvents": [event]}
     if info is not None:
         document["distributedInfo"] = info  # behind the events, as Kineto may write it
-    (folder / f"{name}.pt.trace.json").write_text(json.dumps(document))
+    text = json.dumps(document).encode()
+    (folder / f"{name}{suffix}").write_bytes(gzip.compress(text) if suffix.endswith(".gz") else text)
 
 
 def hosts(profile: fastprof.Profile) -> list[str]:
@@ -31,6 +33,26 @@ def test_hosts_are_in_the_order_of_their_ranks(tmp_path: Path) -> None:
     assert hosts(profile) == ["c", "b", "a"]
     assert profile.events["name"].to_pylist() == ["c", "b", "a"]
     assert log(profile) == {}
+
+
+def test_traces_of_any_name_are_the_hosts_of_their_directory(tmp_path: Path) -> None:
+    """``export_chrome_trace`` takes any name; only the content shows that a document is a trace."""
+    write(tmp_path, "rank-a", {"rank": 1}, ".json.gz")
+    write(tmp_path, "rank-b", {"rank": 0}, ".json")
+    (tmp_path / "config.json").write_text('{"traceEvents": 7, "batch": 32}')
+    (tmp_path / "broken.json.gz").write_bytes(b"\x1f\x8b no gzip")
+    (tmp_path / "events.json").write_text('[{"ph": "X", "name": "step", "pid": 1, "tid": 1, "ts": 0, "dur": 5}]')
+    assert hosts(fastprof.load(tmp_path)) == ["events", "rank-a", "rank-b"]
+    (tmp_path / "events.json").unlink()
+    assert hosts(fastprof.load(tmp_path)) == ["rank-b", "rank-a"]
+    write(tmp_path, "named", {"rank": 2})
+    assert hosts(fastprof.load(tmp_path)) == ["named"]
+
+
+def test_a_directory_of_other_json_names_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"batch": 32}')
+    with pytest.raises(fastprof.NotFoundError, match=r"in this directory no JSON is a trace: config\.json"):
+        fastprof.load(tmp_path)
 
 
 def test_35_two_files_of_one_rank_are_two_hosts(tmp_path: Path) -> None:

@@ -16,12 +16,20 @@ NAME: Final = "chrome"
 _BEGINS = re.compile(rb'(?:\xef\xbb\xbf)?[ \t\r\n\f]*(?:\{[ \t\r\n\f]*["}]|\[[ \t\r\n\f]*(?:[]\[{",\d-]|$))')
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # an XSpace of 123 bytes begins with a line feed and a brace
 _LOOKED_AT: Final = 6
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_PHASE = re.compile(rb'"ph"\s*:\s*"')
 _PIECE: Final = 1 << 20
 
 
 def begins(head: bytes) -> bool:
     """Whether a JSON document begins so."""
     return _BEGINS.match(head) is not None and not _CONTROLS.search(head.lstrip()[:_LOOKED_AT])
+
+
+def is_trace(head: bytes) -> bool:
+    """Whether the document that begins so has ``traceEvents`` there, or is an array of events with phases."""
+    return begins(head) and bool(_EVENTS.search(head) or (_ARRAY.match(head) and _PHASE.search(head)))
 
 
 def scribe(path: str, salvage: bool) -> Scribe:
