@@ -14,7 +14,7 @@ Texts of values of attributes:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,6 +49,11 @@ class Nodes:
 
     def __len__(self) -> int:
         return len(self.name)
+
+    def taken(self, rows: Sequence[int]) -> Nodes:
+        """Those of these rows."""
+        lists = (self.name, self.op, self.device, self.inputs, self.control_inputs, self.attrs)
+        return Nodes(self.function, *([column[row] for row in rows] for column in lists))  # type: ignore[arg-type]
 
 
 def read_nodes(data: Buffer) -> Iterator[Nodes]:

@@ -20,7 +20,7 @@ class LogRow:
     example: str
 
 
-_REMARKS = {"late_end", "no_metadata", "no_text"}
+_REMARKS = {"duplicate_node", "late_end", "no_metadata", "no_text"}
 Faults = list[tuple[str, str, str, int, int]]
 
 

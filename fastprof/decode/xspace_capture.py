@@ -18,6 +18,7 @@ from fastprof.decode.other_files import explained, refuse_other, refuse_program
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.inputs import unpacking
+from fastprof.inputs.graph_planes import PLANE as GRAPHS
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.inputs.source import open_source
 from fastprof.schema.array_types import Int32s, Int64s, Records
@@ -161,8 +162,9 @@ class Capture:
         self._stat_ids: Int64s | None = None
         if len(numbers) == len(self.parts):
             return
-        merged = len(self.parts) - len(numbers)
-        self.log.add("notice", "merged_planes", "planes of equal name and id are read as one", self.path, merged)
+        merged = len(self.parts) - len(numbers) - max(self.part_names.count(GRAPHS) - 1, 0)  # always written in parts
+        if merged:
+            self.log.add("notice", "merged_planes", "planes of equal name and id are read as one", self.path, merged)
         self.meta_ids = self._renumbered(self.metas, b"XEventMetadata.name")
         self._stat_ids = self._renumbered(self.stats.metas, b"XStatMetadata.name")
 

@@ -114,6 +114,7 @@ class Profile(AnalysisMethods):
     tfprof_nodes: pa.Table = _table("tfprof_nodes")
     tfprof_executions: pa.Table = _table("tfprof_executions")
     tfprof_memory: pa.Table = _table("tfprof_memory")
+    graph_nodes: pa.Table = _table("graph_nodes")
     import_log: pa.Table = _table("import_log")
     nesting: pa.Table = _table("nesting")
     flows: pa.Table = _table("flows")

@@ -22,7 +22,7 @@ _Blob: Final = Kind(pa.large_binary())
 
 RUN = Text("run", "run, named after its directory")
 """The first column of every table of several runs."""
-_HOST = Text("host", "host, named after the file of its capture")
+HOST = Text("host", "host, named after the file of its capture")
 _PLANE_ID = _Small("plane_id", "id of the plane, unique in the session")
 _LINE_ID = _Small("line_id", "id of the line, unique in the session")
 EVENT_ID = Count("event_id", "id of the event: its row among all events of the session")
@@ -53,7 +53,7 @@ _TABLES = (
     )),
     TableSchema("planes", "an XPlane: a device, or the threads of a host", (
         _PLANE_ID,
-        _HOST,
+        HOST,
         Count("xplane_id", "id of the plane, as recorded in the capture"),
         _Name("name", "name of the plane"),
         _Name("device_type", "kind of the device: CPU, GPU, TPU, SPARSECORE, CUSTOM, CHIP; null: not a device"),
@@ -75,7 +75,7 @@ _TABLES = (
     )),
     TableSchema("events", "an event, by line and start; for equal starts longer events first", (
         EVENT_ID,
-        _HOST,
+        HOST,
         Text("plane", "name of the plane"),
         Text("line", "name of the line"),
         _PLANE_ID,

@@ -21,6 +21,7 @@ from fastprof.decode.xspace_capture import Capture, name_hosts
 from fastprof.errors import CaptureError, ChangedError, FastprofError, MemoryLimitError
 from fastprof.inputs.resolve import Session
 from fastprof.schema.array_types import Int64s
+from fastprof.tables.graph_nodes import read_graphs
 from fastprof.tables.host_clocks import host_clocks
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ class OpenSession:
 
                     capture.size_bytes = sum(checked_sizes(capture.program_files))
                 if on_error == "skip":  # reads all that can be broken, before a broken host has numbered anything
-                    metadata_tables.read_all(Index([capture], self.workers, ImportLog()))
+                    alone = Index([capture], self.workers, ImportLog())
+                    metadata_tables.read_all(alone)
+                    read_graphs(alone, 0)
                 captures.append(capture)
             except (ChangedError, MemoryLimitError):
                 raise  # no fault of the host
@@ -96,6 +99,7 @@ class OpenSession:
                 for program in self.programs(number):
                     with suppress(CaptureError):  # which the log knows then
                         program.read(self.log)
+                read_graphs(self.index, number)
             self.arrows()
             self._all_read = True
 

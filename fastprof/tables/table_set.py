@@ -24,6 +24,7 @@ from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
 from fastprof.schema.column_kinds import Count, Kind, Picoseconds
 from fastprof.schema.tables import VERSION, TableSchema
 from fastprof.tables.flows import FLOWS, flows_table
+from fastprof.tables.graph_nodes import GRAPH_NODES, graph_nodes_table
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.tfprof_tables import TFPROF_TABLES
 from fastprof.wording.spelling import meant
@@ -38,7 +39,9 @@ NESTING: Final = TableSchema("nesting", "an event and its place among the events
     Picoseconds("self_time_ps", "duration minus the time that children cover; null: an aggregated event"),
 ), derived=True)  # fmt: skip
 
-TABLES: Final = CAPTURE_TABLES | PROGRAM_TABLES | TFPROF_TABLES | {NESTING.name: NESTING, FLOWS.name: FLOWS}
+TABLES: Final = (
+    CAPTURE_TABLES | PROGRAM_TABLES | TFPROF_TABLES | {one.name: one for one in (NESTING, FLOWS, GRAPH_NODES)}
+)
 
 BATCH_ROWS = 1 << 18
 _LIKENED, _LIKENABLE = 2_000, 100  # names that a suggestion compares, and their letters: likeness costs their square
@@ -200,7 +203,9 @@ class TableSet(Mapping[str, pa.Table]):
         if name in TFPROF_TABLES:
             return self._described(TFPROF_TABLES[name].empty())
         index = self.session.index
-        if name == "import_log":
+        if name == "graph_nodes":
+            table = graph_nodes_table(index, np.flatnonzero(self._wanted_hosts()).tolist())
+        elif name == "import_log":
             self.session.read_all()
             table = self.session.log.table()
         else:

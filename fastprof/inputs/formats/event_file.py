@@ -14,10 +14,10 @@ from typing import Final
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import Remark
-from fastprof.inputs.formats.message_bytes import BadMessageError, Field, fields, message, signed, text
 from fastprof.inputs.formats.run_metadata import read_into, remarks_on
 from fastprof.inputs.formats.step_planes import StepPlanes
 from fastprof.inputs.formats.step_stats import Device
+from fastprof.inputs.message_bytes import BadMessageError, Field, fields, message, signed, text
 
 NAME: Final = "event_file"
 _LENGTH, _CHECKSUM = 8, 4

@@ -7,9 +7,9 @@ from typing import Final
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import Remark
-from fastprof.inputs.formats.message_bytes import BadMessageError, fields
 from fastprof.inputs.formats.step_planes import StepPlanes
 from fastprof.inputs.formats.step_stats import Device, devices
+from fastprof.inputs.message_bytes import BadMessageError, fields
 
 NAME: Final = "run_metadata"
 _STEP_STATS: Final = 1

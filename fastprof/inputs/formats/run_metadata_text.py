@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from fastprof.inputs.formats import run_metadata
-from fastprof.inputs.formats.message_bytes import BadMessageError
 from fastprof.inputs.formats.step_stats import TYPES
+from fastprof.inputs.message_bytes import BadMessageError
 from fastprof.schema.message_fields import put
 
 NAME: Final = "run_metadata_text"

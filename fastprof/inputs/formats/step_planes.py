@@ -159,8 +159,13 @@ class StepPlanes:
         zero = min((one.start_ns for line in self._lines() for one in line.events), default=0)
         for number, plane in enumerate(self._planes.values()):
             yield put(1, _plane_bytes(plane, number + 1, zero))
-        environment = put(2, "Task Environment") + put(5, _entry(1, "transcribed_from")) + put(5, _entry(2, "zero_ns"))
-        yield put(1, environment + put(6, put(1, 1) + put(5, source)) + put(6, put(1, 2) + put(4, zero)))
+        yield environment(source, zero)
+
+
+def environment(source: str, zero_ns: int) -> bytes:
+    """The plane that says what was transcribed, and what times count from."""
+    names = put(2, "Task Environment") + put(5, _entry(1, "transcribed_from")) + put(5, _entry(2, "zero_ns"))
+    return put(1, names + put(6, put(1, 1) + put(5, source)) + put(6, put(1, 2) + put(4, zero_ns)))
 
 
 class _Lanes:

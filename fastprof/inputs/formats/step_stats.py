@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from fastprof.inputs.formats.message_bytes import Field, fields, message, signed, text
+from fastprof.inputs.message_bytes import Field, fields, message, signed, text
 
 MICRO: Final = 1_000
 """Nanoseconds."""

@@ -1,0 +1,100 @@
+"""GraphDef of TensorFlow: a graph without a run of it, as a protobuf."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from fastprof.errors import CaptureError
+from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.step_planes import environment
+from fastprof.inputs.graph_planes import GraphPlanes
+from fastprof.inputs.message_bytes import BadMessageError, Field, fields, message, text
+
+NAME: Final = "graph_def"
+_NODE, _LIBRARY, _VERSION, _VERSIONS = 1, 2, 3, 4
+_NAME, _OP, _INPUT, _DEVICE, _ATTR = 1, 2, 3, 4, 5
+_OF_NODE: Final = range(1, 8)
+_OP_NAME: Final = re.compile(r"[A-Za-z_>][\w.>/-]*")
+
+
+def begins(head: bytes) -> bool:
+    """Whether the first node has the name of an op. An HloProto begins so too, but with messages for inputs."""
+    for one in _sound(head):
+        if one.number == _NODE:
+            return _is_node(message(one.value))
+        if one.number not in (_LIBRARY, _VERSION, _VERSIONS):
+            return False
+    return False
+
+
+def _sound(head: bytes | memoryview) -> Iterator[Field]:
+    """The fields of a message that may be cut; the last one too, as far as it is there."""
+    view = memoryview(head)
+    try:
+        yield from fields(view)
+    except BadMessageError as fault:
+        if fault.text != "the message ends within a field":
+            return
+        rest = view[fault.at :]
+        # shortened to what is there: the number of the field stays, its length does not matter
+        at = next((place + 1 for place, byte in enumerate(rest[1:11], 1) if byte < 0x80), len(rest))
+        if len(rest) > 1 and rest[0] & 7 == 2 and rest[0] < 0x80:
+            yield Field(rest[0] >> 3, rest[at:], 0)
+
+
+def _is_node(node: memoryview) -> bool:
+    """Whether all fields, as far as they are there, are those of a node. In place of its name an XPlane has its id."""
+    name = op = ""
+    for one in _sound(node):
+        if one.number not in _OF_NODE or isinstance(one.value, int):
+            return False
+        if one.number in (_NAME, _INPUT, _DEVICE) and any(byte < 32 for byte in bytes(one.value[:256])):
+            return False
+        name = text(one.value) if one.number == _NAME else name
+        op = text(one.value) if one.number == _OP else op
+    return name != "" and _OP_NAME.fullmatch(op) is not None
+
+
+def scribe(path: str, salvage: bool) -> Scribe:
+    return Scribe(path, salvage)
+
+
+class Scribe:
+    """Hands nodes on as they come."""
+
+    def __init__(self, path: str, salvage: bool) -> None:
+        self.remarks: list[Remark] = []
+        self._path = path
+        self._salvage = salvage
+        self._graphs = GraphPlanes()
+        self._graphs.begin("graph", 0)
+        self._ended = False
+
+    def push(self, chunk: bytes) -> bytes | None:
+        if self._ended:
+            return None
+        try:
+            return self._graphs.push(chunk)
+        except BadMessageError as fault:
+            self._end(fault)
+            return None
+
+    def finish(self) -> Iterator[bytes]:
+        if not self._ended:
+            try:
+                self._graphs.check_end()
+            except BadMessageError as fault:
+                self._end(fault)
+        yield self._graphs.end()
+        yield environment("TensorFlow 1 GraphDef", 0)
+
+    def close(self) -> None:
+        pass
+
+    def _end(self, fault: BadMessageError) -> None:
+        if not self._salvage:
+            raise CaptureError(f"reading a GraphDef: {fault.text}", path=self._path, offset=fault.at) from None
+        self._ended = True
+        self.remarks.append(Remark("data_loss", "truncated", f"the rest is not read: {fault.text}", 1, fault.at))
