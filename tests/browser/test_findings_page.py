@@ -73,11 +73,12 @@ def follow(page: Any) -> None:
     settle(page)
 
 
-def test_the_overview_begins_with_the_headline_then_findings_then_figures(
+def test_the_page_opens_with_the_headline_then_findings_then_figures(
     page: Any, server: Callable[..., str], run: Callable[[str], Path]
 ) -> None:
-    page.goto(f"{server(run('jax_sleeping_batches'))}#/overview")
+    page.goto(server(run("jax_sleeping_batches")))
     settle(page)
+    assert "#/overview" in page.url
     assert page.inner_text(".headline").startswith("Compute waits for input: $train.py:18 batches: ")
     assert page.inner_text(".finding-title >> nth=0") == "Compute waits for input: $train.py:18 batches"
     order = tops(page, ".headline", ".finding", ".first-cards", ".columns-steps")

@@ -76,7 +76,7 @@ def test_a_page_of_a_capture_that_was_replaced_offers_to_be_loaded_again(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
     path = write(logs, OLD, capture("before"))
-    page.goto(served())
+    page.goto(f"{served()}#/timeline")
     assert names(page) == {"before", "other"}
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
@@ -126,7 +126,7 @@ def test_a_newer_run_is_still_offered_after_the_capture_was_replaced(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
     path = write(logs, OLD, capture("before"))
-    page.goto(served())
+    page.goto(f"{served()}#/timeline")
     drawn(page)
     write(logs, NEW, capture("new"))
     page.evaluate(LOOK)
@@ -146,7 +146,7 @@ def test_a_run_that_appears_after_the_capture_was_replaced_is_offered(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
     path = write(logs, OLD, capture("before"))
-    page.goto(served())
+    page.goto(f"{served()}#/timeline")
     drawn(page)
     path.write_bytes(capture("after"))
     page.evaluate(LOOK)
@@ -169,7 +169,7 @@ def test_the_picker_names_the_run_that_is_shown_and_a_newer_one_is_offered(
     write(logs, OLD, capture("old"))
     if flags:
         write(logs, MIDDLE, capture("middle"))
-    page.goto(served(*flags))
+    page.goto(f"{served(*flags)}#/timeline")
     assert names(page) == {"old", "other"}
     assert f"run={OLD}" in page.url
     if flags:
@@ -200,7 +200,7 @@ def test_the_picker_names_the_run_that_is_shown_and_a_newer_one_is_offered(
 def test_a_directory_without_runs_shows_the_first_that_appears(
     served: Callable[..., str], logs: Path, page: Any
 ) -> None:
-    page.goto(served())
+    page.goto(f"{served()}#/timeline")
     page.wait_for_function("() => document.querySelector('.waiting')?.textContent.includes('No run is in logs yet')")
     write(logs, OLD, capture("first"))
     page.wait_for_function("name => location.hash.includes(name)", arg=OLD)
@@ -226,7 +226,7 @@ def test_a_broken_newest_run_is_listed_with_the_reason(
 ) -> None:
     write(logs, OLD, capture("old"))
     path = write(logs, NEW, b"")
-    page.goto(served())
+    page.goto(f"{served()}#/timeline")
     assert (run_picked(page), names(page)) == (OLD, {"old", "other"})
     banner = page.inner_text(".banner")
     assert f"The run {NEW} cannot be opened" in banner and "the file is empty" in banner
@@ -249,7 +249,7 @@ def test_of_many_runs_the_newest_are_offered_and_the_others_found_by_name(
 ) -> None:
     for number in range(230):
         write(logs, f"2026_01_01_{number // 60:02}_{number % 60:02}_00", capture(f"event of {number}"))
-    page.goto(served())
+    page.goto(f"{served()}#/timeline")
     assert names(page) == {"event of 229", "other"}
     assert page.locator(".pickers select").first.locator("option").count() == 200
     find = page.get_by_label("Find a run")

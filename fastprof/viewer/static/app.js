@@ -50,13 +50,13 @@ class App {
     this.take(source);
   }
 
-  /** The page that is shown first: what a file has of the timeline is less than a server has. */
+  /** The page that is shown first: what costs the time. A saved report may lack it. */
   get first() {
-    const { pages, saved } = this.session;
-    return saved && pages.includes("overview") ? "overview" : "timeline";
+    const { pages } = this.session;
+    return pages.includes("overview") ? "overview" : "timeline";
   }
 
-  /** Asks once which analyses there are. The timeline does not wait for that, as the server has to import them. */
+  /** Asks once which analyses there are. Only the timeline does not wait for that: the server has to import them. */
   learn() {
     this.learnt ??= this.source.analyses().then(({ analyses, pages }) => {
       Object.assign(this.session, { analyses,
