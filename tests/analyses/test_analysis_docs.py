@@ -53,7 +53,7 @@ def test_commands_of_the_page_run(page: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in ANALYSES if name not in ("kernel_stats", "streams")]
+    "name", [name for name in ANALYSES if name not in ("kernel_stats", "streams", "critical_path")]
 )  # no demo has a GPU
 def test_the_first_example_of_a_page_shows_something(name: str) -> None:
     session = shlex.split(commands(FOLDER / f"{name.replace('_', '-')}.md")[0])[2]

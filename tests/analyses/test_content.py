@@ -26,7 +26,7 @@ def test_a_capture_of_a_host_alone_has_nothing_of_devices_or_servers() -> None:
     empty = of(host("f"))
     assert set(empty) == {
         "kernel_stats", "op_profile", "hlo_stats", "roofline", "memory_viewer", "communication", "memory_profile",
-        "tf_data", "inference", "hardware_units", "python_time", "streams",
+        "tf_data", "inference", "hardware_units", "python_time", "streams", "critical_path",
     }  # fmt: skip
     assert empty["kernel_stats"] == "No kernels: the capture has no GPU planes."
 
@@ -36,7 +36,7 @@ def test_a_capture_of_a_host_alone_has_nothing_of_devices_or_servers() -> None:
     [
         (
             xspace(plane("/device:GPU:0")),
-            {"kernel_stats", "streams", "op_profile", "hlo_stats", "roofline", "communication"},
+            {"kernel_stats", "streams", "critical_path", "op_profile", "hlo_stats", "roofline", "communication"},
         ),
         (xspace(plane("/device:TPU:3")), {"op_profile", "hlo_stats", "roofline", "communication"}),
         (host("dot", hlo_op="dot.1"), {"op_profile", "hlo_stats", "roofline"}),

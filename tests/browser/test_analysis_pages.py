@@ -84,8 +84,8 @@ def test_a_page_begins_with_a_headline_and_at_most_six_figures(
     headline = page.inner_text("#page .headline")
     assert headline.endswith(".") and "{" not in headline
     cards = page.locator(".first-cards")
-    if analysis in ("kernel_stats", "streams", "python_time"):  # without content: the reason, and no card
-        assert headline.startswith(("No kernels: ", "No streams: the capture has no GPU planes.", "No Python: "))
+    if analysis in ("kernel_stats", "streams", "critical_path", "python_time"):  # the reason, and no card
+        assert headline.startswith(("No kernels: ", "No streams: the ", "No critical path: the ", "No Python: "))
         assert page.locator(".card:visible").count() == 0
         return
     assert cards.count() == 1
@@ -199,6 +199,7 @@ def test_pages_without_content_in_the_capture_are_grey_with_the_reason(page: Any
         "Python time",
         "Hardware units",
         "Streams",
+        "Critical path",
     }
     assert grey["Kernel stats"] == "No kernels: the capture has no GPU planes."
     page.get_by_role("link", name="Kernel stats").click()
@@ -227,6 +228,7 @@ def test_the_saved_report_greys_pages_without_content(page: Any, saved: Path) ->
         "Python time",
         "Hardware units",
         "Streams",
+        "Critical path",
     }
     assert grey["Inference"].startswith("No requests: ")
 
