@@ -1,0 +1,3 @@
+"""What do tfprof's views show of a graph: by name scope, by input, by op, by line of code?"""
+
+__all__ = ["advisor", "code_view", "forest", "options", "recorded", "step_runs", "view_set", "views"]

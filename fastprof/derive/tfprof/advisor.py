@@ -1,0 +1,141 @@
+"""What tfprof's advisor examines: the use of accelerators, slow kinds of ops, and where most of the time goes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import pyarrow.compute as pc
+
+from fastprof.derive.tfprof.forest import Ints
+from fastprof.derive.tfprof.options import Options
+from fastprof.derive.tfprof.recorded import FIGURES, Recorded, flags, numbers, plain, texts
+from fastprof.derive.tfprof.view_set import ViewSet
+from fastprof.derive.tfprof.views import Shown
+
+CHECKERS: Final = ("AcceleratorUtilizationChecker", "OperationChecker", "ExpensiveOperationChecker", "JobChecker")
+_TOP: Final = 3
+_OPS: Final = Options(max_depth=3, min_micros=1, order_by="micros")
+_SCOPES: Final = Options(max_depth=100, min_micros=100, order_by="micros")
+_LINES: Final = Options(max_depth=100, min_micros=1, order_by="micros")
+_LONG_US: Final = 1000
+_DEEPEST: Final = 3
+
+
+class Use(NamedTuple):
+    """How much of the time between its first start and last end an accelerator computed, in the last step."""
+
+    device: str
+    share: float
+
+
+def uses(recorded: Recorded) -> list[Use]:
+    """The accelerators that computed anything, by name."""
+    last: dict[int, tuple[int, int, int]] = {}
+    runs = plain(recorded.nodes["runs"])
+    each = pc.list_flatten(runs)
+    columns = (numbers(each.field(name)).tolist() for name in ("step", "start_us", "end_us"))
+    for node, step, start, end in zip(numbers(pc.list_parent_indices(runs)).tolist(), *columns, strict=True):
+        if node not in last or last[node][0] <= step:
+            last[node] = step, start, end
+    busy = _accelerator_times(recorded, last)
+    begins: dict[str, int] = {}
+    ends, computed = defaultdict[str, int](int), defaultdict[str, int](int)
+    devices = recorded.devices.to_pylist()
+    for node, (_, start, end) in last.items():
+        device = devices[node]
+        if "gpu" not in device:
+            continue
+        computed[device] += busy[node]
+        ends[device] = max(ends[device], end)
+        if start:
+            begins[device] = min(begins.get(device, start), start)
+    spans = {device: ends[device] - begins.get(device, 0) for device in sorted(computed, key=str.encode)}
+    used = (Use(device, computed[device] / span) for device, span in spans.items() if span > 0)
+    return [one for one in used if one.share > 0]
+
+
+def _accelerator_times(recorded: Recorded, last: dict[int, tuple[int, int, int]]) -> dict[int, int]:
+    every = recorded.executions
+    chosen = flags(every["is_accelerator"])
+    rows, steps = recorded.rows_of(every["name"])[chosen].tolist(), numbers(every["step"])[chosen].tolist()
+    busy = defaultdict[int, int](int)
+    for node, step, duration in zip(rows, steps, numbers(every["duration_us"])[chosen].tolist(), strict=True):
+        if node in last and last[node][0] == step:
+            busy[node] += duration
+    return busy
+
+
+def could_fuse_norms(recorded: Recorded) -> bool:
+    """Whether nodes are called after batch normalisation, and none is the fused op."""
+    if not pc.any(pc.match_substring(recorded.names, "BatchNorm")).as_py():
+        return False
+    types = texts(pc.list_flatten(plain(recorded.nodes["types"])))
+    return not pc.any(pc.equal(types, "FusedBatchNorm")).as_py()
+
+
+def has_channels_last(recorded: Recorded) -> bool:
+    """Whether a node of an accelerator has its channels last."""
+    attrs = plain(recorded.nodes["attrs"])
+    each = pc.list_flatten(attrs)
+    values = pc.utf8_trim(texts(each.field("value")), '"')
+    found = pc.and_(pc.equal(texts(each.field("name")), "data_format"), pc.equal(values, "NHWC"))
+    nodes = numbers(pc.list_parent_indices(attrs))[flags(found)]
+    return bool(pc.any(pc.match_substring(recorded.devices.take(nodes), "gpu")).as_py())
+
+
+class Costly(NamedTuple):
+    """A row of a view that takes long. ``figures`` are its own or its sums, in the order of FIGURES."""
+
+    name: str
+    depth: int
+    figures: Ints
+
+
+def costly_ops(views: ViewSet) -> tuple[list[Costly], int]:
+    """The ops that take longest, and the time of all. Without a row, nothing ran."""
+    shown = views.shown("op", _OPS)
+    names = shown.names.slice(1, _TOP).to_pylist()
+    rows = [Costly(name, 0, shown.figures[:, place]) for place, name in enumerate(names, 1)]
+    return rows, int(shown.totals[FIGURES.index("micros"), 0])
+
+
+def costly_scopes(views: ViewSet) -> list[Costly]:
+    """The first scopes below the root by the time of all in them, with the figures that they have themselves."""
+    shown = views.shown("scope", _SCOPES)
+    places = _below(shown, 0)[:_TOP]
+    return [Costly(shown.names[place].as_py(), 0, shown.figures[:, place]) for place in places]
+
+
+def costly_lines(views: ViewSet) -> list[Costly] | None:
+    """Where the code branches: the lines below each that take longest, from the first branch on. None: no line is
+    shown."""
+    shown = views.shown("code", _LINES)
+    below, place = _below(shown, 0), 0
+    if not below:
+        return None
+    while len(below) == 1:
+        (place,) = below
+        below = _below(shown, place)
+    return list(_branches(shown, place, 0))
+
+
+def _branches(shown: Shown, place: int, depth: int) -> Iterator[Costly]:
+    below = _below(shown, place)
+    if len(below) <= 1 or depth > _DEEPEST:
+        return
+    for one in below[:_TOP]:
+        if shown.totals[FIGURES.index("micros"), one] >= _LONG_US:
+            yield Costly(shown.names[one].as_py(), depth, shown.totals[:, one])
+            yield from _branches(shown, one, depth + 1)
+
+
+def _below(shown: Shown, place: int) -> list[int]:
+    """The rows right below one."""
+    end, last = shown.forest.end, int(shown.forest.end[place])
+    rows, row = [], place + 1
+    while row < last:
+        rows.append(row)
+        row = int(end[row])
+    return rows

@@ -1,0 +1,150 @@
+"""The code view: lines of code below the lines that called them.
+
+A node is at the line that made it, the last of its frames. Nodes of gradients have rows of their own, with the frames
+of the node that they belong to. Rows are in the order in which nodes, by name, first have them; they are named as
+tfprof names frames: file without folder, number of the line, and function, if long in part.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastprof.derive.tfprof.forest import Forest, Ints, depths, preorder
+from fastprof.derive.tfprof.groups import Groups, accounts
+from fastprof.derive.tfprof.name_scopes import ROOT
+from fastprof.derive.tfprof.options import Options
+from fastprof.derive.tfprof.recorded import Recorded, numbers, plain, texts
+from fastprof.derive.tfprof.views import Tree
+
+GRADIENT = " (gradient)"
+_BEFORE_NAME, _AFTER_NAME = "gradients/", "_grad/"
+_LONG, _PART = 20, 17  # letters of a function
+
+
+class CodeLines:
+    """The rows: 0 is the root. ``frame`` is the place of a row's first frame in ``frames``, of the root -1."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        traces = plain(recorded.nodes["trace"])
+        self.frames = pc.list_flatten(traces)
+        lengths = numbers(pc.fill_null(pc.list_value_length(traces), 0))
+        self.is_known = bool(lengths.any())
+        begins = np.cumsum(lengths) - lengths
+        made = _made(recorded, np.flatnonzero(lengths))
+        labels, label_of = _labels(self.frames)
+        parent, frame, label, leaf = _rows(made, begins, lengths, label_of, len(labels))
+        order = preorder(parent)
+        place = np.argsort(order)
+        self.forest = Forest(depths(parent)[order])
+        self.frame, label = frame[order], label[order]
+        self.is_gradient = label >= len(labels)
+        both = pa.concat_arrays([labels, pc.binary_join_element_wise(labels, GRADIENT, "")])
+        self.names = pc.fill_null(both.take(pa.array(label, mask=label < 0)), ROOT)
+        entry = np.repeat(np.arange(len(made.path)), [len(nodes) for nodes in made.nodes])
+        node = np.array([one for nodes in made.nodes for one in nodes], np.int64)
+        self.groups = Groups.of(place[leaf[entry]], node, len(order))
+
+
+class _Made:
+    """In the order of insertion: a node whose frames become rows, and the nodes that are put at the last of them."""
+
+    def __init__(self) -> None:
+        self.path: list[int] = []
+        self.nodes: list[list[int]] = []
+        self.gradients = 0
+        """How many of the last ones are of gradients."""
+
+
+def _made(recorded: Recorded, traced: Ints) -> _Made:
+    made, gradients = _Made(), defaultdict[str, list[int]](list)
+    forward: dict[str, int] = {}
+    names = recorded.names.take(pa.array(traced)).to_pylist()
+    for node, name in zip(traced.tolist(), names, strict=True):
+        of = forward_name(name)
+        if of is None:
+            forward[name] = node
+            made.path.append(node)
+            made.nodes.append([node])
+        else:
+            gradients[of].append(node)
+    for name in sorted(gradients, key=str.encode):
+        if name in forward:
+            made.path.append(forward[name])
+            made.nodes.append(gradients[name])
+            made.gradients += 1
+    return made
+
+
+def forward_name(name: str) -> str | None:
+    """The node that a node of a gradient belongs to, by name; None: for others.
+
+    tfprof takes the text between the first ``gradients/`` and the first ``_grad/``, or all that follows the former if
+    the latter comes before it.
+    """
+    before, after = name.find(_BEFORE_NAME), name.find(_AFTER_NAME)
+    if before < 0 or after < 0:
+        return None
+    begin = before + len(_BEFORE_NAME)
+    if after == begin:
+        return None
+    return name[begin:after] if after > begin else name[begin:]
+
+
+def _labels(frames: pa.Array) -> tuple[pa.Array, Ints]:
+    """The different texts of frames, and which of them each frame has."""
+    files = texts(frames.field("file")).dictionary_encode()
+    functions = texts(frames.field("function")).dictionary_encode()
+    short_files = [one.rpartition("/")[2] for one in files.dictionary.to_pylist()]
+    short_functions = [_short(one) for one in functions.dictionary.to_pylist()]
+    parts = np.stack([numbers(files.indices), numbers(frames.field("line")), numbers(functions.indices)])
+    different, each = np.unique(parts, axis=1, return_inverse=True)
+    spelt = [f"{short_files[a]}:{line}:{short_functions[b]}" for a, line, b in different.T.tolist()]
+    encoded = pa.array(spelt, pa.string()).dictionary_encode()
+    return encoded.dictionary, numbers(encoded.indices)[each.reshape(-1)] if len(spelt) else np.zeros(0, np.int64)
+
+
+def _short(function: str) -> str:
+    data = function.encode()
+    return function if len(data) < _LONG else data[:_PART].decode(errors="replace") + "..."
+
+
+def _rows(made: _Made, begins: Ints, lengths: Ints, label_of: Ints, labels: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Rows level by level, in the order of insertion: parent, first frame, label (that of a gradient is ``labels``
+    more); and for each entry of ``made`` its last row."""
+    path = np.array(made.path, np.int64)
+    shift = np.zeros(len(path), np.int64)
+    shift[len(path) - made.gradients :] = labels
+    current = np.zeros(len(path), np.int64)
+    parents, frames, names = [np.array([-1])], [np.array([-1])], [np.array([-1])]
+    rows, level = 1, 0
+    left = np.arange(len(path))
+    while len(left := left[lengths[path[left]] > level]):
+        frame = begins[path[left]] + level
+        name = label_of[frame] + shift[left]
+        _, first, which = np.unique(current[left] * (2 * labels) + name, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        parents.append(current[left][first[order]])
+        frames.append(frame[first[order]])
+        names.append(name[first[order]])
+        current[left] = rows + np.argsort(order)[which.reshape(-1)]
+        rows += len(first)
+        level += 1
+    return np.concatenate(parents), np.concatenate(frames), np.concatenate(names), current
+
+
+def tree(recorded: Recorded, lines: CodeLines, options: Options) -> Tree:
+    """Lines of code. Lines that are not accounted stay if something below them is."""
+    account = accounts(recorded, lines.groups, options)
+    accounted = account.accounted.copy()
+    accounted[0] = False
+    kept = lines.forest.below(accounted.astype(np.int64)) > 0
+    kept[0] = True
+
+    def names(rows: Ints) -> pa.Array:
+        return lines.names.take(pa.array(rows))
+
+    return Tree(lines.forest, account.figures, accounted, kept, names, groups=account.groups)

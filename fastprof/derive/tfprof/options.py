@@ -1,0 +1,130 @@
+"""The options of tfprof's views, by tfprof's names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastprof.errors import UsageError
+from fastprof.wording.spelling import meant
+
+VIEWS: Final = ("scope", "graph", "op", "code")
+ORDERS: Final = (
+    *("name", "bytes", "peak_bytes", "residual_bytes", "output_bytes", "micros", "accelerator_micros", "cpu_micros"),
+    *("params", "float_ops", "occurrence"),
+)
+SELECTABLE: Final = (
+    *("bytes", "peak_bytes", "residual_bytes", "output_bytes", "micros", "accelerator_micros", "cpu_micros"),
+    *("params", "float_ops", "tensor_value", "device", "op_types", "occurrence", "input_shapes"),
+)
+OUTPUTS: Final = ("timeline", "stdout", "file", "pprof", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a view accounts and shows. The defaults are those of tfprof's command line."""
+
+    max_depth: int = 10
+    min_bytes: int = 0
+    min_peak_bytes: int = 0
+    min_residual_bytes: int = 0
+    min_output_bytes: int = 0
+    min_micros: int = 0
+    min_accelerator_micros: int = 0
+    min_cpu_micros: int = 0
+    min_params: int = 0
+    min_float_ops: int = 0
+    min_occurrence: int = 0
+    step: int = -1
+    """Number of a step; -1: averages over the steps in which a node ran."""
+    order_by: str = "name"
+    account_type_regexes: tuple[str, ...] = (".*",)
+    start_name_regexes: tuple[str, ...] = (".*",)
+    trim_name_regexes: tuple[str, ...] = ()
+    show_name_regexes: tuple[str, ...] = (".*",)
+    hide_name_regexes: tuple[str, ...] = ()
+    account_displayed_op_only: bool = False
+    select: tuple[str, ...] = ("micros",)
+    output: str = "stdout"
+    """A form, and where it goes: ``stdout``, ``file:outfile=PATH``."""
+
+    def replaced(self, **given: Any) -> Options:
+        """These options with others in their place. UsageError: no such option, or a value that it cannot have."""
+        return dataclasses.replace(self, **{name: _checked(name, value) for name, value in given.items()})
+
+
+NAMES: Final = tuple(field.name for field in dataclasses.fields(Options))
+_KINDS: Final = {field.name: str(field.type) for field in dataclasses.fields(Options)}
+_CHOICES: Final = {"order_by": ORDERS, "select": SELECTABLE}
+BUILT: Final = Options(account_type_regexes=(), start_name_regexes=(), show_name_regexes=(), select=(), output="stdout")
+"""The defaults of the Python interface, to which a dictionary of options adds."""
+
+
+def of_mapping(given: Mapping[str, Any]) -> Options:
+    """Options from a dictionary as the Python interface takes it; what it lacks has that interface's defaults."""
+    return BUILT.replaced(**given)
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name not in _KINDS:
+        raise UsageError(f"unknown option of tfprof: {name!r}{meant(name, NAMES)} (there are: {', '.join(NAMES)})")
+    kind = _KINDS[name]
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise UsageError(f"{name} is true or false, not {value!r}")
+    elif kind == "int":
+        if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+            raise UsageError(f"{name} is a whole number of 64 bits, not {value!r}")
+    elif kind == "str":
+        if not isinstance(value, str):
+            raise UsageError(f"{name} is a text, not {value!r}")
+        _check_choice(name, value)
+    else:
+        if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+            raise UsageError(f"{name} is a list of texts, not {value!r}")
+        for one in value:
+            _check_choice(name, one)
+        return tuple(value)
+    return value
+
+
+def _check_choice(name: str, value: str) -> None:
+    choices = _CHOICES.get(name)
+    if choices is not None and value not in choices:
+        raise UsageError(f"{name}: unknown value {value!r}{meant(value, choices)} (choose from {', '.join(choices)})")
+
+
+PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "trainable_variables_parameter": {
+        "max_depth": 10_000,
+        "account_type_regexes": ("_trainable_variables",),
+        "start_name_regexes": (".*",),
+        "show_name_regexes": (".*",),
+        "account_displayed_op_only": True,
+        "select": ("params",),
+    },
+    "float_operation": {
+        "max_depth": 10_000,
+        "min_float_ops": 1,
+        "order_by": "float_ops",
+        "account_type_regexes": (".*",),
+        "start_name_regexes": (".*",),
+        "show_name_regexes": (".*",),
+        "account_displayed_op_only": True,
+        "select": ("float_ops",),
+    },
+    "time_and_memory": {
+        "max_depth": 10_000,
+        "min_bytes": 1,
+        "min_micros": 1,
+        "order_by": "micros",
+        "account_type_regexes": (".*",),
+        "start_name_regexes": (".*",),
+        "show_name_regexes": (".*",),
+        "account_displayed_op_only": True,
+        "select": ("micros", "bytes"),
+    },
+}
+"""The option sets that the Python interface offers ready-made."""

@@ -1,0 +1,190 @@
+"""The profile of one host as columns: nodes in the order of their names, and their figures in a step or on average."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastprof.derive.tfprof.forest import Ints
+from fastprof.derive.tfprof.matching import EVERYTHING, matches
+
+FIGURES: Final = (
+    *("micros", "accelerator_micros", "cpu_micros", "bytes", "peak_bytes", "residual_bytes", "output_bytes"),
+    *("params", "float_ops", "run_count", "definition_count"),
+)
+"""What is summed, in the order of the rows of an array of figures."""
+
+_MEMORY: Final = ("requested_bytes", "peak_bytes", "residual_bytes", "output_bytes")
+_AVERAGE: Final = -1
+
+
+class Recorded:
+    """Nodes of one host, from its rows of the tables tfprof_profiles, tfprof_nodes, …_executions and …_memory."""
+
+    def __init__(self, profile: Mapping[str, object], nodes: pa.Table, executions: pa.Table, memory: pa.Table) -> None:
+        steps = profile["steps"]
+        assert isinstance(steps, list)
+        self.steps: Sequence[int] = steps
+        self.misses_accelerator_stream = bool(profile["misses_accelerator_stream"])
+        self.nodes = nodes.combine_chunks()
+        self.executions, self.memory = executions.combine_chunks(), memory.combine_chunks()
+        self._figures: dict[int, Ints] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    # ---- columns
+
+    @cached_property
+    def names(self) -> pa.Array:
+        return texts(self.nodes["name"])
+
+    @cached_property
+    def ops(self) -> pa.Array:
+        return texts(self.nodes["op"])
+
+    @cached_property
+    def devices(self) -> pa.Array:
+        """The canonical devices; empty: none."""
+        return pc.fill_null(texts(self.nodes["canonical_device"]), "")
+
+    @cached_property
+    def input_shapes(self) -> pa.Array:
+        """Of each node, inputs by slot with the shape of the output that they take; empty: unknown."""
+        inputs = plain(self.nodes["inputs"])
+        each = pc.list_flatten(inputs)
+        outputs = plain(self.nodes["output_shapes"])
+        shapes = pc.list_flatten(outputs)
+        key = (numbers(pc.list_parent_indices(outputs)) << 32) + numbers(shapes.field("slot"))
+        order = np.argsort(key, kind="stable")
+        wanted = (self.rows_of(each.field("node")) << 32) + numbers(each.field("output"))
+        place = np.searchsorted(key[order], wanted)
+        there = np.r_[key[order], -1][place] == wanted
+        taken = shapes.field("shape").take(pa.array(np.r_[order, 0][place], mask=~there))
+        known = pc.if_else(taken.is_valid(), taken, pa.scalar([], taken.type))
+        lengths = numbers(pc.fill_null(pc.list_value_length(inputs), 0))
+        both = pa.StructArray.from_arrays([each.field("slot"), known], ["slot", "shape"])
+        return pa.ListArray.from_arrays(pa.array(np.r_[0, np.cumsum(lengths)].astype(np.int32)), both)
+
+    @cached_property
+    def links(self) -> tuple[Ints, Ints]:
+        """What takes outputs: for each node where its producers begin, with their end; and the producers of all."""
+        inputs = plain(self.nodes["inputs"])
+        consumer = numbers(pc.list_parent_indices(inputs))
+        producer = self.rows_of(pc.list_flatten(inputs).field("node"))
+        known = producer >= 0
+        return np.searchsorted(consumer[known], np.arange(len(self) + 1)), producer[known]
+
+    def input_rows(self, node: int) -> list[int]:
+        """The nodes whose outputs a node takes, by number of the input."""
+        begins, producers = self.links
+        rows: list[int] = producers[begins[node] : begins[node + 1]].tolist()
+        return rows
+
+    @cached_property
+    def run_steps(self) -> tuple[Ints, Ints, Ints]:
+        """For each record of a run: the node, the step, and how often it ran."""
+        runs = plain(self.nodes["runs"])
+        each = pc.list_flatten(runs)
+        rows = numbers(pc.list_parent_indices(runs))
+        return rows, numbers(each.field("step")), numbers(each.field("run_count"))
+
+    @cached_property
+    def _execution_rows(self) -> Ints:
+        return self.rows_of(self.executions["name"])
+
+    @cached_property
+    def _memory_rows(self) -> Ints:
+        return self.rows_of(self.memory["name"])
+
+    def rows_of(self, names: pa.ChunkedArray | pa.Array) -> Ints:
+        """The nodes of these names; -1: there is none."""
+        return numbers(pc.fill_null(pc.index_in(texts(names), self.names), -1))
+
+    # ---- accounting
+
+    def times_accounted(self, regexes: Sequence[str]) -> Ints:
+        """How many of ``regexes`` match a type of each node."""
+        if tuple(regexes) == EVERYTHING:
+            return np.ones(len(self), np.int64)
+        types = plain(self.nodes["types"])
+        each, rows = texts(pc.list_flatten(types)), numbers(pc.list_parent_indices(types))
+        encoded = each.dictionary_encode()
+        times = np.zeros(len(self), np.int64)
+        for regex in regexes:
+            hits = matches(encoded.dictionary, regex)[numbers(encoded.indices)]
+            times += np.bincount(rows[hits], minlength=len(self)) > 0
+        return times
+
+    # ---- figures
+
+    def figures(self, step: int) -> Ints:
+        """The figures of each node: rows are FIGURES. ``step``: its number; -1: averages, rounded down, over the steps
+        in which a node ran."""
+        if step not in self._figures:
+            self._figures[step] = self._computed(step)
+        return self._figures[step]
+
+    def _computed(self, step: int) -> Ints:
+        figures = np.zeros((len(FIGURES), len(self)), np.int64)
+        micros, accelerator, cpu = figures[:3]
+        every = self.executions
+        wanted = (self._execution_rows >= 0) & _of_step(numbers(every["step"]), step)
+        duration, is_accelerator = numbers(every["duration_us"]), flags(every["is_accelerator"])
+        for target, chosen in ((accelerator, wanted & is_accelerator), (cpu, wanted & ~is_accelerator)):
+            np.add.at(target, self._execution_rows[chosen], duration[chosen])
+        micros += accelerator + cpu
+        wanted = (self._memory_rows >= 0) & _of_step(numbers(self.memory["step"]), step)
+        for target, name in zip(figures[3:7], _MEMORY, strict=True):
+            np.add.at(target, self._memory_rows[wanted], numbers(self.memory[name])[wanted])
+        rows, steps, counts = self.run_steps
+        runs, wanted = figures[FIGURES.index("run_count")], _of_step(steps, step)
+        np.add.at(runs, rows[wanted], counts[wanted])
+        recorded = np.bincount(rows, minlength=len(self))
+        if step == _AVERAGE:  # sums are signed and their division is not, as in tfprof
+            summed = [*range(7), FIGURES.index("run_count")]
+            divided = figures[summed].view(np.uint64) // np.maximum(recorded, 1).astype(np.uint64)
+            figures[summed] = divided.view(np.int64)
+        figures[7] = numbers(self.nodes["parameters"])
+        figures[8] = numbers(self.nodes["float_ops"]) * np.where(recorded > 0, runs, 1)
+        figures[-1] = 1
+        return figures
+
+
+def _of_step(steps: Ints, step: int) -> np.typing.NDArray[np.bool_]:
+    return np.ones(len(steps), np.bool_) if step == _AVERAGE else steps == step
+
+
+# ---- columns of Arrow
+
+
+def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One array."""
+    if isinstance(column, pa.ChunkedArray):
+        column = (
+            column.chunk(0)
+            if column.num_chunks == 1
+            else pa.concat_arrays(column.chunks)
+            if column.num_chunks
+            else (pa.array([], column.type))
+        )
+    return column
+
+
+def texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Texts without a dictionary."""
+    array = plain(column)
+    return array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
+    return np.asarray(plain(column).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+
+
+def flags(column: pa.ChunkedArray | pa.Array) -> np.typing.NDArray[np.bool_]:
+    return np.asarray(plain(column).to_numpy(zero_copy_only=False), np.bool_)

@@ -1,0 +1,64 @@
+"""The views of one profile, which share what does not depend on options: trees of names, inputs, ops and lines."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from fastprof.derive.tfprof import code_view, graph_view, op_view, scope_view, views
+from fastprof.derive.tfprof.code_view import CodeLines
+from fastprof.derive.tfprof.graph_view import Walk
+from fastprof.derive.tfprof.name_scopes import NameScopes
+from fastprof.derive.tfprof.op_view import Ops
+from fastprof.derive.tfprof.options import VIEWS, Options
+from fastprof.derive.tfprof.recorded import Recorded
+from fastprof.derive.tfprof.views import Shown
+from fastprof.errors import UsageError
+from fastprof.wording.spelling import meant
+
+
+class ViewSet:
+    """Every view of what one host recorded."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+
+    @cached_property
+    def _scopes(self) -> NameScopes:
+        return NameScopes(self.recorded.names)
+
+    @cached_property
+    def _walk(self) -> Walk:
+        return Walk(self.recorded)
+
+    @cached_property
+    def _ops(self) -> Ops:
+        return Ops(self.recorded)
+
+    @cached_property
+    def lines(self) -> CodeLines:
+        return CodeLines(self.recorded)
+
+    def shown(self, view: str, options: Options) -> Shown:
+        """A view under options. UsageError: an unknown view or step, or no code is recorded."""
+        check_view(view)
+        if not self.has_step(options.step):
+            steps = ", ".join(map(str, self.recorded.steps)) or "none"
+            raise UsageError(f"the profile has no step {options.step}; its steps: {steps}")
+        if view == "op":
+            return op_view.shown(self.recorded, self._ops, options)
+        if view == "scope":
+            return views.shown(scope_view.tree(self.recorded, self._scopes, options), options)
+        if view == "graph":
+            return views.shown(graph_view.tree(self.recorded, self._walk, options), options)
+        if not self.lines.is_known:
+            raise UsageError("the profile has no traces of code, which the view code shows")
+        return views.shown(code_view.tree(self.recorded, self.lines, options), options)
+
+    def has_step(self, step: int) -> bool:
+        return step < 0 or step in self.recorded.steps
+
+
+def check_view(view: str) -> None:
+    """UsageError: tfprof has no such view."""
+    if view not in VIEWS:
+        raise UsageError(f"tfprof has no view {view!r}{meant(view, VIEWS)} (choose from {', '.join(VIEWS)})")
