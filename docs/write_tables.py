@@ -43,6 +43,10 @@ the plane `/host:metadata` of a capture, and from [files](sessions.md#compiled-p
 when a table needs them. A program that does not decode has a row in `hlo_modules` with its `problem`, and a row in
 `import_log`. If two programs have one id, the first one counts, and `import_log` reports the other. Rows join to events
 by host, program id and name: [examples](hlo.md#joined-to-events).
+
+**Graphs of tfprof** (`tfprof_…`) are those of the selected hosts; other selections do not affect them. They are decoded
+when a table needs them. `name` joins nodes to their executions and memory: it is unique on a host. Executions are also
+events, with the same `start_ps` and `duration_ps`: [traces.md](traces.md#profiles-of-tfprof).
 """
 
 SUMMARY_NOTE = "From `profile.event_summary()` and `fastprof events`; neither in `profile.tables` nor exported. "

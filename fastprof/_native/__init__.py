@@ -3,5 +3,5 @@
 __all__ = [
     "cause_kernels", "chrome", "communication_kernels", "grouping", "hlo", "kernels", "lod", "memory_kernels",
     "messages", "op_kernels", "pipeline_kernels", "records", "riegeli", "step_kernels", "timeline_kernels",
-    "trace_writers", "visibility", "xprof_events", "xspace",
+    "trace_writers", "transcribing", "visibility", "xprof_events", "xspace",
 ]  # fmt: skip

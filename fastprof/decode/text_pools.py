@@ -12,15 +12,7 @@ import pyarrow as pa
 from fastprof._native.xspace import Memory, Pool, Sink, XSpace
 from fastprof.decode.import_log import Faults
 from fastprof.schema.array_types import Int32s
-
-
-def texts_of(offsets: bytes, data: bytes) -> pa.Array:
-    """Texts as Arrow strings, from int64 offsets and bytes; large ones only where they pass 2 GiB."""
-    count = len(offsets) // 8 - 1
-    if len(data) < 2**31:
-        narrow = np.frombuffer(offsets, np.int64).astype(np.int32)
-        return pa.StringArray.from_buffers(count, pa.py_buffer(narrow), pa.py_buffer(data))
-    return pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+from fastprof.schema.arrow_columns import texts_of
 
 
 def _numbers(pool: Pool, offsets: bytes, data: bytes) -> Int32s:

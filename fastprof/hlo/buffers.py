@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from fastprof._native.hlo import read_hlo_buffers
 from fastprof._native.memory_kernels import heap_trace
-from fastprof.decode.text_pools import texts_of
 from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.schema.arrow_columns import texts_of
 
 BUFFER = np.dtype(
     [("id", "i8"), ("size", "i8"), ("color", "i8"), ("instruction_id", "i8")]

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from fastprof._native.hlo import read_hlo
-from fastprof.decode.text_pools import texts_of
 from fastprof.hlo.message import Message, messages_at
 from fastprof.hlo.shapes import NO_SHAPE, TUPLE, Shape
 from fastprof.hlo.stack_frames import NO_SOURCE, Source, StackFrames
 from fastprof.hlo.text.escapes import printed
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
 from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.schema.arrow_columns import texts_of
 
 # The structs of csrc/formats/hlo.h; a test compares their sizes with C's.
 COMPUTATION = np.dtype(

@@ -61,6 +61,12 @@ class MessageColumns:
         found.offset[every.owner], found.length[every.owner] = every.at
         return found
 
+    def values(self, number: int) -> tuple[Int64s, UInt64s, Int64s]:
+        """All values of a field, in order: their messages; what they are, or offsets of bytes; and lengths of bytes,
+        else -1."""
+        rows = np.flatnonzero(self._number == number)
+        return self._owner[rows], self._value[rows], self._length[rows]
+
     def each(self, number: int) -> Owned:
         """All values of a repeated text, bytes or message field."""
         rows = np.flatnonzero((self._number == number) & (self._length >= 0))

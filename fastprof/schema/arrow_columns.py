@@ -16,6 +16,15 @@ def typed(values: Any, kind: pa.DataType) -> pa.Array:
     return array if array.type == kind else array.cast(kind)
 
 
+def texts_of(offsets: bytes, data: bytes) -> pa.Array:
+    """Texts as Arrow strings, from int64 offsets and bytes; large ones only where they pass 2 GiB."""
+    count = len(offsets) // 8 - 1
+    if len(data) < 2**31:
+        narrow = np.frombuffer(offsets, np.int64).astype(np.int32)
+        return pa.StringArray.from_buffers(count, pa.py_buffer(narrow), pa.py_buffer(data))
+    return pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
 def texts(values: Sequence[str | None], at: npt.NDArray[Any]) -> pa.DictionaryArray:
     """``values[at[i]]`` in row i; None becomes null. The dictionary holds each text once."""
     place: dict[str, int] = {}

@@ -26,6 +26,7 @@ from fastprof.tables.host_clocks import host_clocks
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
+    from fastprof.inputs.profile_columns import ProfileColumns
     from fastprof.tables.flows import Arrows
 
 
@@ -45,6 +46,7 @@ class OpenSession:
         self._all_read = False
         self._reading_all = threading.Lock()
         self._programs: dict[int, list[Program]] = {}
+        self._profiles: dict[int, ProfileColumns | None] = {}
         self._listing = [threading.Lock() for _ in self.captures]
         self._arrows: list[list[Arrows]] | None = None
         self._flow_ends = 0
@@ -122,6 +124,20 @@ class OpenSession:
                     for number, (part, first) in enumerate(zip(parts, before, strict=False))
                 ]
         return self._arrows
+
+    def tfprof(self, number: int) -> ProfileColumns | None:
+        """The profile of tfprof that capture ``number`` carries; None: none. CaptureError: it is damaged.
+        ChangedError."""
+        capture = self.captures[number]
+        capture.source.check_unchanged()
+        if self.index.captures[number].environment.transcribed_from is None:
+            return None  # XSpaces carry none
+        from fastprof.decode.tfprof_profile import profile_of
+
+        with self._listing[number]:
+            if number not in self._profiles:
+                self._profiles[number] = profile_of(capture)
+            return self._profiles[number]
 
     def flow_ends(self) -> int:
         """The number of ends of flows that the captures record."""

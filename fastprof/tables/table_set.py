@@ -201,7 +201,7 @@ class TableSet(Mapping[str, pa.Table]):
         if name == "flows":
             return self._flows()
         if name in TFPROF_TABLES:
-            return self._described(TFPROF_TABLES[name].empty())
+            return self._tfprof(name)
         index = self.session.index
         if name == "graph_nodes":
             table = graph_nodes_table(index, np.flatnonzero(self._wanted_hosts()).tolist())
@@ -264,6 +264,17 @@ class TableSet(Mapping[str, pa.Table]):
                 for host, one in hosts
             ]
         return self.table(FLOWS, flows_table(hosts))
+
+    def _tfprof(self, name: str) -> pa.Table:
+        """Of the profiles of the selected hosts, whatever else is selected."""
+        profiles = [(number, self.session.tfprof(number)) for number in np.flatnonzero(self._wanted_hosts()).tolist()]
+        known = [(self.session.captures[number], profile) for number, profile in profiles if profile is not None]
+        if not known:
+            return self._described(TFPROF_TABLES[name].empty())
+        from fastprof.tables.tfprof_rows import tfprof_table  # late: most captures carry no profile
+
+        parts = ((capture.host, profile, capture.path) for capture, profile in known)
+        return self._described(tfprof_table(TFPROF_TABLES[name], parts))
 
     def nesting_request(self) -> Request:
         """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""

@@ -60,7 +60,7 @@ NODES: Final = TableSchema("tfprof_nodes", "a node of a graph that tfprof record
 ))  # fmt: skip
 
 EXECUTIONS: Final = TableSchema(
-    "tfprof_executions", "an execution of a node, by host, node, step, kind of device, device, then as recorded", (
+    "tfprof_executions", "an execution of a node, by host, node, step and device, then as recorded", (
         _HOST,
         _NAME,
         _STEP,

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastprof.inputs.formats import chrome_json, event_file, graph_def, riegeli, run_metadata, run_metadata_text
+from fastprof.inputs.formats import (
+    chrome_json,
+    event_file,
+    graph_def,
+    profile_proto,
+    riegeli,
+    run_metadata,
+    run_metadata_text,
+)
 from fastprof.inputs.formats.contract import Format, Scribe
 
 __all__ = ["FORMATS", "HEAD", "Format", "Scribe", "format_of"]
 
-FORMATS: Final[tuple[Format, ...]] = (chrome_json, riegeli, run_metadata, run_metadata_text, event_file, graph_def)
+FORMATS: Final[tuple[Format, ...]] = (
+    chrome_json, riegeli, run_metadata, run_metadata_text, event_file, graph_def, profile_proto,
+)  # fmt: skip
 """The first whose ``begins`` is true counts."""
 
 HEAD: Final = 64 << 10

@@ -1,27 +1,19 @@
-"""Planes of an XSpace of what TensorFlow 1 recorded of runs of graphs.
+"""Planes of an XSpace of what TensorFlow 1 recorded of runs of graphs, as ``device_places`` lists them.
 
-device                                    plane           lines
-/job:J/replica:R/task:T/device:CPU:0      /host:CPU       threads, or lanes if their events overlap
-/job:.../device:GPU:N                     /host:CPU       GPU:N scheduling: what the host does to launch
-/device:GPU:N/stream:K                    /device:GPU:N   stream K
-/device:GPU:N/stream:all, .../memcpy      /device:GPU:N   the same again, derived unless the streams are missing
+Events are on lines by thread, or by lane if those of a thread overlap. The lines stream all and memcpy of a device are
+derived if its streams are recorded.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from fastprof.inputs.formats.device_places import HOST, place_of, task_of
 from fastprof.inputs.formats.step_stats import MICRO, MOST_NS, UNKNOWN, Device, Node, Op, is_tracer, op_of
 from fastprof.schema.message_fields import put, put_all
 
-HOST: Final = "/host:CPU"
-_DEVICE: Final = re.compile(
-    r"(?P<task>/job:[^/]+/replica:\d+/task:\d+)?/(?:device:)?(?P<kind>cpu|gpu):(?P<number>\d{1,9})(?P<part>/.*)?",
-    re.IGNORECASE,
-)
 _DERIVED: Final = 0xDEADBEEF + 300
 """Lines with such ids are made from others."""
 _ALLOCATIONS: Final = "allocations"
@@ -76,26 +68,15 @@ class StepPlanes:
 
     def _add(self, device: Device, nodes: list[Node], names: set[str]) -> list[_Event]:
         events = [(node, _event(node, op_of(node, device.name), is_tracer(device.name))) for node in nodes]
-        match = _DEVICE.fullmatch(device.name)
-        if match is None or not self._is_first_task(match["task"]):
-            self._in_lines(self._plane(device.name), events, device.threads, "")
-        elif match["part"] and match["kind"].lower() == "gpu" and not match["task"]:
-            name = match["part"][1:].lower().replace(":", " ")
-            repeats = name in ("stream all", "memcpy") and any("/stream:" in one and "all" not in one for one in names)
-            plane = self._plane(f"/device:GPU:{int(match['number'])}")
-            plane.line(name, repeats).events.extend(event for _, event in events)
-        elif match["kind"].lower() == "cpu":
-            self._in_lines(self._plane(HOST), events, device.threads, "")
+        self._task = self._task or task_of(device.name)
+        place = place_of(device.name, self._task)
+        plane = self._plane(place.plane)
+        if place.is_lanes:
+            self._in_lines(plane, events, device.threads, place.line)
         else:
-            self._in_lines(self._plane(HOST), events, device.threads, f"GPU:{int(match['number'])} scheduling")
+            repeats = place.line in ("stream all", "memcpy") and any(map(_is_stream, names))
+            plane.line(place.line, repeats).events.extend(event for _, event in events)
         return [event for _, event in events]
-
-    def _is_first_task(self, task: str | None) -> bool:
-        """The devices of other tasks keep their names: their host is another one."""
-        if task is None:
-            return True
-        self._task = self._task or task
-        return task == self._task
 
     def _plane(self, name: str) -> _Plane:
         return self._planes.setdefault(name, _Plane(name))
@@ -218,6 +199,10 @@ def _event(node: Node, op: Op, on_device: bool) -> _Event:
         stats.update((f"{allocator.name} {what}", size) for what, size in allocator.sizes.items() if size)
     stats.update((f"output:{slot}", described) for slot, described in node.outputs.items())
     return _Event(op.kernel or _named(op), node.start_ns, min(duration, MOST_NS - node.start_ns), stats)
+
+
+def _is_stream(device: str) -> bool:
+    return "/stream:" in device and "all" not in device
 
 
 def _named(op: Op) -> str:

@@ -1,0 +1,15 @@
+"""The profile of tfprof that a capture carries."""
+
+from __future__ import annotations
+
+from fastprof.decode.carried_files import carried
+from fastprof.decode.xspace_capture import Capture
+from fastprof.inputs.profile_columns import PLANE, STAT, ProfileColumns
+
+
+def profile_of(capture: Capture) -> ProfileColumns | None:
+    """None: it carries none. CaptureError: the profile is damaged."""
+    if PLANE not in capture.part_names:
+        return None
+    pieces = list(carried(capture, PLANE, STAT))
+    return ProfileColumns(b"".join(pieces), tolerant=capture.salvage) if pieces else None

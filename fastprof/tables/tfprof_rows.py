@@ -1,0 +1,272 @@
+"""The rows of the tables of tfprof, from the columns of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof.decode.attr_value import ValueTexts
+from fastprof.decode.text_pools import index_dtype
+from fastprof.errors import CaptureError
+from fastprof.inputs import profile_columns as profiles
+from fastprof.inputs.profile_columns import ProfileColumns
+from fastprof.inputs.value_columns import Texts, ends_of
+from fastprof.schema.array_types import Int64s
+from fastprof.schema.tables import TableSchema
+from fastprof.tables.tfprof_tables import EXECUTIONS, MEMORY, NODES, PROFILES
+
+
+def tfprof_table(schema: TableSchema, parts: Iterable[tuple[str, ProfileColumns, str]]) -> pa.Table:
+    """``parts``: of each profile the host, its columns and its file. CaptureError: one is damaged."""
+    rows = _ROWS[schema.name]
+    tables = []
+    for host, profile, path in parts:
+        try:
+            tables.append(schema.of(rows(host, profile)))
+        except CaptureError as fault:
+            raise CaptureError(fault.message, path=path, offset=fault.offset) from None
+    if not tables:
+        return schema.empty()
+    table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    columns = [_narrow(column) for column in table.columns]
+    fields = [schema[name].field(column.type) for name, column in zip(table.column_names, columns, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _narrow(column: pa.ChunkedArray) -> pa.Array:
+    """One array; indices of texts are as narrow as can be."""
+    array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    if not pa.types.is_dictionary(array.type):
+        return array
+    index = pa.from_numpy_dtype(index_dtype(len(array.dictionary)))
+    return pa.DictionaryArray.from_arrays(array.indices.cast(index), array.dictionary)
+
+
+class _Rows:
+    """The base of what formulas of tables read: a column is the attribute of its name."""
+
+    def __init__(self, host: str, profile: ProfileColumns) -> None:
+        self._host = host
+        self._profile = profile
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def host(self) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(self), np.int32)), pa.array([self._host]))
+
+    def _named(self, nodes: Int64s) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.array(nodes.astype(np.int32)), self._profile.names)
+
+
+class _ProfileRows(_Rows):
+    def __len__(self) -> int:
+        return 1
+
+    @property
+    def steps(self) -> list[list[int]]:
+        return [self._profile.steps.tolist()]
+
+    @property
+    def has_trace(self) -> list[bool]:
+        return [self._profile.has_trace]
+
+    @property
+    def misses_accelerator_stream(self) -> list[bool]:
+        return [self._profile.misses_accelerator_stream]
+
+
+class _NodeRows(_Rows):
+    def __len__(self) -> int:
+        return len(self._profile)
+
+    def _listed(self, owner: Int64s, values: pa.Array) -> pa.Array:
+        """For each node the values that it owns; ``owner`` ascends."""
+        return _lists(ends_of(owner, len(self)), values)
+
+    @property
+    def name(self) -> pa.Array:
+        return self._profile.names
+
+    @property
+    def op(self) -> pa.Array:
+        return self._profile.ops.array()
+
+    @property
+    def types(self) -> pa.Array:
+        every = self._profile.types
+        return self._listed(every.owner, every.values.array())
+
+    @property
+    def canonical_device(self) -> pa.Array:
+        return self._profile.canonical_devices.array()
+
+    @property
+    def host_device(self) -> pa.Array:
+        return self._profile.host_devices.array()
+
+    @cached_property
+    def _shapes(self) -> tuple[Int64s, Int64s]:
+        return self._profile.shapes
+
+    @property
+    def shape(self) -> pa.Array:
+        sizes, ends = self._shapes
+        is_null = np.append(np.diff(ends) == 0, False)
+        return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32), mask=is_null), pa.array(sizes))
+
+    @property
+    def parameters(self) -> Int64s:
+        sizes, ends = self._shapes
+        found = np.zeros(len(self), np.int64)
+        rows = np.flatnonzero(np.diff(ends))
+        if len(rows):
+            is_known = np.minimum.reduceat(sizes, ends[rows]) >= 0
+            found[rows] = np.where(is_known, np.multiply.reduceat(sizes, ends[rows]), 0)
+        return found
+
+    @property
+    def float_ops(self) -> Int64s:
+        return self._profile.float_ops
+
+    @property
+    def inputs(self) -> pa.Array:
+        links = self._profile.inputs
+        output = pa.array(links.output.astype(np.int32))
+        return self._listed(links.node, _struct(slot=_int32(links.slot), node=self._named(links.other), output=output))
+
+    @property
+    def outputs(self) -> pa.Array:
+        links = self._profile.outputs
+        return self._listed(links.node, _struct(slot=_int32(links.slot), node=self._named(links.other)))
+
+    @property
+    def input_shapes(self) -> pa.Array:
+        return self._slot_shapes(self._profile.input_shapes)
+
+    @property
+    def output_shapes(self) -> pa.Array:
+        return self._slot_shapes(self._profile.output_shapes)
+
+    def _slot_shapes(self, every: profiles.Shapes) -> pa.Array:
+        shapes = _lists(every.ends, pa.array(every.sizes))
+        return self._listed(every.node, _struct(slot=_int32(every.slot), shape=shapes))
+
+    @property
+    def attrs(self) -> pa.Array:
+        """Equal values are read once."""
+        owner, names, number, at, content = self._profile.attrs
+        view, known = memoryview(content), ValueTexts()
+        places = zip(at.offset.tolist(), at.length.tolist(), strict=True)
+        distinct = pa.array([known.of(view[begin : begin + size], begin) for begin, size in places], pa.string())
+        texts = distinct.dictionary_encode()
+        codes = np.asarray(texts.indices).astype(np.int32)[number]
+        return self._listed(owner, _struct(name=names.array(), value=Texts(codes, texts.dictionary).array()))
+
+    @property
+    def trace(self) -> pa.Array:
+        frames = self._profile.frames
+        at = frames.frame
+        file, function, text = (
+            Texts(one.number[at], one.words).array() for one in (frames.file, frames.function, frames.text)
+        )
+        line, function_line = (_int32(values[at]) for values in (frames.line, frames.function_line))
+        values = _struct(file=file, line=line, function=function, function_line=function_line, text=text)
+        return self._listed(frames.node, values)
+
+    @property
+    def runs(self) -> pa.Array:
+        profile = self._profile
+        node, step = profile.runs
+        count, start, end = map(profile.run_integers, (profiles.RUN_COUNT, profiles.START, profiles.END))
+        devices = profile.run_devices
+        run, times, sizes = profile.allocations
+        allocations = _struct(time_us=pa.array(times), bytes=pa.array(sizes))
+        values = _struct(
+            step=pa.array(step), run_count=pa.array(count), start_us=pa.array(start), end_us=pa.array(end),
+            devices=_lists(ends_of(devices.owner, len(node)), devices.values.array()),
+            allocations=_lists(ends_of(run, len(node)), allocations),
+        )  # fmt: skip
+        return self._listed(node, values)
+
+
+class _ExecutionRows(_Rows):
+    def __init__(self, host: str, profile: ProfileColumns) -> None:
+        super().__init__(host, profile)
+        self._every = profile.executions
+        self._zero_us, self._timed = profiles.times_of(self._every)
+
+    def __len__(self) -> int:
+        return len(self._every)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._every, name)
+
+    @property
+    def name(self) -> pa.Array:
+        return self._named(self._every.node)
+
+    @property
+    def device(self) -> pa.Array:
+        return Texts(self._every.device, self._profile.devices.words).array()
+
+    @property
+    def start_ps(self) -> pa.Array:
+        return self._ps(self._every.start_us - self._zero_us)
+
+    @property
+    def duration_ps(self) -> pa.Array:
+        return self._ps(self._every.duration_us)
+
+    def _ps(self, micros: Int64s) -> pa.Array:
+        return pa.array(np.where(self._timed, micros, 0) * profiles.PICOSECONDS, mask=~self._timed)
+
+
+class _MemoryRows(_Rows):
+    def __init__(self, host: str, profile: ProfileColumns) -> None:
+        super().__init__(host, profile)
+        self._run, self._numbers = profile.memory
+        self._node, self._step = profile.runs
+
+    def __len__(self) -> int:
+        return len(self._run)
+
+    @property
+    def name(self) -> pa.Array:
+        return self._named(self._node[self._run])
+
+    @property
+    def step(self) -> Int64s:
+        return self._step[self._run]
+
+    def __getattr__(self, name: str) -> Int64s:
+        if name not in _MEMORY_FIELDS:
+            raise AttributeError(name)
+        return self._numbers[_MEMORY_FIELDS[name]]
+
+    @property
+    def output_memory(self) -> pa.Array:
+        record, slot, sizes, pointer = self._profile.output_memory
+        values = _struct(slot=_int32(slot), bytes=pa.array(sizes), pointer=pa.array(pointer))
+        return _lists(ends_of(record, len(self)), values)
+
+
+_MEMORY_FIELDS = dict(zip(MEMORY.names()[3:-1], profiles.MEMORY_NUMBERS, strict=True))
+_ROWS = {PROFILES.name: _ProfileRows, NODES.name: _NodeRows, EXECUTIONS.name: _ExecutionRows, MEMORY.name: _MemoryRows}
+
+
+def _int32(values: Int64s) -> pa.Array:
+    return pa.array(values.astype(np.int32))
+
+
+def _lists(ends: Int64s, values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), values)
+
+
+def _struct(**members: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays(list(members.values()), list(members))
