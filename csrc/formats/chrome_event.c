@@ -3,6 +3,8 @@
 #include "formats/chrome_parts.h"
 #include "formats/json_values.h"
 
+enum { PS_IN_US = 1000000 };
+
 /* ---- fields ---- */
 
 /* Up to four bytes as a number, and their count, by which a switch finds them. */
@@ -224,6 +226,7 @@ static void put_complete(fp_chrome *chrome, chrome_event *event) {
   int32_t line = chrome_thread_line(chrome, event);
   chrome_derive_stats(chrome, event);
   chrome_count_time(chrome, event->time);
+  chrome->has_fractions |= event->duration_ps % PS_IN_US != 0;
   chrome_note_end(chrome, line, event->time, event->duration_ps);
   chrome_put_event(chrome, line, event->name, event->cat, event->time, event->duration_ps);
   chrome_put_flow_event(chrome, event->direction, event->bind_id,

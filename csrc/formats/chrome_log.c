@@ -35,7 +35,7 @@ static const row rows[CHROME_FAULTS] = {
     [CHROME_MIXED_STEPS] = {"mixed_steps", "asynchronous events with steps of both kinds: the later kind is left out", NOTICE},
     [CHROME_BAD_STACK] = {"bad_stack", "stacks end at a frame that is missing or its own parent", NOTICE},
     [CHROME_BAD_BASE] = {"bad_base", "baseTimeNanoseconds gives no time of these centuries and is not used", NOTICE},
-    [CHROME_LATE_DIALECT] = {"late_dialect", "what wrote the trace is known only from its end, so it is read as a plain one", NOTICE},
+    [CHROME_RENAMED_THREAD] = {"renamed_thread", "threads of one id have several names: they are one line, with the last name", NOTICE},
 };
 
 void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint64_t count) {

@@ -266,7 +266,12 @@ bool chrome_name_event(fp_chrome *chrome, const chrome_event *event, uint32_t *a
     int32_t thread = chrome_thread_of(chrome, event->pid, event->tid, true), text = name_arg(chrome, event);
     if (thread < 0) return true;
     chrome_thread *named = (chrome_thread *)chrome->threads.items + thread;
-    if (is_name(name, length, "thread_name") && text >= 0) named->name = text;
+    if (is_name(name, length, "thread_name") && text >= 0) {
+      /* XProf's ids are halves of those of lines, so that two lines may have one. */
+      bool is_other = chrome->dialect == CHROME_XPROF && named->name >= 0 && named->name != text;
+      if (is_other) chrome_remark(chrome, CHROME_RENAMED_THREAD, event->offset, 1);
+      named->name = text;
+    }
     if (is_name(name, length, "thread_sort_index")) int_arg(event, "sort_index", &named->sort_index);
   } else {
     if (is_name(name, length, "process_sort_index")) owner->is_sorted |= int_arg(event, "sort_index", &owner->sort_index);

@@ -17,7 +17,7 @@ typedef enum chrome_fault {
   CHROME_BIG_NUMBER, CHROME_NONFINITE, CHROME_EXTRA_COMMA, CHROME_SEVERAL_DOCUMENTS, CHROME_SEVERAL_ARRAYS,
   CHROME_STRAY_ITEM, CHROME_LOST, CHROME_TRUNCATED, CHROME_TOO_DEEP, CHROME_NOT_READ, CHROME_CUT_VALUE,
   CHROME_BAD_COUNTER, CHROME_BOTH_IDS, CHROME_STEP_WITHOUT_BEGIN, CHROME_MIXED_STEPS, CHROME_BAD_STACK, CHROME_BAD_BASE,
-  CHROME_LATE_DIALECT, CHROME_FAULTS
+  CHROME_RENAMED_THREAD, CHROME_FAULTS
 } chrome_fault;
 
 /* ---- ids, processes, planes, lines ---- */
@@ -241,7 +241,7 @@ struct fp_chrome {
   fp_key_map hour_keys;
   uint64_t zero_count;
   int64_t least_after_zero;
-  bool has_span;
+  bool has_span, has_fractions; /* of microseconds */
   fp_json_time span;
   int64_t span_ps;
   int64_t zero_ns, unix_ns;

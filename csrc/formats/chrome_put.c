@@ -10,7 +10,7 @@
 #include "formats/proto_write.h"
 
 enum { LEAST_WINDOW = 1 << 20, MOST_WINDOW = 1 << 24, BYTES_A_LINE = 1 << 12, LINE_EVENTS = 4, EVENT_METADATA = 1, EVENT_OFFSET = 2, EVENT_DURATION = 3 };
-enum { HOUR_BITS = 42, FLOW_LINE = -1 };
+enum { HOUR_BITS = 42, FLOW_LINE = -1, NS_IN_US = 1000 };
 static const int64_t EPOCH_NS = INT64_C(1) << 50, LEAD_NS = INT64_C(1) << 36;
 
 typedef struct window_head {
@@ -39,6 +39,7 @@ static void count_hour(fp_chrome *chrome, int64_t ns) {
 }
 
 void chrome_count_time(fp_chrome *chrome, fp_json_time time) {
+  chrome->has_fractions |= time.ps || time.ns % NS_IN_US;
   if (!time.ns && !time.ps) {
     chrome->zero_count++;
     return;

@@ -17,6 +17,7 @@ enum {
   MAP_KEY = 1, MAP_VALUE = 2, METADATA_ID = 1, METADATA_NAME = 2, METADATA_STATS = 5,
   FLOW_ENDS = 1, FLOW_LINES = 2, FLOW_TEXTS = 3, FLOW_BESIDE = 4
 };
+enum { PS_IN_NS = 1000, PS_IN_US = 1000000 };
 static const int64_t MOST_NS = INT64_C(9223372036854775);
 
 /* Where ranges of the spill go in the bytes of a plane. */
@@ -393,6 +394,8 @@ static void put_environment(fp_chrome *chrome) {
   fp_bytes stats = {.memory = chrome->memory};
   chrome_put_stat_text(&stats, chrome_stat_number(chrome, "transcribed_from"), (const uint8_t *)format, strlen(format));
   chrome_put_stat_int(&stats, chrome_stat_number(chrome, "zero_ns"), chrome->zero_ns);
+  if (chrome->dialect != CHROME_XPROF) /* whose times are exact */
+    chrome_put_stat_int(&stats, chrome_stat_number(chrome, "slack_ps"), chrome->has_fractions ? PS_IN_NS : PS_IN_US);
   if (chrome->has_unix) {
     int64_t stop;
     chrome_put_stat_int(&stats, chrome_stat_number(chrome, "profile_start_time"), chrome->unix_ns);

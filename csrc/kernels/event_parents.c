@@ -20,11 +20,11 @@ typedef struct open_span {
 } open_span;
 
 /* Removes from the stack what does not include the span, and returns the parent that the rest gives it. */
-static int32_t enclosing(fp_vector *stack, int64_t start, int64_t end) {
+static int32_t enclosing(fp_vector *stack, int64_t start, int64_t end, int64_t slack) {
   const open_span *open = stack->items;
   while (stack->count) {
     const open_span *top = &open[stack->count - 1];
-    if (top->start <= start && top->end >= end) return top->row;
+    if (top->start <= start && fp_reaches(top->end, start, end, slack)) return top->row;
     stack->count--;
   }
   return -1;
@@ -51,19 +51,19 @@ static size_t first_region(const fp_region *regions, size_t count, int64_t befor
 
 /* Regions are taken in before the row that they come before. */
 fp_code fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *apart,
-                const fp_region *regions, size_t region_count, int64_t first, int64_t last, int32_t *parent) {
+                   const fp_region *regions, size_t region_count, int64_t slack, int64_t first, int64_t last, int32_t *parent) {
   fp_vector stack = {0};
   bool ok = true;
   const fp_region *region = regions + first_region(regions, region_count, first), *end_of_regions = regions + region_count;
   for (int64_t row = first; ok && row < last; row++) {
     for (; ok && region < end_of_regions && region->before == row; region++) {
       int64_t end = fp_time_sum(region->start, region->duration);
-      ok = enter(memory, &stack, (open_span){region->start, end, enclosing(&stack, region->start, end)});
+      ok = enter(memory, &stack, (open_span){region->start, end, enclosing(&stack, region->start, end, slack)});
     }
     parent[row] = -1;
     if (!ok || (apart && apart[row])) continue;
     int64_t end = fp_time_sum(start[row], duration[row]);
-    parent[row] = enclosing(&stack, start[row], end);
+    parent[row] = enclosing(&stack, start[row], end, slack);
     ok = enter(memory, &stack, (open_span){start[row], end, (int32_t)row});
   }
   fp_vector_free(memory, &stack);

@@ -13,9 +13,9 @@ typedef struct fp_region {
 
 /* Writes the row of the innermost event that encloses each event, or -1, to parent[first..last). These are the rows of
  * one line, sorted by start, the longer event first. Events with `apart` set (NULL: none are) neither enclose others nor
- * are enclosed. A region separates: an event inside it only gets a parent that is inside it too. Returns false when
- * memory runs out. */
+ * are enclosed. A region separates: an event inside it only gets a parent that is inside it too. `slack`: see fp_reaches.
+ * Fails only when memory runs out. */
 fp_code fp_parents(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *apart,
-                const fp_region *regions, size_t region_count, int64_t first, int64_t last, int32_t *parent);
+                   const fp_region *regions, size_t region_count, int64_t slack, int64_t first, int64_t last, int32_t *parent);
 
 #endif

@@ -35,16 +35,17 @@ fp_code fp_nesting_push(fp_nesting *nesting, const int64_t *start, const int64_t
     depth[row] = 0;
     parent_id[row] = -1;
     if (placement && placement[row] == FP_APART) continue;
-    while (stack->count && ((frame *)stack->items)[stack->count - 1].end < end)
+    while (stack->count && !fp_reaches(((frame *)stack->items)[stack->count - 1].end, start[row], end, nesting->slack))
       if (!pop(nesting, event_id, self_time)) return FP_NO_MEMORY;
     if (stack->count) {
       frame *top = (frame *)stack->items + stack->count - 1;
       depth[row] = (int32_t)stack->count;
       parent_id[row] = top->event_id;
       int64_t from = start[row] > top->covered ? start[row] : top->covered;
-      if (end > from) {
-        top->self_time -= end - from;
-        top->covered = end;
+      int64_t until = end < top->end ? end : top->end;
+      if (until > from) {
+        top->self_time -= until - from;
+        top->covered = until;
       }
     }
     frame *fresh = fp_vector_add(nesting->memory, stack, sizeof *fresh);
@@ -62,8 +63,9 @@ void fp_nesting_free(fp_nesting *nesting) {
 }
 
 fp_code fp_nesting_lines(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *placement,
-                      const fp_line_rows *lines, size_t line_count, int32_t *depth, int64_t *parent_id, int64_t *self_time) {
-  fp_nesting nesting = {.memory = memory};
+                      const fp_line_rows *lines, size_t line_count, int64_t slack, int32_t *depth, int64_t *parent_id,
+                      int64_t *self_time) {
+  fp_nesting nesting = {.memory = memory, .slack = slack};
   bool ok = true;
   for (size_t i = 0; ok && i < line_count; i++) {
     int64_t at = lines[i].first;

@@ -19,6 +19,7 @@ typedef struct fp_nesting {
   fp_memory *memory;
   fp_vector stack; /* events that may still enclose later ones, outermost first */
   fp_vector late;  /* fp_late_self; the caller takes them and sets count to 0 */
+  int64_t slack;   /* what an event may end later than its parent */
 } fp_nesting;
 
 /* Computes depth, parent and self time for the next stretch of a line's events, which are sorted by start, longer
@@ -27,6 +28,9 @@ typedef struct fp_nesting {
  * The parent of an event is the innermost earlier event that includes it, equal ends included: of two equal spans the
  * second lies in the first, and an event that crosses the end of another does not lie in it. Self time is the
  * duration less the union of the children.
+ *
+ * With a slack, an event also lies in one that it begins in, before the end, and that it outlasts by no more than the
+ * slack: clocks of traces round.
  *
  *    A |------------------------|     depth 0   self = A - (B u C)
  *    B    |-------|                   depth 1   child of A
@@ -48,6 +52,7 @@ typedef struct fp_line_rows {
 
 /* The same for complete lines of one table; outputs are columns of that table. Fails only when memory runs out. */
 fp_code fp_nesting_lines(fp_memory *memory, const int64_t *start, const int64_t *duration, const uint8_t *placement,
-                      const fp_line_rows *lines, size_t line_count, int32_t *depth, int64_t *parent_id, int64_t *self_time);
+                      const fp_line_rows *lines, size_t line_count, int64_t slack, int32_t *depth, int64_t *parent_id,
+                      int64_t *self_time);
 
 #endif

@@ -16,6 +16,7 @@ void spans_make(spans *line, size_t room) {
   line->duration = room_for(room, sizeof *line->duration);
   line->placement = room_for(room, sizeof *line->placement);
   line->count = 0;
+  line->slack = 0;
 }
 
 void spans_free(spans *line) {
@@ -80,12 +81,19 @@ void nested_compare(const nested *wanted, const nested *found, size_t count) {
 
 static int64_t end_of(const spans *line, size_t i) { return fp_time_sum(line->start[i], line->duration[i]); }
 
+bool may_hold(const spans *line, size_t outer, size_t inner) {
+  int64_t end = end_of(line, outer);
+  if (end >= end_of(line, inner)) return true;
+  return line->slack && line->start[inner] < end && end_of(line, inner) <= fp_time_sum(end, line->slack);
+}
+
 /* How long the children of an event last together. They come by their start. */
 static int64_t covered_by_children(const spans *line, const nested *out, size_t parent) {
   int64_t covered = 0, until = INT64_MIN;
   for (size_t i = parent + 1; i < line->count; i++) {
     if (line->placement[i] != FP_NESTS || out->parent[i] != (int64_t)parent) continue;
     int64_t from = line->start[i] > until ? line->start[i] : until, end = end_of(line, i);
+    if (end > end_of(line, parent)) end = end_of(line, parent);
     if (end <= from) continue;
     covered += end - from;
     until = end;
@@ -101,7 +109,7 @@ void nest_slowly(const spans *line, nested *out) {
     out->parent[i] = -1;
     if (line->placement[i] == FP_APART) continue;
     for (size_t j = i; j-- > 0;) {
-      if (line->placement[j] != FP_NESTS || end_of(line, j) < end_of(line, i)) continue;
+      if (line->placement[j] != FP_NESTS || !may_hold(line, j, i)) continue;
       out->parent[i] = (int64_t)j;
       out->depth[i] = out->depth[j] + 1;
       break;
@@ -143,7 +151,7 @@ static void push(fp_nesting *nesting, const spans *line, nested *out, size_t at,
 void nest_in_stretches(const spans *line, nested *out, size_t largest, dice *chance) {
   fp_memory memory;
   fp_memory_init(&memory);
-  fp_nesting nesting = {.memory = &memory};
+  fp_nesting nesting = {.memory = &memory, .slack = line->slack};
   clear(out, line->count);
   size_t at = 0;
   do {

@@ -12,7 +12,7 @@ static void parents_of(const int64_t (*times)[2], const uint8_t *apart, size_t c
   for (size_t i = 0; i < count; i++) start[i] = times[i][0], duration[i] = times[i][1];
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_parents(&memory, start, duration, apart, NULL, 0, 0, (int64_t)count, parent) == FP_OK);
+  CHECK(fp_parents(&memory, start, duration, apart, NULL, 0, 0, 0, (int64_t)count, parent) == FP_OK);
   CHECK_INT(memory.live, 0);
 }
 
@@ -62,9 +62,9 @@ static void rows_of_other_lines_are_left_alone(void) {
   int32_t parent[] = {7, 7, 7};
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_parents(&memory, start, duration, NULL, NULL, 0, 1, 2, parent) == FP_OK);
+  CHECK(fp_parents(&memory, start, duration, NULL, NULL, 0, 0, 1, 2, parent) == FP_OK);
   CHECK(parent[0] == 7 && parent[1] == -1 && parent[2] == 7);
-  CHECK(fp_parents(&memory, start, duration, NULL, NULL, 0, 2, 2, parent) == FP_OK && parent[2] == 7);
+  CHECK(fp_parents(&memory, start, duration, NULL, NULL, 0, 0, 2, 2, parent) == FP_OK && parent[2] == 7);
 }
 
 /* An event from 0 to 40, and a region from 5 to 60: the event at 10 lies in the region, so not in the first event. */
@@ -75,19 +75,18 @@ static void regions_cut_off_what_begins_before_them_and_ends_in_them(void) {
   int32_t parent[4];
   fp_memory memory;
   fp_memory_init(&memory);
-  CHECK(fp_parents(&memory, start, duration, NULL, regions, 4, 0, 4, parent) == FP_OK);
+  CHECK(fp_parents(&memory, start, duration, NULL, regions, 4, 0, 0, 4, parent) == FP_OK);
   for (int i = 0; i < 4; i++) CHECK_INT(parent[i], wanted[i]);
-  CHECK(fp_parents(&memory, start, duration, NULL, regions, 4, 2, 4, parent) == FP_OK && parent[2] == -1 && parent[3] == -1);
+  CHECK(fp_parents(&memory, start, duration, NULL, regions, 4, 0, 2, 4, parent) == FP_OK && parent[2] == -1 && parent[3] == -1);
   CHECK_INT(memory.live, 0);
 }
 
-/* The parent of a row by definition: the last earlier event that does not end earlier. What lies in a region gets the
- * parent of the region. */
+/* The parent of a row by definition: the last earlier event that may hold it. What lies in a region gets the parent of the
+ * region. */
 static int64_t parent_slowly(const spans *line, const uint8_t *apart, const uint8_t *is_region, size_t row) {
   int64_t parent = -1;
   for (size_t above = 0; above < row; above++)
-    if (!apart[row] && !apart[above] && line->start[above] + line->duration[above] >= line->start[row] + line->duration[row])
-      parent = (int64_t)above;
+    if (!apart[row] && !apart[above] && may_hold(line, above, row)) parent = (int64_t)above;
   return parent < 0 || !is_region[parent] ? parent : parent_slowly(line, apart, is_region, (size_t)parent);
 }
 
@@ -102,6 +101,7 @@ static void parents_are_the_last_before_that_include(void) {
     spans_make(&line, count);
     spans_roll(&line, count, 1 + (int64_t)roll_below(&chance, 60), &chance);
     spans_sort(&line);
+    line.slack = round % 3;
     int64_t start[LONGEST], duration[LONGEST];
     uint8_t apart[LONGEST], is_region[LONGEST], event_apart[LONGEST];
     int32_t parent[LONGEST], place[LONGEST];
@@ -116,7 +116,7 @@ static void parents_are_the_last_before_that_include(void) {
       }
       start[events] = line.start[i], duration[events] = line.duration[i], event_apart[events++] = apart[i];
     }
-    CHECK(fp_parents(&memory, start, duration, event_apart, regions, region_count, 0, (int64_t)events, parent) == FP_OK);
+    CHECK(fp_parents(&memory, start, duration, event_apart, regions, region_count, line.slack, 0, (int64_t)events, parent) == FP_OK);
     for (size_t row = 0; row < count; row++) {
       if (is_region[row]) continue;
       int64_t wanted = parent_slowly(&line, apart, is_region, row);
@@ -136,7 +136,7 @@ static void running_out_of_memory_is_reported(void) {
   fp_memory_init(&memory);
   int64_t allowed = 0;
   const fp_region region = {0, 0, DEEP};
-  for (memory.countdown = 0; fp_parents(&memory, start, duration, NULL, &region, 1, 0, DEEP, parent) != FP_OK;
+  for (memory.countdown = 0; fp_parents(&memory, start, duration, NULL, &region, 1, 0, 0, DEEP, parent) != FP_OK;
        memory.countdown = ++allowed)
     CHECK_INT(memory.live, 0);
   CHECK(allowed > 2 && parent[DEEP - 1] == DEEP - 2);

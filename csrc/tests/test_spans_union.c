@@ -50,7 +50,7 @@ static void an_end_beyond_64_bits_is_the_last_time(void) {
   int64_t start[] = {INT64_MAX - 5, 7, INT64_MAX, 3}, duration[] = {100, INT64_MAX, 9, -4};
   fp_memory memory;
   fp_memory_init(&memory);
-  fp_vector filled = union_of(&memory, &(spans){start, duration, NULL, 4});
+  fp_vector filled = union_of(&memory, &(spans){start, duration, NULL, 4, 0});
   CHECK_INT(filled.count, 1);
   CHECK_INT(((fp_filled *)filled.items)->begin, 7);
   CHECK_INT(((fp_filled *)filled.items)->end, INT64_MAX);

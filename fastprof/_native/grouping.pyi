@@ -7,7 +7,13 @@ from fastprof.schema.array_types import Flags, Int32s, Int64s, Records
 
 def key_numbers(columns: Sequence[Int64s], numbers: Int32s) -> int: ...
 def parents(
-    start: Int64s, duration: Int64s, apart: Flags | None, regions: Int64s, lines: Int64s, parent: Int32s
+    start: Int64s,
+    duration: Int64s,
+    apart: Flags | None,
+    regions: Int64s,
+    lines: Int64s,
+    parent: Int32s,
+    slack: int = 0,
 ) -> None: ...
 
 @final

@@ -13,7 +13,7 @@ cdef extern from "kernels/key_numbers.h" nogil:
 
 cdef extern from "kernels/event_parents.h" nogil:
     fp_code fp_parents(fp_memory *memory, void *start, void *duration, void *apart, void *regions, size_t region_count,
-                       int64_t first, int64_t last, void *parent)
+                       int64_t slack, int64_t first, int64_t last, void *parent)
 
 
 cdef extern from "kernels/event_graph.h" nogil:
@@ -63,7 +63,7 @@ def key_numbers(columns, numbers):
     return distinct
 
 
-def parents(start, duration, apart, regions, lines, parent):
+def parents(start, duration, apart, regions, lines, parent, int64_t slack=0):
     """Writes the enclosing row of each event (int32, -1: none). ``lines``: int64 pairs of first and last row;
     ``regions``: int64 triples of the row that they come before, start and duration, sorted."""
     cdef Array starts = given(start, I64), durations = given(duration, I64, starts.count), rows = given(lines, I64)
@@ -79,8 +79,8 @@ def parents(start, duration, apart, regions, lines, parent):
     fp_memory_init(&memory)
     with nogil:
         for i in range(0, rows.count, 2):
-            code = fp_parents(&memory, starts.at, durations.at, alone.at, between.at, between.count // 3, pairs[i],
-                              pairs[i + 1], out.at)
+            code = fp_parents(&memory, starts.at, durations.at, alone.at, between.at, between.count // 3, slack,
+                              pairs[i], pairs[i + 1], out.at)
             if code != FP_OK:
                 break
     check(code, DOING)

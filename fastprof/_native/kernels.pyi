@@ -8,6 +8,7 @@ from fastprof.schema.array_types import Flags, Int32s, Int64s, Records
 class LineNesting:
     """The nesting of one line whose events come in stretches."""
 
+    def __new__(cls, slack: int = 0) -> LineNesting: ...
     def push(
         self,
         start: Int64s,
@@ -29,6 +30,7 @@ def nesting_lines(
     depth: Int32s,
     parent_id: Int64s,
     self_time: Int64s,
+    slack: int = 0,
 ) -> None: ...
 def group_sums(groups: Int32s, value: Int64s, sums: Records) -> None: ...
 def bitmap_of_codes(codes: Flags | bytearray, wanted: int) -> tuple[bytearray, int]: ...

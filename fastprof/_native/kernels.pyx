@@ -13,11 +13,12 @@ cdef extern from "kernels/nesting.h" nogil:
     ctypedef struct fp_nesting:
         fp_memory *memory
         fp_vector late
+        int64_t slack
     fp_code fp_nesting_push(fp_nesting *nesting, void *start, void *duration, void *placement, size_t count,
                             int64_t event_id, bint last, void *depth, void *parent_id, void *self_time)
     void fp_nesting_free(fp_nesting *nesting)
     fp_code fp_nesting_lines(fp_memory *memory, void *start, void *duration, void *placement, void *lines,
-                             size_t line_count, void *depth, void *parent_id, void *self_time)
+                             size_t line_count, int64_t slack, void *depth, void *parent_id, void *self_time)
 
 
 cdef extern from "kernels/group_sums.h" nogil:
@@ -38,7 +39,7 @@ cdef extern from "kernels/spans_union.h" nogil:
     fp_code fp_spans_union(fp_memory *memory, void *start, void *duration, size_t count, fp_vector *filled)
 
 
-def nesting_lines(start, duration, placement, lines, depth, parent_id, self_time):
+def nesting_lines(start, duration, placement, lines, depth, parent_id, self_time, int64_t slack=0):
     """Writes depth (int32), parent_id (int64, -1: none) and self_time (int64) of whole lines; see kernels/nesting.h."""
     cdef Array starts = given(start, I64), durations = given(duration, I64, starts.count), rows = given(lines, "qqq")
     cdef Array places = maybe(placement, U8, starts.count), depths = room(depth, I32, starts.count)
@@ -48,8 +49,8 @@ def nesting_lines(start, duration, placement, lines, depth, parent_id, self_time
     slices(rows, starts.count)
     fp_memory_init(&memory)
     with nogil:
-        code = fp_nesting_lines(&memory, starts.at, durations.at, places.at, rows.at, rows.count, depths.at, parents.at,
-                                selves.at)
+        code = fp_nesting_lines(&memory, starts.at, durations.at, places.at, rows.at, rows.count, slack, depths.at,
+                                parents.at, selves.at)
     check(code, "nesting events")
 
 
@@ -60,9 +61,10 @@ cdef class LineNesting:
     cdef fp_nesting nesting
     cdef fp_memory memory
 
-    def __cinit__(self):
+    def __cinit__(self, int64_t slack=0):
         fp_memory_init(&self.memory)
         self.nesting.memory = &self.memory
+        self.nesting.slack = slack
 
     def __dealloc__(self):
         fp_nesting_free(&self.nesting)

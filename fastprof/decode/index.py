@@ -38,7 +38,7 @@ _SAFE_PS = 2**62
 
 LINE = np.dtype(
     [("plane_id", "i8"), ("xline_id", "i8"), ("timestamp_ns", "i8"), ("duration_ps", "i8"), ("display_id", "i8")]
-    + [("base_ps", "i8"), ("event_count", "i8"), ("first_event_id", "i8")]
+    + [("base_ps", "i8"), ("event_count", "i8"), ("first_event_id", "i8"), ("slack_ps", "i8")]
 )
 
 
@@ -315,6 +315,7 @@ class Index:
         first = firsts[by_appearance]
         lines["plane_id"], lines["xline_id"] = part.plane_base + planes[first], pieces["id"][first]
         lines["timestamp_ns"] = pieces["timestamp_ns"][first]
+        lines["slack_ps"] = part.environment.slack_ps
         for name in ("duration_ps", "display_id"):  # of the first piece that has one
             stated = np.flatnonzero(pieces[name])[::-1]
             lines[name][line_of_piece[stated]] = pieces[name][stated]

@@ -51,16 +51,23 @@ def line_rows(counts: Int64s, event_ids: Int64s) -> Records:
 
 
 def nest(
-    start: Int64s, duration: Int64s, places: npt.NDArray[np.uint8] | None, lines: Records, workers: Workers
+    start: Int64s,
+    duration: Int64s,
+    places: npt.NDArray[np.uint8] | None,
+    lines: Records,
+    workers: Workers,
+    slack_ps: Int64s | int = 0,
 ) -> tuple[npt.NDArray[np.int32], Int64s, Int64s]:
-    """depth, parent_id (-1: none) and self time of the events of whole lines."""
+    """depth, parent_id (-1: none) and self time of the events of complete lines. ``slack_ps`` is by line."""
     count = len(start)
     depth, parent, self_time = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.zeros(count, np.int64)
-    groups = grouped((lines["last"] - lines["first"]).tolist(), _TASK_EVENTS)
-    tasks = [
-        partial(nesting_lines, start, duration, places, lines[first:last], depth, parent, self_time)
-        for first, last in groups
-    ]
+    slacks = np.broadcast_to(slack_ps, len(lines))
+    tasks = []
+    for slack in np.unique(slacks).tolist():
+        alike = lines[slacks == slack]
+        for first, last in grouped((alike["last"] - alike["first"]).tolist(), _TASK_EVENTS):
+            few = np.ascontiguousarray(alike[first:last])
+            tasks.append(partial(nesting_lines, start, duration, places, few, depth, parent, self_time, slack))
     workers.run("nesting", tasks)
     return depth, parent, self_time
 

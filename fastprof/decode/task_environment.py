@@ -15,9 +15,10 @@ PLANE = "Task Environment"
 KINETO = "Kineto JSON"
 """Traces of PyTorch's profiler, as ``transcribed_from``."""
 _LATEST = 2**63 - 1
+_MOST_SLACK_PS = 10**6
 _TRANSCRIBED = "transcribed_from"
 """A stat that scribes of other formats write. Files that `fastprof convert` has written have it, too."""
-_OWN = ("zero_ns", _TRANSCRIBED, "profile_start_time", "profile_stop_time")
+_OWN = ("zero_ns", "slack_ps", _TRANSCRIBED, "profile_start_time", "profile_stop_time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class TaskEnvironment:
 
     ``transcribed_from``: the format that the capture was transcribed from, now or before it was saved; else None.
     ``zero_ns``: what times of all lines count from then; None if it was always an XSpace.
+    ``slack_ps``: what an event may end later than the event that it lies in, as times were rounded.
     """
 
     start_unix_ns: int | None
@@ -33,6 +35,7 @@ class TaskEnvironment:
     stats: list[tuple[str, str]]
     zero_ns: int | None = None
     transcribed_from: str | None = None
+    slack_ps: int = 0
 
 
 def read_task_environment(capture: Capture) -> TaskEnvironment:
@@ -41,8 +44,9 @@ def read_task_environment(capture: Capture) -> TaskEnvironment:
     source = next((value for name, value in rows if name == _TRANSCRIBED), None)
     if source is None:
         return TaskEnvironment(start, stop, rows)
-    zero = times.get("zero_ns")
-    return TaskEnvironment(start, stop, [row for row in rows if row[0] not in _OWN], zero, source)
+    others = [row for row in rows if row[0] not in _OWN]
+    slack_ps = min(max(times.get("slack_ps", 0), 0), _MOST_SLACK_PS)
+    return TaskEnvironment(start, stop, others, times.get("zero_ns"), source, slack_ps)
 
 
 def recorded_environment(capture: Capture) -> dict[str, str]:

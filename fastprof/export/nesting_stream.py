@@ -32,11 +32,12 @@ def nesting_stream(tables: TableSet, rows: int, passed: Passed) -> Iterator[pa.T
     """Tables of about ``rows`` events, in order; of the selected events only."""
     selection = tables.selection
     decoder = tables.decoder(tables.nesting_request(), selection.of_whole_lines())
-    parts = (stretch.late for stretch in _stretches(decoder, rows, passed))
+    slack_ps = tables.session.index.lines["slack_ps"]
+    parts = (stretch.late for stretch in _stretches(decoder, slack_ps, rows, passed))
     late = np.concatenate([np.zeros((0, 2), np.int64), *parts])
     late = late[np.argsort(late[:, 0])]
     chosen = _SelectedIds(tables, rows) if selection.filters_events else None
-    for stretch in _stretches(decoder, rows, passed):
+    for stretch in _stretches(decoder, slack_ps, rows, passed):
         stretch.complete(late)
         table = tables.table(TABLES["nesting"], dict(zip(TABLES["nesting"].names(), stretch.arrays(), strict=True)))
         if chosen is not None:
@@ -64,10 +65,10 @@ class _Stretch:
         return nesting_arrays(self.decoded.events["event_id"], self.depth, self.parent, self.self_time, self.places)
 
 
-def _stretches(decoder: Decoder, rows: int, passed: Passed) -> Iterator[_Stretch]:
+def _stretches(decoder: Decoder, slack_ps: Int64s, rows: int, passed: Passed) -> Iterator[_Stretch]:
     """A stretch per share; the nesting of a line continues from one to the next."""
     open_line = -1
-    nesting = LineNesting()
+    nesting = LineNesting(0)
     shares = decoder.shares(rows)
     decoded = next((decoder.decode(share, None) for share in shares), None)
     while decoded is not None:
@@ -82,7 +83,7 @@ def _stretches(decoder: Decoder, rows: int, passed: Passed) -> Iterator[_Stretch
         cuts = [0, *(np.flatnonzero(line[1:] != line[:-1]) + 1).tolist(), count]
         for a, b in pairwise(cuts):
             if int(line[a]) != open_line:
-                nesting, open_line = LineNesting(), int(line[a])
+                nesting, open_line = LineNesting(int(slack_ps[line[a]])), int(line[a])
             ends = b < count or next_line != open_line
             part = None if places is None else places[a:b]
             nesting.push(start[a:b], duration[a:b], part, int(ids[a]), ends, depth[a:b], parent[a:b], own[a:b])

@@ -155,6 +155,11 @@ class HostEvents:
         return self._source.capture
 
     @property
+    def slack_ps(self) -> int:
+        """What an event may end later than the event that it lies in, as times of traces are rounded."""
+        return self._source.slack_ps
+
+    @property
     def names(self) -> list[str]:
         return self._source.names
 
@@ -326,6 +331,7 @@ class _Source:
     def __init__(self, part: CaptureIndex, metadata: tuple[str, ...]) -> None:
         self.capture: Capture = part.capture
         self.plane_base = part.plane_base
+        self.slack_ps = part.environment.slack_ps
         self.metadata_numbers = {name: i for i, name in enumerate(metadata)}
         self.texts = pa.array([], pa.string())
         self.meta_stats: dict[str, Stat] = {}

@@ -20,6 +20,7 @@ from fastprof.decode.text_pools import TextTable
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.hlo.program_tables import PROGRAM_TABLES
+from fastprof.schema.array_types import Int64s, Records
 from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
 from fastprof.schema.column_kinds import Count, Kind, Picoseconds
 from fastprof.schema.tables import VERSION, TableSchema
@@ -239,11 +240,16 @@ class TableSet(Mapping[str, pa.Table]):
         chosen = np.flatnonzero(Wanted(self.session.index, of_lines).lines())
         rows = line_rows(lines["event_count"][chosen], lines["first_event_id"][chosen])
         if rows["last"][-1:].sum() != events.rows:  # faults have been left out: count what is there
-            rows = _rows_met(events)
+            chosen, rows = _lines_met(events)
         start = events.events["start_ps"]
         places = placement(start, events.flags.get(ASYNC_STAT))
         depth, parent, self_time = nest(
-            int64s(start), int64s(events.events["duration_ps"]), places, rows, self.session.workers
+            int64s(start),
+            int64s(events.events["duration_ps"]),
+            places,
+            rows,
+            self.session.workers,
+            lines["slack_ps"][chosen],
         )
         columns = nesting_arrays(events.events["event_id"], depth, parent, self_time, places)
         table = self.table(NESTING, dict(zip(NESTING.names(), columns, strict=True)))
@@ -282,11 +288,12 @@ class TableSet(Mapping[str, pa.Table]):
         return Request(("event_id", "line_id", "start_ps", "duration_ps"), flags=(ASYNC_STAT,) if has_async else ())
 
 
-def _rows_met(events: Decoded) -> Any:
+def _lines_met(events: Decoded) -> tuple[Int64s, Records]:
+    """The numbers of the lines that have events, and their rows."""
     line = np.asarray(events.events["line_id"])
     starts = np.flatnonzero(np.append(True, line[1:] != line[:-1])) if len(line) else np.zeros(0, np.intp)
     counts = np.diff(np.append(starts, len(line)))
-    return line_rows(counts, int64s(events.events["event_id"])[starts])
+    return line[starts], line_rows(counts, int64s(events.events["event_id"])[starts])
 
 
 def _check_declared(stat: str, declared: Sequence[TextTable]) -> None:

@@ -1,4 +1,7 @@
-"""What analyses make of PyTorch's profiler: steps, ops, kernels, memory, Python, collectives."""
+"""What analyses make of PyTorch's profiler: steps, ops, kernels, memory, Python, collectives.
+
+Numbers in names of tests are those of the hard cases of traces.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ def trained() -> fastprof.Profile:
     return torch_capture({"main": main, "autograd": autograd}, {"stream 7": gpu})
 
 
-def test_steps_are_of_all_threads_and_of_what_they_launched(trained: fastprof.Profile) -> None:
-    """Case 7 of the hard cases: autograd has no marker. A kernel belongs to the step of its launch."""
+def test_7_steps_are_of_all_threads_and_of_what_they_launched(trained: fastprof.Profile) -> None:
+    """Autograd has no marker. A kernel belongs to the step of its launch."""
     steps = trained.steps().tables["steps"].to_pylist()
     assert [row["name"] for row in steps] == ["ProfilerStep#7", "ProfilerStep#8"]
     # step 7 runs sgemm and its backward, 30 to 155 µs; step 8 155 to 250
@@ -41,8 +44,8 @@ def test_steps_have_the_numbers_of_their_markers(recorded: tuple[int, int], numb
     assert "one" not in profile.select(steps=(numbers[1], numbers[1] + 1)).events["name"].to_pylist()
 
 
-def test_the_copy_of_a_step_on_the_gpu_is_not_a_step() -> None:
-    """Case 8: the annotation on the device covers what it launched."""
+def test_8_the_copy_of_a_step_on_the_gpu_is_not_a_step() -> None:
+    """The annotation on the device covers what it launched."""
     host = {"main": [step(6, 0, 50), op("aten::add", 5, 10), launch(8, 1)]}
     gpu = {
         "stream 7": [kernel("add", 20, 10, 1)],
@@ -53,8 +56,8 @@ def test_the_copy_of_a_step_on_the_gpu_is_not_a_step() -> None:
     assert profile.streams().tables["devices"].column("busy_ps").to_pylist() == [10 * MICRO]
 
 
-def test_kernels_have_the_op_around_their_launch(trained: fastprof.Profile) -> None:
-    """Case 9: a kernel whose launch is not recorded keeps its row. Its ops are not TensorFlow's (13)."""
+def test_9_13_kernels_have_the_op_around_their_launch(trained: fastprof.Profile) -> None:
+    """A kernel whose launch is not recorded keeps its row. Its ops are not TensorFlow's."""
     rows = trained.kernel_stats().tables["kernels"].to_pylist()
     found = {row["name"]: (row["op_name"], row["occurrences"], row["could_use_tensor_cores"]) for row in rows}
     assert found == {
@@ -64,8 +67,8 @@ def test_kernels_have_the_op_around_their_launch(trained: fastprof.Profile) -> N
     }
 
 
-def test_collectives_are_named_by_what_calls_them() -> None:
-    """Case 10: all kernels of many builds of NCCL are called SendRecv."""
+def test_10_collectives_are_named_by_what_calls_them() -> None:
+    """All kernels of many builds of NCCL are called SendRecv."""
     name = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)"
     calls = ("nccl:all_to_all", "nccl:all_reduce", "c10d::allgather_")
     host = [
@@ -114,8 +117,8 @@ def memory(start: int, size: int, total: int, reserved: int, number: int, device
     return "cpu_instant_event", "[memory]", start, 0, stats
 
 
-def test_memory_is_that_of_the_caching_allocator() -> None:
-    """Cases 11 and 34: what is reserved is not in use, and memory that was not given does not count."""
+def test_11_34_memory_is_that_of_the_caching_allocator() -> None:
+    """What is reserved is not in use, and memory that was not given does not count."""
     host = [
         op("aten::empty", 0, 10), memory(5, 1000, 5000, 8000, 1), memory(20, -1000, 4000, 8000, 1),
         memory(30, 64, 64, 0, 2, device=-1), ("cpu_instant_event", "[OutOfMemory]", 40, 0, {"Bytes": 10**12}),
@@ -145,8 +148,8 @@ def test_a_full_cache_is_not_a_full_device(memory_size: int, is_full: bool) -> N
     assert report.scalars["peak_share"].value == (7_900 / memory_size if memory_size else None)
 
 
-def test_python_is_that_of_the_tracer_of_pytorch() -> None:
-    """Case 30: addresses in names of frames."""
+def test_30_python_is_that_of_the_tracer_of_pytorch() -> None:
+    """Addresses in names of frames."""
     host = [
         ("python_function", "train.py(12): step", 0, 100, {"Python id": 1}),
         ("python_function", "<built-in method linear of module object at 0x7f>", 10, 40, {"Python id": 2}),

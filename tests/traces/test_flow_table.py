@@ -54,7 +54,7 @@ def test_arrows_of_a_trace(path: Path) -> None:
 
 
 @pytest.mark.captures
-def test_arrows_of_launches_have_the_correlation_of_both_events() -> None:
+def test_18_arrows_of_launches_have_the_correlation_of_both_events() -> None:
     """The specification counts 1,198 pairs in this trace, 1,230 ends and 3 begins alone."""
     profile = fastprof.load(KINETO / "h100_qwen.json.gz")
     correlation = profile.event_table(["event_id"], ["correlation_id"]).column("correlation_id").to_pylist()

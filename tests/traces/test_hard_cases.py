@@ -1,14 +1,13 @@
 """The hard cases of trace files, by their numbers in the specification of traces.
 
-7 to 11, 13, 30 and 34 are what analyses make of events: tests/torch; 18 and 19 are about flows: test_flow_table.py;
-23 to 25 are about RunMetadata: test_run_metadata.py; 35 is about sessions: test_ranks.py; 37 is about memory:
-test_memory_of_traces.py. 27, 31 and 32 are not here yet.
+The name of a test begins with the number of its case, here and in the other files of this folder and of tests/torch.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,22 @@ from loaded_traces import log, slices, zeros
 import fastprof
 
 DEVICES = '"deviceProperties":[{"id":0,"name":"NVIDIA H100","numSms":132,"computeMajor":9,"computeMinor":0}]'
+
+
+BUILT_ELSEWHERE = {31, 32}
+"""Cases of tfprof."""
+
+
+def test_each_case_has_a_test() -> None:
+    tests = Path(__file__).resolve().parents[1]
+    texts = [path.read_text() for folder in ("traces", "torch") for path in (tests / folder).glob("test_*.py")]
+    numbers = {
+        int(number)
+        for text in texts
+        for several in re.findall(r"^def test((?:_[0-9]+)+)_[a-z]", text, re.MULTILINE)
+        for number in several[1:].split("_")
+    }
+    assert numbers >= set(range(1, 41)) - BUILT_ELSEWHERE
 
 
 def array(*events: str) -> bytes:
@@ -213,12 +228,16 @@ def test_22_keys_that_repeat() -> None:
     assert log(fastprof.load(args))["duplicate_key"] == 2
 
 
-def test_29_threads_with_one_id() -> None:
+@pytest.mark.parametrize(("second", "remarks"), [("second", 1), ("first", 0)])
+def test_29_threads_with_one_id(second: str, remarks: int) -> None:
+    """XProf writes the lower half of the id of a line."""
+    process = '{"ph":"M","name":"process_name","pid":1,"args":{"name":"/host:CPU"}}'
     names = [
-        f'{{"ph":"M","name":"thread_name","pid":1,"tid":5,"args":{{"name":"{name}"}}}}' for name in ("first", "second")
+        f'{{"ph":"M","name":"thread_name","pid":1,"tid":5,"args":{{"name":"{name}"}}}}' for name in ("first", second)
     ]
-    data = array(names[0], x("a", "0", tid="5"), names[1], x("b", "1", tid="5"))
-    assert [row.split(" | ")[1] for row in rows(data)] == ["second", "second"]
+    data = array(process, names[0], x("a", "0", tid="5"), names[1], x("b", "1", tid="5"))
+    assert [row.split(" | ")[1] for row in rows(data)] == [second, second]
+    assert log(fastprof.load(data)).get("renamed_thread", 0) == remarks
 
 
 @pytest.mark.parametrize(("pause", "waits_for"), [("29.999999", "kernel wait"), ("30", "other")])
@@ -262,6 +281,14 @@ def test_40_ids_of_any_form() -> None:
         half("b", 1, id2={"local": "1"}), half("e", 9, id2={"local": 1}),
     )  # fmt: skip
     assert sorted(one.duration_ps for one in slices(fastprof.load(pairs))) == [2_000_000, 3_000_000, 8_000_000]
+
+    both = array(
+        half("b", 1, id=7, id2={"global": "g"}), half("e", 3, id="g"),
+        half("b", 1, id2={"global": "x", "local": "l"}), half("e", 5, id2={"local": "l"}), half("e", 9, id="x"),
+    )  # fmt: skip
+    profile = fastprof.load(both)
+    assert sorted(one.duration_ps for one in slices(profile)) == [2_000_000, 4_000_000]
+    assert (log(profile)["both_ids"], log(profile)["end_without_begin"]) == (1, 1)
 
 
 def test_20_a_member_of_gzip_that_is_cut_short_gives_what_came() -> None:
@@ -334,3 +361,20 @@ def test_copies_of_kineto_have_details(name: str, more: str, wanted: str) -> Non
     args = f'"device":0,"stream":7,"bytes":4096{more}'
     copy = x(name, "0", pid="0", tid="7", more=f',"cat":"gpu_memcpy","args":{{{args}}}')
     assert only(kineto(copy), "memcpy_details") == ("str", wanted)
+
+
+def test_19_a_flow_may_end_with_a_step() -> None:
+    """TensorFlow 1 writes t where others write f."""
+    names = '{"ph":"M","name":"process_name","pid":%d,"args":{"name":"/cpu:0 %s"}}'
+    profile = fastprof.load(
+        array(
+            names % (1, "Compute"),
+            x("producer", "0", "5"),
+            x("consumer", "7", "5", tid="2"),
+            '{"ph":"s","name":"n","cat":"DataFlow","id":1,"pid":1,"tid":1,"ts":5}',
+            '{"ph":"t","name":"n","cat":"DataFlow","id":1,"pid":1,"tid":2,"ts":7}',
+        )
+    )
+    (row,) = profile.table_set["flows"].to_pylist()
+    names_of = profile.events["name"].to_pylist()
+    assert (names_of[row["from_event_id"]], names_of[row["to_event_id"]]) == ("producer", "consumer")

@@ -142,21 +142,21 @@ def test_packed_files_are_known() -> None:
     assert fastprof.load(packed).tables["events"].equals(fastprof.load(plain).tables["events"])
 
 
-def test_case_23_work_of_streams_counts_once() -> None:
+def test_23_work_of_streams_counts_once() -> None:
     ops = fastprof.load(FILES["gpu_1"]).report("op_stats").tables["ops"].to_pylist()
     own = [row for row in ops if row["host_or_device"] == "Device" and row["type"] != "IDLE"]
     kernels = [353_011_000, 123_011_000, 43_011_000, 44_011_000, 45_011_000, 903_011_000]
     assert sum(row["total_ps"] for row in own) == sum(kernels)
 
 
-def test_case_24_times_of_scheduling_are_not_those_of_the_run() -> None:
+def test_24_times_of_scheduling_are_not_those_of_the_run() -> None:
     profile = fastprof.load(FILES["tf1"])
     assert min(one["scheduled_micros"] for one in ran(profile)) > 5_000_000_000_000_000
     (run,) = (row for row in profile.tables["events"].to_pylist() if row["line"] == "runs")
     assert run["duration_ps"] == 293_337_000
 
 
-def test_case_25_nanoseconds_count_and_not_differences_of_truncated_microseconds() -> None:
+def test_25_nanoseconds_count_and_not_differences_of_truncated_microseconds() -> None:
     node = put(1, "a") + put(2, 7) + put(5, 3) + put(13, 7_900) + put(16, 2_150)
     (one,) = ran(fastprof.load(put(1, put(1, put(1, "/job:w/replica:0/task:0/device:CPU:0") + put(2, node)))))
     assert (one["start"], one["duration_ps"]) == (7_900_000, 2_150_000)

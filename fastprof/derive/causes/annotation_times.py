@@ -126,7 +126,8 @@ def _seen(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Seen, list[str]
     beside[at[values != 0]] = 1
     counts = np.bincount(thread, minlength=len(starts)).astype(np.int64)
     of_lines = line_rows(counts, np.cumsum(counts) - counts)
-    _, _, self_ps = nest(start, duration, np.ascontiguousarray(beside[rows]), of_lines, host.workers)
+    beside = np.ascontiguousarray(beside[rows])
+    _, _, self_ps = nest(start, duration, beside, of_lines, host.workers, events.slack_ps)
     numbers: dict[str, int] = {}
     metas, place = np.unique(events.meta[rows], return_inverse=True)
     number_of = np.array([numbers.setdefault(events.names[one], len(numbers)) for one in metas.tolist()], np.int64)

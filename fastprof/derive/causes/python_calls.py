@@ -147,7 +147,7 @@ def _seen(host: Host, lines: list[Line], label_of: Int64s, kinds: UInt8s) -> _Se
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     counts = np.bincount(thread, minlength=len(lines)).astype(np.int64)
     of_lines = line_rows(counts, np.cumsum(counts) - counts)
-    depth, parent, self_ps = nest(start, duration, None, of_lines, host.workers)
+    depth, parent, self_ps = nest(start, duration, None, of_lines, host.workers, events.slack_ps)
     label = label_of[rows]
     return _Seen(rows, thread, label, parent, depth, duration, self_ps, kinds[label] == FUNCTION)
 

@@ -113,7 +113,7 @@ def _above(events: HostEvents, rows: Int64s, wanted: Bools) -> Int64s:
         return found
     parent = np.full(len(events), -1, np.int32)
     bounds = np.array([(line.first, line.last) for line in plane.lines], np.int64).reshape(-1, 2)
-    parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent)
+    parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent, events.slack_ps)
     above = launches(events, rows[at]).row
     while (further := (above >= 0) & ~wanted[events.meta[above]]).any():
         above[further] = parent[above[further]]

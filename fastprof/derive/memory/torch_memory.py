@@ -86,7 +86,7 @@ def sites(events: HostEvents, rows: Int32s) -> tuple[Int32s, Sites]:
     plane = events.plane_named(HOST_THREADS)
     lines = [] if plane is None else [(line.first, line.last) for line in plane.lines]
     bounds = np.array(lines, np.int64).reshape(-1, 2)
-    parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent)
+    parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent, events.slack_ps)
     above = parent[rows]
     while (further := (above >= 0) & ~ops[events.meta[above]]).any():
         above[further] = parent[above[further]]

@@ -104,5 +104,5 @@ def _parents(events: HostEvents, rows: Int32s) -> Int32s:
         apart = np.zeros(len(events), np.uint8)
         apart[at[values != 0]] = 1
     share = np.ascontiguousarray(bounds[line])
-    parents(events.start_ps, events.duration_ps, apart, regions(events), share, parent)
+    parents(events.start_ps, events.duration_ps, apart, regions(events), share, parent, events.slack_ps)
     return parent

@@ -25,7 +25,7 @@ def enclosing(events: HostEvents) -> Int32s:
         apart[plane.first : plane.last] = 1
     parent = np.full(len(events), -1, np.int32)
     bounds = np.array([(line.first, line.last) for line in events.lines], np.int64).reshape(-1, 2)
-    parents(events.start_ps, events.duration_ps, apart, regions(events), bounds, parent)
+    parents(events.start_ps, events.duration_ps, apart, regions(events), bounds, parent, events.slack_ps)
     parent.flags.writeable = False
     return parent
 
