@@ -17,9 +17,11 @@ MICRO = 1_000_000
 def torch_capture(
     host: Mapping[str, list[Recorded]], gpu: Mapping[str, list[Recorded]], memory_size: int = 0
 ) -> fastprof.Profile:
-    """Threads of the host and streams of one GPU, by name. ``memory_size``: bytes of the GPU; 0: not recorded."""
+    """Threads of the host and streams of one GPU, by name; a GPU only if it has streams. ``memory_size``: bytes of
+    the GPU; 0: not recorded."""
     planes = []
-    for number, (name, lines) in enumerate((("/host:CPU", host), ("/device:GPU:0", gpu)), 1):
+    named = (("/host:CPU", host), ("/device:GPU:0", gpu)) if gpu else (("/host:CPU", host),)
+    for number, (name, lines) in enumerate(named, 1):
         ids: dict[tuple[str, str], int] = {}
         written = [
             line(

@@ -14,6 +14,9 @@ from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
 WITHOUT_TF32: Final = "precision without TF32"
 """As a cause: precision, on a GPU before Ampere."""
 
+ON_CPU: Final = {cause: f"{cause} on the CPU" for cause in ("input", "python", "idle")}
+"""As causes: those of a program that uses no device, if other things help then."""
+
 _TEXTS: Final[dict[str, dict[str, str]]] = {
     "input": {
         UNKNOWN: "Prepare batches in the background while the device computes, and start the next before it is needed.",
@@ -134,6 +137,16 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "TF32 is enabled by tf.config.experimental.enable_tensor_float_32_execution(True).",
         PYTORCH: "Use torch.autocast with bfloat16 or float16; torch.set_float32_matmul_precision(\"high\") allows "
                  "TF32.",
+    },
+    ON_CPU["input"]: {
+        UNKNOWN: "Give the DataLoader num_workers > 0, persistent_workers=True and a larger prefetch_factor; do less "
+                 "in __getitem__ and collate_fn, or do it once before the training.",
+    },
+    ON_CPU["python"]: {
+        UNKNOWN: "Do less of it in the step, or every N steps; torch.compile takes what is between ops out of Python.",
+    },
+    ON_CPU["idle"]: {
+        UNKNOWN: "Record more of the host: with_stack=True, and record_function around parts of the step.",
     },
     WITHOUT_TF32: {
         UNKNOWN: "Compute in float16, so that kernels can use Tensor Cores.",

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.analyses.findings.advice import advice
+from fastprof.analyses.findings.advice import ON_CPU, advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
 from fastprof.derive.causes.budget import BETWEEN_STEPS
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.devices.framework import TENSORFLOW
+from fastprof.derive.devices.framework import PYTORCH, TENSORFLOW
+from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.python_frames import waits_for_device
 from fastprof.wording.quantities import time_text
@@ -79,7 +80,7 @@ def found(facts: Facts) -> Iterator[Finding]:
             cost,
             LIKELY if cause in _UNSURE else CERTAIN,
             f"gaps.by_cause?cause={recorded}",
-            advice(cause, facts.framework),
+            _advice(facts, cause),
             is_bound=beside > NOTABLE * cost,
             host=_mostly(rows, "host"),
             device=_mostly(rows, "device"),
@@ -124,12 +125,23 @@ def _refined(facts: Facts, cause: str, rows: Iterable[Mapping[str, Any]], event:
 
 def _launched(facts: Facts, rows: Iterable[Mapping[str, Any]], event: str | None) -> str:
     """Why launches take the time: ops that are executed one by one, ops that are too short, or late launches."""
+    if _on_cpu(facts):
+        return "small_ops"  # threads wait for no launches; what is called so are runs of short ops
     count = min(sum(row["count"] for row in rows), facts.launch_waits)
     if count < _OFTEN * facts.device_count:
         return "launch"
     if facts.framework == TENSORFLOW and event and _EAGER.search(event):
         return "eager"
     return "small_ops" if facts.compute_ps < count * SHORT_PS else "launch"
+
+
+def _on_cpu(facts: Facts) -> bool:
+    """Whether threads are the device of a program of PyTorch."""
+    return facts.framework == PYTORCH and facts.hardware == CPU_ONLY
+
+
+def _advice(facts: Facts, cause: str) -> str:
+    return advice(ON_CPU.get(cause, cause) if _on_cpu(facts) else cause, facts.framework)
 
 
 def _step(facts: Facts, cause: str) -> int | None:

@@ -43,6 +43,7 @@ from fastprof.derive.ops.launches import launches
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, RANKS, Code, HostCauses
 from fastprof.derive.steps.python_frames import has_line, is_built_in
 from fastprof.derive.steps.stretches import union
+from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Bools, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents
@@ -111,7 +112,7 @@ def host_gaps(
         known = marked if ahead is None else (np.full_like(marked[0], NEVER), np.full_like(marked[1], -NEVER))
         within = intervals(steps, groups.group_id[own.rows], own.start_ps, own.end_ps, known)
         device = _Device(time, ahead, _launched(events, time), busy)
-        pieces = _pieces(device, host, causes.code, within)
+        pieces = _of_runs(events, _pieces(device, host, causes.code, within))
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
         yield DeviceGaps(time, _with_finest(events, causes, pieces), beside_ps)
 
@@ -247,6 +248,19 @@ def _pieces(device: _Device, host: Records, codes: UInt8s, steps: Intervals) -> 
         _CAUSES,
     )
     return np.frombuffer(gaps, GAP)
+
+
+def _of_runs(events: HostEvents, pieces: Records) -> Records:
+    """Pieces in a run of short ops are launching, whatever Python does between these; what calls the ops explains
+    it."""
+    runs = op_runs(events)
+    if not len(runs):
+        return pieces
+    run = runs.of_time(pieces["begin"], pieces["end"])
+    some = (run >= 0) & np.isin(pieces["cause"], [_NUMBER[cause] for cause in ("launch", "python", "idle")])
+    pieces = pieces.copy()
+    pieces["cause"][some], pieces["row"][some] = _NUMBER["launch"], runs.site[run[some]]
+    return pieces
 
 
 def _with_finest(events: HostEvents, causes: HostCauses, pieces: Records) -> Records:

@@ -2,7 +2,7 @@
 
 A copy or a collective that is in flight while a core does nothing counts like an op that waits for it, so that sums are
 those of the analysis communication. The threads of a host without devices that run what XLA compiled, or ops of
-TensorFlow that belong to no input pipeline, are one device, ``CPU``.
+TensorFlow or PyTorch that belong to no input pipeline, are one device, ``CPU``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from fastprof.derive.communication import activities
 from fastprof.derive.communication.flights import STRETCH, CoreActivity
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, Kind, kind_of
 from fastprof.derive.devices.device_events import op_events
+from fastprof.derive.devices.kineto_categories import COLLECTIVES
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
     COMPUTE,
@@ -37,6 +38,7 @@ from fastprof.derive.ops.device_time import (
 from fastprof.derive.ops.stat_values import distinct
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.event_types import CODES, TF_OP
+from fastprof.derive.steps.torch_ops import computing_ops, op_runs
 from fastprof.schema.array_types import Int32s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
@@ -119,7 +121,8 @@ def _of_threads(events: HostEvents, forest: Forest, computes: Callable[[str], bo
     if plane is None:
         return []
     compiled = _compiled_rows(events, plane)
-    rows = compiled if len(compiled) else _tensorflow_rows(forest, plane, computes)
+    rows = compiled if len(compiled) else _torch_rows(events)
+    rows = rows if len(rows) else _tensorflow_rows(forest, plane, computes)
     if not len(rows):
         return []
     moves, transfers = _moves_of_rows(events, rows, computes, compiled=len(compiled) > 0)
@@ -159,6 +162,15 @@ def _compiled_rows(events: HostEvents, plane: Plane) -> Int32s:
     """The events of threads that name an instruction of a program."""
     at, _ = events.texts("hlo_op")
     return at[slice(*np.searchsorted(at, [plane.first, plane.last]).tolist())]
+
+
+def _torch_rows(events: HostEvents) -> Int32s:
+    """The ops of PyTorch, but for runs of those that are too short to be work."""
+    rows, runs = computing_ops(events), op_runs(events)
+    within = np.zeros(len(rows), np.bool_)
+    for first, last in zip(*np.searchsorted(rows, [runs.first, runs.last]).tolist(), strict=True):
+        within[first:last] = True
+    return rows[~within].astype(np.int32)
 
 
 _RUNS: Final = np.zeros(256, np.uint8)
@@ -236,7 +248,8 @@ def _moves_of_rows(
 def _of_op(name: str, computes: Callable[[str], bool], *, compiled: bool) -> Transfer | None:
     """What an op of a thread transfers or waits for; None: it computes."""
     if not compiled:
-        return Transfer(name, COMMUNICATION) if ":Collective" in name else None
+        collective = ":Collective" in name or name.startswith(COLLECTIVES)
+        return Transfer(name, COMMUNICATION) if collective else None
     part = kind_of("", "", name.split("::")[-1])
     if part is not None:
         return transfer(name, part.kind)

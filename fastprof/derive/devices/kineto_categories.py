@@ -28,6 +28,10 @@ CALLS: Final = frozenset({
 """Calls of the driver or its runtime, which launch and copy."""
 STEP: Final = "ProfilerStep#"
 """How the annotation of a step begins; its number follows."""
+LOADERS: Final = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
+"""How annotations begin in which the program waits for its next batch."""
+COLLECTIVES: Final = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:")
+"""How ops begin that communicate; what they do follows."""
 
 
 @once

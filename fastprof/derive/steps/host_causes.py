@@ -19,6 +19,7 @@ from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
 from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins, threads
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.derive.steps.stretches import PIECE
+from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents, Line
@@ -269,6 +270,7 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     named = np.isin(code[marked], (Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS))
     code[marked[named]] = Code.PYTHON  # what lies in a step says more than its marker
     _of_threads(events, lines, code)
+    _of_short_ops(events, code)
     _compile(events, lines, code)
     return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))
 
@@ -302,6 +304,14 @@ def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> No
             launches = np.searchsorted(begins, end) > np.searchsorted(begins, events.start_ps[ops])
             code[ops[launches]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
+
+
+def _of_short_ops(events: HostEvents, code: UInt8s) -> None:
+    """Short ops that Python calls one after the other are launches, with all ops that they call."""
+    runs = op_runs(events)
+    for first, last in zip(runs.first.tolist(), runs.last.tolist(), strict=True):
+        here = code[first:last]
+        here[here == Code.HOST_COMPUTE] = Code.LAUNCH
 
 
 def _compile(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:

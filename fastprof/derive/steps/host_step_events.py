@@ -9,6 +9,7 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof.derive.devices import op_names
+from fastprof.derive.devices.kineto_categories import LOADERS
 from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.links import having, numbered
@@ -21,8 +22,6 @@ from fastprof.tables.once import once
 _MARKER = 254
 _STAGE = "_ipl_stage_name"
 _EXPLICIT = ("train", "test", "TraceContext")
-_LOADERS = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
-"""What waits for PyTorch's next batch."""
 _CALLS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
 """Events around ops, which count for nothing themselves."""
 
@@ -61,7 +60,7 @@ def type_of_name(name: str) -> int:
         op = op_names.parse(name)
         if op.framework == Framework.TENSORFLOW and op.type.startswith("InfeedEnqueue"):
             return EventType.HOST_TO_DEVICE
-    waits = lowered == "iteratorgetnext" or name.startswith(_LOADERS)
+    waits = lowered == "iteratorgetnext" or name.startswith(LOADERS)
     return EventType.HOST_WAIT_INPUT if waits else EventType.HOST_COMPUTE
 
 
