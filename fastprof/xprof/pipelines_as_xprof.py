@@ -21,9 +21,7 @@ from fastprof.analyses import tf_data
 from fastprof.analyses.contract import Keeper, Report
 from fastprof.decode.workers import Workers
 from fastprof.derive.host import Host
-from fastprof.derive.pipelines.host_lines import CONSUME, PRODUCE, HostLines
-from fastprof.derive.pipelines.host_lines import GENERATOR as GENERATES
-from fastprof.derive.pipelines.host_lines import ITERATOR as ITERATES
+from fastprof.derive.pipelines.host_lines import CONSUME, ITERATES, PRODUCE, HostLines
 from fastprof.derive.pipelines.iterator_events import IteratorEvents, Origins, is_integer, iterator_events
 from fastprof.derive.pipelines.iterator_kinds import short_name
 from fastprof.derive.pipelines.iterators import call_events
@@ -140,7 +138,7 @@ def thread_links(lines: HostLines) -> ThreadLinks:
     inside[np.maximum(lines.around[iterators], -1)[::-1]] = lines.number[iterators][::-1]  # the last assignment stays
     node = lines.number.copy()
     node[rows] = len(iterators) + np.arange(len(rows), dtype=np.int32)
-    in_contexts = len(lines.all_having(ITERATES | GENERATES | CONSUME, "_c")) > 0
+    in_contexts = len(lines.all_having(ITERATES | CONSUME, "_c")) > 0
     pairs = [_context_ends(lines, node, *stats, in_contexts) for stats in (("_pt", "_p"), ("_ct", "_c"))]
     return ThreadLinks(
         (lines.roles[rows] & PRODUCE) != 0, name.astype(np.int32), [lines.events.names[one] for one in metas.tolist()],

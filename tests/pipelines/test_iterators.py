@@ -327,6 +327,14 @@ def test_a_capture_without_iterators_has_no_pipelines() -> None:
         assert not len(kept.exact.tree.iterator) and not len(kept.exact.parts.time_ps)
 
 
+def test_a_host_that_calls_no_pipeline_counts_the_events_of_its_iterators() -> None:
+    kept = kept_of(capture_of([[
+        iterator("Root::Map", 0, 50, 1), event("Iterator::Root::Map::Range", 5, 30), event("work", 60, 5),
+    ]]))  # fmt: skip
+    assert (kept.unidentified, kept.iterator_event_count) == (1, 2)
+    assert not len(kept.exact.calls) and not len(kept.exact.pipelines) and not len(kept.exact.records)
+
+
 def test_times_beyond_64_bits_are_a_clear_error() -> None:
     most = (1 << 63) - 1
     with pytest.raises(CaptureError, match="the durations of iterators"):

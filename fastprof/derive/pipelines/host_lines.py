@@ -19,6 +19,7 @@ from fastprof.tables.host_events import HOST_THREADS, HostEvents, Stat
 Roles = npt.NDArray[np.uint8]
 ITERATOR, GENERATOR, PRODUCE, CONSUME, FUNCTION, EXECUTOR, READ, NAMED = (1 << bit for bit in range(8))
 """Roles, as bits. NAMED: the name begins like those of iterators."""
+ITERATES = ITERATOR | GENERATOR
 KEPT = ITERATOR | GENERATOR | PRODUCE | CONSUME | FUNCTION | READ
 
 _BUFFERS = (
@@ -54,6 +55,11 @@ def role_of(name: str) -> int:
         if name.endswith(end) and name.removesuffix(end) in _BUFFERS:
             return role
     return 0
+
+
+def is_root(name: str) -> bool:
+    """Whether an event of this name is a call of a pipeline: of an iterator that takes its elements for nobody else."""
+    return role_of(name) == ITERATOR | NAMED and name.count("::") == 1
 
 
 class HostLines:
@@ -171,7 +177,7 @@ class HostLines:
     @cached_property
     def iterator_rows(self) -> Int32s:
         """The rows of iterator events."""
-        return self.having(ITERATOR | GENERATOR)
+        return self.having(ITERATES)
 
     @cached_property
     def number(self) -> Int32s:

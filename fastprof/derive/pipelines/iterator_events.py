@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastprof._native import records
-from fastprof.derive.pipelines.host_lines import GENERATOR, NAMED, HostLines
+from fastprof.derive.pipelines.host_lines import GENERATOR, NAMED, HostLines, is_root
 from fastprof.derive.pipelines.reading import Value
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
@@ -85,11 +85,9 @@ def _origins(lines: HostLines, rows: Int32s, kept: bool) -> tuple[Int32s, Origin
     metas, name = _distinct(lines.meta[rows], len(lines.events.names))
     names = [lines.events.names[number] for number in metas.tolist()]
     role = lines.roles[rows]
-    parts = np.array([len(text.split("::")) for text in names], np.int64)
-    is_generator = (role & GENERATOR) != 0
-    is_root = (parts[name] == 2) & ~is_generator
-    is_named = (role & NAMED) != 0
-    return origin, Origins(iterator_id, id_kind, parent_id, parent_kind, name, is_generator, is_named, is_root, names)
+    is_generator, is_named = (role & GENERATOR) != 0, (role & NAMED) != 0
+    of_root = np.array([is_root(text) for text in names], np.bool_)[name]
+    return origin, Origins(iterator_id, id_kind, parent_id, parent_kind, name, is_generator, is_named, of_root, names)
 
 
 def _distinct(meta: Int32s, count: int) -> tuple[Int64s, Int32s]:

@@ -15,7 +15,17 @@ from fastprof._native.kernels import nesting_lines
 from fastprof.decode.workers import Workers
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.pipelines.element_links import Askers, askers
-from fastprof.derive.pipelines.host_lines import CONSUME, EXECUTOR, FUNCTION, READ, HostLines
+from fastprof.derive.pipelines.host_lines import (
+    CONSUME,
+    EXECUTOR,
+    FUNCTION,
+    ITERATES,
+    NAMED,
+    READ,
+    HostLines,
+    is_root,
+    role_of,
+)
 from fastprof.derive.pipelines.iterator_events import (
     ATTRIBUTES,
     INTEGERS,
@@ -35,12 +45,13 @@ from fastprof.derive.pipelines.reading import (
     Iterators,
     Reading,
     calls_of,
+    nothing_read,
     pipelines_of,
     walk,
 )
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
-from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
 STATS = ("id", "parent_id", "element_id", "_a", "_pt", "_p", "_ct", "_c", "_pid", *ATTRIBUTES)
 """The stats of events that pipelines are read from."""
@@ -79,6 +90,10 @@ def call_events(lines: HostLines, events: IteratorEvents, wanted: Bools | None) 
 def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = None) -> KeptPipelines:
     """The pipelines of a host. ``wanted``: by row of the events, which of them may be calls; None: all. The groups of
     calls are set later, by ``in_groups``. Raises CaptureError: durations do not add up in 64 bits."""
+    recorded_host = events.capture.hostnames[0] if events.capture.hostnames else None
+    if not any(map(is_root, events.names)):
+        count, unidentified = _uncalled(events)
+        return KeptPipelines(events.host, recorded_host, nothing_read(), count, unidentified, np.zeros(0, np.int32))
     lines = HostLines(events, workers)
     found = iterator_events(lines, kept=False)
     identified = found.origins.is_identified[found.origin]
@@ -95,8 +110,20 @@ def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = 
     went_on = activities(lines, owners, ran)
     exact, order = _reading(found, asked.parent, iterator, iterators, went_on, roots[known])
     unidentified = int((~identified).sum())
-    recorded_host = events.capture.hostnames[0] if events.capture.hostnames else None
     return KeptPipelines(events.host, recorded_host, exact, len(found), unidentified, root_rows[known[order]])
+
+
+def _uncalled(events: HostEvents) -> tuple[int, int]:
+    """How many iterator events a host has that calls no pipeline, and how many of them have no id of their iterator."""
+    role = np.array([role_of(name) for name in events.names], np.uint8)
+    plane = events.plane_named(HOST_THREADS)
+    if plane is None or not (role & ITERATES).any():
+        return 0, 0
+    count = int(np.count_nonzero((role & ITERATES)[events.meta[plane.first : plane.last]]))
+    ids = events.stat("id").of_kinds(INTEGERS).rows
+    ids = ids[slice(*np.searchsorted(ids, [plane.first, plane.last]))]
+    identified = np.count_nonzero((role & NAMED)[events.meta[ids]])
+    return count, count - int(identified)
 
 
 def _iterators(lines: HostLines, events: IteratorEvents, identified: Bools, ran: Functions) -> tuple[Iterators, Int32s]:

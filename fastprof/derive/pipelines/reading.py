@@ -153,6 +153,21 @@ class Reading:
     parts: SelfParts
 
 
+def nothing_read() -> Reading:
+    """The reading of a host that calls no pipeline."""
+    longs, ints, flags = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.bool_)
+    kinds, first = np.zeros(0, np.uint8), np.zeros(1, np.int64)
+    return Reading(
+        Iterators(longs, flags, longs, flags, [], [], flags, kinds, longs, longs, longs, longs),
+        InputPipelines([], flags, ints, first),
+        Calls(ints, longs, longs, ints, first),
+        Records(ints, ints, longs, longs, longs, longs, ints, flags),
+        Tree(ints, ints, ints, ints),
+        Segments(ints, ints, longs, longs),
+        SelfParts(ints, ints, kinds, longs),
+    )
+
+
 def pipelines_of(iterator: Int32s, is_device: Bools) -> tuple[InputPipelines, Int32s]:
     """The pipelines that programs call, numbered in the order of the calls, and the pipeline of each call.
     ``iterator``: of each call; ``is_device``: by iterator."""
