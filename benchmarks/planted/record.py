@@ -1,9 +1,10 @@
 """Runs the programs of this folder and keeps their captures for tests/planted.
 
-    python benchmarks/planted/record.py --jax JAX_PYTHON --tf TENSORFLOW_PYTHON [PROGRAM ...]
+    python benchmarks/planted/record.py --jax PYTHON --tf PYTHON --torch PYTHON [PROGRAM ...]
 
 Each program runs a few times, as ``train.py`` in an empty folder; the capture of its fastest run is kept, because other
-work on the machine then disturbed it least. Names of the machine and of its folders are replaced.
+work on the machine then disturbed it least. Names of the machine and of its folders are replaced. Traces of PyTorch are
+written without blanks, and without numbers that nothing refers to.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ def run(program: Path, python: str, folder: Path) -> tuple[dict[str, int], bytes
     shutil.copy(program, folder / "train.py")
     cpu_only = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
     environment = {**os.environ, **cpu_only, "JAX_HLO_SOURCE_FILE_CANONICALIZATION_REGEX": SOURCES}
+    (folder / "log").mkdir()
     command = [python, "train.py", "log"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    (capture,) = folder.rglob("*.xplane.pb")
+    (capture,) = [*folder.rglob("*.xplane.pb"), *folder.rglob("*.pt.trace.json")]
     return json.loads(done.stdout.splitlines()[-1]), capture.read_bytes()
 
 
@@ -86,6 +88,35 @@ def without_names(capture: bytes) -> bytes:
     return written
 
 
+_NUMBERS = {"Ev Idx", "Record function id", "Process Group Name"}
+"""Arguments of events that nothing refers to."""
+
+
+def trace_without_names(trace: bytes) -> bytes:
+    """The same of a trace of PyTorch. Numbers keep their digits."""
+    document = json.loads(trace, parse_float=_Number)
+    document["host_name"] = "host0"
+    for one in document["traceEvents"]:
+        one["args"] = {key: value for key, value in one.get("args", {}).items() if key not in _NUMBERS}
+    text = json.dumps(document, separators=(",", ":"), default=str)
+    short = ABSOLUTE.sub(lambda path: path[0].rpartition(b"/")[2], _QUOTED.sub(rb"\1", text.encode()))
+    check(short)
+    return short
+
+
+class _Number:
+    """A number as it is written."""
+
+    def __init__(self, digits: str) -> None:
+        self._digits = digits
+
+    def __str__(self) -> str:
+        return f"\0{self._digits}\0"
+
+
+_QUOTED = re.compile(rb'"\\u0000([-+.0-9eE]*)\\u0000"')
+
+
 def check(capture: bytes) -> None:
     names = [name for name in (socket.gethostname(), getpass.getuser()) if len(name) > 4]
     left = [*ABSOLUTE.findall(capture), *(name.encode() for name in names if name.encode() in capture)]
@@ -97,20 +128,25 @@ def main() -> None:
     known = {path.stem: path for folder in FOLDERS for path in sorted(folder.glob("*_*.py"))}
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("programs", nargs="*", choices=[[], *known], metavar="PROGRAM")
-    arguments.add_argument("--jax", required=True, help="a Python with JAX")
-    arguments.add_argument("--tf", required=True, help="a Python with TensorFlow")
+    arguments.add_argument("--jax", help="a Python with JAX")
+    arguments.add_argument("--tf", help="a Python with TensorFlow")
+    arguments.add_argument("--torch", help="a Python with PyTorch")
     arguments.add_argument("--rounds", type=int, default=3)
     given = arguments.parse_args()
     for name in given.programs or known:
-        framework = "jax" if "import jax" in known[name].read_text() else "tf"
+        program = known[name].read_text()
+        framework = next((one for one in ("jax", "torch") if f"import {one}" in program), "tf")
+        if getattr(given, framework) is None:
+            raise SystemExit(f"{name} needs --{framework}.")
         measured, capture = fastest(known[name], getattr(given, framework), given.rounds)
-        packed = gzip.compress(without_names(capture), 9, mtime=0)
+        suffix, cut = ("pt.trace.json", trace_without_names) if framework == "torch" else ("xplane.pb", without_names)
+        packed = gzip.compress(cut(capture), 9, mtime=0)
         print(f"{name}: {len(packed):,} bytes, {measured['planted_ns'] / measured['run_ns']:.1%} planted")
         if len(packed) > LARGEST:
             raise SystemExit(f"{name}: larger than {LARGEST:,} bytes. Let it run fewer steps.")
         folder = FOLDERS[known[name].parent]
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.xplane.pb.gz").write_bytes(packed)
+        (folder / f"{name}.{suffix}.gz").write_bytes(packed)
         costs = folder / "measured.json"
         every = json.loads(costs.read_text()) if costs.exists() else {}
         costs.write_text(json.dumps(dict(sorted({**every, name: measured}.items())), indent=1) + "\n")

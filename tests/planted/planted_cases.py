@@ -18,7 +18,7 @@ from gpu_machine import Written
 
 HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "recorded"
-JAX, TENSORFLOW = "JAX", "TensorFlow"
+JAX, TENSORFLOW, PYTORCH = "JAX", "TensorFlow", "PyTorch"
 CPU, GPU, TPU = "CPU", "GPU", "TPU"
 NONE = ""
 """The cause of a healthy run."""
@@ -47,8 +47,8 @@ def _made(make: Callable[[], Written]) -> Written:
 @cache
 def _recorded(folder: Path, name: str) -> Written:
     measured = json.loads((folder / "measured.json").read_text())[name]
-    packed = (folder / f"{name}.xplane.pb.gz").read_bytes()
-    return Written({"host0": packed}, measured["planted_ns"] * 1000, measured["run_ns"] * 1000)
+    (packed,) = folder.glob(f"{name}.*.gz")
+    return Written({"host0": packed.read_bytes()}, measured["planted_ns"] * 1000, measured["run_ns"] * 1000)
 
 
 PLANTED = (
@@ -70,6 +70,8 @@ PLANTED = (
     Case("tf_retracing", TENSORFLOW, CPU, "compilation"),
     Case("tf_eager", TENSORFLOW, CPU, "eager"),
     Case("tf_checkpoint", TENSORFLOW, CPU, "checkpoint"),
+    Case("torch_sleeping_loader", PYTORCH, CPU, "input"),
+    Case("torch_looping_optimizer", PYTORCH, CPU, "small_ops"),
     Case("gpu_all_reduce", JAX, GPU, "communication", jax_gpu_runs.exposed_all_reduce),
     Case("gpu_slow_device", JAX, GPU, "straggler", jax_gpu_runs.slow_gpu),
     Case("gpu_late_launches", JAX, GPU, "launch", jax_gpu_runs.late_launches),
@@ -96,6 +98,7 @@ HEALTHY = (
     Case("jax_well_fed", JAX, CPU, NONE),
     Case("jax_scanned", JAX, CPU, NONE),
     Case("tf_prefetched", TENSORFLOW, CPU, NONE),
+    Case("torch_well_fed", PYTORCH, CPU, NONE),
     Case("gpu_at_its_peak", JAX, GPU, NONE, jax_gpu_runs.at_its_peak),
     Case("gpu_as_good_as_it_gets", JAX, GPU, NONE, jax_gpu_runs.as_good_as_it_gets),
     Case("gpu_fed_in_time", TENSORFLOW, GPU, NONE, tf_gpu_runs.fed_in_time),

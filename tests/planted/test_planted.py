@@ -29,6 +29,8 @@ EVIDENCE = {
     "tf_no_prefetch": r"IteratorGetNextOp::DoCompute",
     "tf_py_function": r"EagerPyFunc:EagerPyFunc",
     "tf_retracing": r"train_step",
+    "torch_sleeping_loader": r"enumerate\(DataLoader\)#.*",
+    "torch_looping_optimizer": r"Optimizer\.step#Sliced\.step",
     "gpu_all_reduce": r"nccl.*",
     "gpu_slow_iterator": r"IteratorGetNextOp::DoCompute",
     "gpu_copied_batches": r"MemcpyH2D",
@@ -109,7 +111,8 @@ def test_a_recorded_capture_is_small_and_names_no_machine(case: Case) -> None:
     (packed,) = case.run().captures.values()
     raw = gzip.decompress(packed)
     assert len(packed) <= 60_000
-    assert session_of(packed).hosts["hostnames"].to_pylist() == [["host0"]]
+    (host,) = session_of(packed).hosts.to_pylist()
+    assert host["hostnames"] == ["host0"] or dict(host["task_environment"])["host_name"] == "host0"
     assert re.findall(rb"/(?:home|root|tmp|usr|opt|var|work)/[\w./-]*", raw) == []
     assert case.cause == "" or 0.2 < case.run().cost_ps / case.run().run_ps < 1
 
