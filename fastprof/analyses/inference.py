@@ -47,6 +47,10 @@ CONTENT = Evidence(
     events=(*(f"^{name}$" for names in (*REQUESTS, BATCHES) for name in names), f"^{SERVER_REQUEST}"),
     stats=("_r",),
 )
+NOT_OF_TORCH = (
+    "PyTorch's profiler records no requests of model servers. The report annotations shows the regions that a server "
+    "marks with record_function."
+)
 
 LATENCY = "latency"
 REQUEST_ORDERS = (

@@ -237,7 +237,6 @@ SECTIONS = (
     Section("Use of hosts", scalars=("host_idle_percent", "host_op_percent", "host_eager_percent"),
             shown=is_known("host_op_percent")),
     Section("Latency of requests", "latency", shown=has_rows("latency")),
-    Section("Verdicts by XProf's rules", "verdicts", ("aspect", "verdict", "look_at", "percent")),
     Section("Ran on", scalars=("host_count", "task_count", "device_type", "device_count", "framework", "is_training")),
     Section("Hosts", "hosts", ("host", "hardware", "device_type", "device_count", "duty_cycle_percent")),
 )  # fmt: skip

@@ -58,7 +58,7 @@ _TABLES = (
         STEP,
         *CORE,
         Text("hostname", "host, as the capture calls it", lambda rows: texts(rows.database.cores.host, rows.core)),
-        Count("pod_core_id", "id of the core among all hosts, as in XProf: core_id + 1000 times the number of the host",
+        Count("pod_core_id", "id of the core among all hosts: core_id + 1000 times the number of the host",
               lambda rows: rows.database.cores.id[rows.core]),
         *SPAN,
         Text("bottleneck", "category with the most time; if several have as much, the one whose column comes first",
@@ -134,7 +134,7 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Rep
 
 def _wait(database: StepDatabase, collectives: pa.Table) -> int | tuple[None, str]:
     if not database.is_tpu:
-        return None, "only TPUs record which events are one collective operation"
+        return None, "steps of GPUs record no ids of collectives; the report communication has what each of them waits"
     if not len(collectives) and core_breakdown(database)[:, :, COLLECTIVES].any():
         return None, "the collective operations of the capture have no ids (all_reduce_unique_id)"
     waits: list[int] = collectives["wait_ps"].to_pylist()

@@ -1,13 +1,13 @@
 """A report as text for people: recommendations, then figures and tables in the layout of the analysis, then remarks.
 
-Figures are aligned with their units. An unknown figure is a dash with the number of a footnote, which gives the reason.
+Figures are aligned with their units. The unknown ones come after them, with the reason.
 Tables show the columns that the analysis selects for reading. A line says which columns do not fit, and how many rows
 are not shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,9 +51,8 @@ def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]
     if headline(report):
         yield from ("", *as_text.paragraph(headline(report), look))
     yield from _notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
-    footnotes: dict[str, int] = {}  # numbers of reasons, in order of first use
     for section in sections(report, analysis):
-        yield from _section(section, report, analysis, look, limit, footnotes)
+        yield from _section(section, report, analysis, look, limit)
     for severity, heading in _TITLES.items():
         yield from _notices(heading, [n for n in report.notices if n.severity == severity], look)
 
@@ -99,36 +98,35 @@ def _plain_sections(report: Report, analysis: Analysis) -> list[Section]:
     return [figures, *(Section(label(name).capitalize(), name) for name in analysis.TABLES)]
 
 
-def _section(
-    section: Section, report: Report, analysis: Analysis, look: Look, limit: int | None, footnotes: dict[str, int]
-) -> Iterator[str]:
+def _section(section: Section, report: Report, analysis: Analysis, look: Look, limit: int | None) -> Iterator[str]:
     yield ""
     yield look.strong(cut(printable(section.title), look.width or len(section.title)))
     inner = look.narrower(_INDENT)
     if section.scalars:
-        names = [figure_name(name, analysis) for name in section.scalars]
-        yield from _scalars(names, [report.scalars[name] for name in section.scalars], inner, footnotes)
+        yield from _scalars({figure_name(name, analysis): report.scalars[name] for name in section.scalars}, inner)
     if section.table is not None:
         yield from _table(section, report, inner, limit)
 
 
-def _scalars(names: Sequence[str], scalars: Sequence[Scalar], look: Look, footnotes: dict[str, int]) -> Iterator[str]:
-    """One line per figure: name, number, unit. Then the reasons of unknown figures, each once."""
-    values = [_number_and_unit(scalar, look) for scalar in scalars]
-    column = max(map(width, names), default=0)
+def _scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
+    """One line per figure: name, number, unit. Then the names of unknown figures, by reason."""
+    known = {name: scalar for name, scalar in scalars.items() if scalar.reason is None}
+    values = [_number_and_unit(scalar, look) for scalar in known.values()]
+    column = max(map(width, known), default=0)
     right = max((width(number) for number, _ in values), default=0)
-    reasons = dict.fromkeys(scalar.reason for scalar in scalars if scalar.reason is not None)
-    for name, (number, unit), scalar in zip(names, values, scalars, strict=True):
+    for (name, scalar), (number, unit) in zip(known.items(), values, strict=True):
         lead = " " * _INDENT + pad(name, column) + "  "
-        mark = ""
-        if scalar.reason is not None:
-            mark = f" [{footnotes.setdefault(scalar.reason, len(footnotes) + 1)}]"
         if isinstance(scalar.value, str):
-            yield from as_text.paragraph(value_text(scalar) + mark, look.narrower(-_INDENT), lead)
+            yield from as_text.paragraph(value_text(scalar), look.narrower(-_INDENT), lead)
         else:
-            yield (lead + pad(number, right, right=True) + f" {unit}").rstrip() + mark
-    for reason in reasons:
-        yield from as_text.paragraph(reason, look.narrower(-_INDENT), f"  [{footnotes[reason]}] ")
+            yield (lead + pad(number, right, right=True) + f" {unit}").rstrip()
+    unknown: dict[str, list[str]] = {}
+    for name, scalar in scalars.items():
+        if scalar.reason is not None:
+            unknown.setdefault(scalar.reason, []).append(name)
+    for reason, names in unknown.items():
+        text = f"Not known: {', '.join(names)} ({reason})"
+        yield from as_text.paragraph(text, look.narrower(-_INDENT), " " * _INDENT)
 
 
 def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from fastprof.cli.main import main
 KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 TRACES = ("alexnet", "a100_rank-0", "h100_qwen", "large_integers", "resnet50_worker0")
 FOREIGN = re.compile(
-    r"(?<![A-Za-z0-9])(tensorflow|keras|(?:torch_|stable)?(?:xla|hlo)|jax|tf[._-](?:data|function)|hlo[_-]stats)(?![A-Za-z0-9])",
+    r"(?<![A-Za-z0-9])(tensorflow|xprof|tfrt\w+|batchingsession\w+|keras|(?:torch_|stable)?(?:xla|hlo)|jax|tf[._-](?:data|function)|hlo[_-]stats)(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
 
@@ -94,7 +94,7 @@ def test_the_saved_pages(name: str, capsys: pytest.CaptureFixture[str], tmp_path
         if not key.startswith("tiles")
     }
     assert {key for key in documents if key.startswith("report-")} == {
-        f"report-{one}" for one in ANALYSES if one not in ("hlo_stats", "memory_viewer", "tf_data")
+        f"report-{one}" for one in ANALYSES if one not in ("hlo_stats", "memory_viewer", "tf_data", "inference")
     }
     for key, document in documents.items():
         assert not [one for text in texts(document) for one in foreign(text)], key

@@ -48,7 +48,7 @@ function verdicts(body, report) {
   const rows = report.tables.verdicts.rows().sort((one, other) =>
     order.indexOf(one.verdict) - order.indexOf(other.verdict)
   );
-  if (!rows.length) return;
+  if (!rows.length || report.value("framework") === "PyTorch") return; // XProf has no rules for it
   body.append(
     h("details.section.all-figures", h("summary", "Verdicts by XProf's rules"), h("p.section-note", OF_RULES),
       h("ul.verdicts.panel", ...rows.map(verdict))),
