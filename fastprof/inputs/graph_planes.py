@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from fastprof.inputs.message_bytes import BadMessageError
+from fastprof.inputs.message_bytes import CUT, BadMessageError, complete
 from fastprof.inputs.message_columns import Buffer
-from fastprof.schema.message_fields import BYTES, FIXED32, FIXED64, VARINT, put
+from fastprof.schema.message_fields import put
 
 PLANE: Final = "TensorFlow graphs"
 STATS: Final = ("graph", "graph_def", "offset")
@@ -30,10 +30,11 @@ _NAMES: Final = b"".join(
 
 
 class GraphPlanes:
-    """Writes graphs one after the other. ``count``: graphs that were begun."""
+    """Writes graphs one after the other. ``count``: graphs that were begun; ``faults``: what was salvaged from."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.faults: list[BadMessageError] = []
         self._kind = ""
         self._pieces = 0
         self._fields = FieldCutter(0)
@@ -57,13 +58,19 @@ class GraphPlanes:
         """BadMessageError: it ends within a field."""
         self._fields.check_end()
 
-    def graph(self, kind: str, data: Buffer, at: int) -> bytes:
-        """All of a graph. BadMessageError: it is damaged."""
+    def graph(self, kind: str, data: Buffer, at: int, salvage: bool) -> Iterator[bytes]:
+        """All of a graph. BadMessageError: it is damaged; to salvage, what comes before the damage is there."""
         self.begin(kind, at)
         view = memoryview(data)
-        pieces = [self.push(view[first : first + _PIECE]) for first in range(0, len(view), _PIECE)]
-        self.check_end()
-        return b"".join((*pieces, self.end()))
+        try:
+            for first in range(0, len(view), _PIECE):
+                yield self.push(view[first : first + _PIECE])
+            self.check_end()
+        except BadMessageError as fault:
+            if not salvage:
+                raise
+            self.faults.append(fault)
+        yield self.end()
 
     def _piece(self, data: bytes, at: int) -> bytes:
         self._pieces += 1
@@ -92,7 +99,7 @@ class FieldCutter:
         """Pieces, and where they begin in the file."""
         self._held += data
         if len(self._held) >= self._wanted:
-            self._whole, self._wanted = _complete(self._held, self._whole, self._base)
+            self._whole, self._wanted = complete(self._held, self._whole, self._base)
         if self._whole >= _PIECE:
             yield self._taken()
 
@@ -102,7 +109,7 @@ class FieldCutter:
 
     def check_end(self) -> None:
         if self._whole < len(self._held):
-            raise BadMessageError("the message ends within a field", self._base + self._whole)
+            raise BadMessageError(CUT, self._base + self._whole)
 
     def _taken(self) -> tuple[bytes, int]:
         piece, at = bytes(memoryview(self._held)[: self._whole]), self._base
@@ -111,40 +118,3 @@ class FieldCutter:
         self._wanted -= self._whole
         self._whole = 0
         return piece, at
-
-
-def _complete(data: bytearray, at: int, base: int) -> tuple[int, int]:
-    """From a field on: where the last one that is complete ends, and how many bytes the next needs at least."""
-    size = len(data)
-    while at < size:
-        tag, after = _varint(data, at, base)
-        kind = tag & 7
-        if kind == BYTES and after:
-            length, after = _varint(data, after, base)
-            after += length if after else 0
-        elif kind == VARINT and after:
-            after = _varint(data, after, base)[1]
-        elif after and kind in (FIXED32, FIXED64):
-            after += 4 if kind == FIXED32 else 8
-        elif after:
-            raise BadMessageError(f"a field of wire type {kind}", base + at)
-        if not after:
-            return at, size + 1
-        if after > size:
-            return at, after
-        at = after
-    return at, size + 1
-
-
-def _varint(data: bytearray, at: int, base: int) -> tuple[int, int]:
-    """The number and where it ends; 0: not in the data."""
-    if at < len(data) and data[at] < 0x80:
-        return data[at], at + 1
-    value = 0
-    for place, byte in enumerate(data[at : at + 10]):
-        value |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return value, at + place + 1
-    if len(data) - at >= 10:
-        raise BadMessageError("an integer has no end", base + at)
-    return 0, 0

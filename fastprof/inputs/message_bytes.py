@@ -8,6 +8,10 @@ from typing import NamedTuple
 from fastprof.schema.message_fields import BYTES, FIXED32, FIXED64, VARINT
 
 _MOST_BITS = 70
+CUT = "the message ends within a field"
+
+
+Readable = bytes | bytearray | memoryview
 
 
 class Field(NamedTuple):
@@ -47,10 +51,64 @@ def fields(data: memoryview, begin: int = 0) -> Iterator[Field]:
         else:
             raise BadMessageError(f"a field of wire type {kind}", begin + start)
         if length > end - at:
-            raise BadMessageError("the message ends within a field", begin + start)
+            raise BadMessageError(CUT, begin + start)
         value = data[at : at + length]
         yield Field(tag >> 3, value if kind == BYTES else int.from_bytes(value, "little"), begin + at)
         at += length
+
+
+def sound_fields(data: memoryview, begin: int, salvage: bool) -> Iterator[Field]:
+    """The fields of a message. ``salvage``: of a message that is cut, the last one is what is there of it, and what
+    comes after a fault is left out."""
+    if not salvage:
+        yield from fields(data, begin)
+        return
+    try:
+        yield from fields(data, begin)
+    except BadMessageError as fault:
+        rest = data[fault.at - begin :]
+        if fault.text != CUT or rest[0] & 7 != BYTES or rest[0] >= 0x80:
+            return
+        length = next((place for place, byte in enumerate(rest[1:11], 1) if byte < 0x80), 0)
+        if length:
+            yield Field(rest[0] >> 3, rest[length + 1 :], fault.at + length + 1)
+
+
+def complete(data: Readable, at: int, base: int) -> tuple[int, int]:
+    """From a field on: where the last one that is complete ends, and how many bytes the next needs at least."""
+    size = len(data)
+    while at < size:
+        tag, after = _varint_or_end(data, at, base + at)
+        kind = tag & 7
+        if kind == BYTES and after:
+            length, after = _varint_or_end(data, after, base + at)
+            after += length if after else 0
+        elif kind == VARINT and after:
+            after = _varint_or_end(data, after, base + at)[1]
+        elif after and kind in (FIXED32, FIXED64):
+            after += 4 if kind == FIXED32 else 8
+        elif after:
+            raise BadMessageError(f"a field of wire type {kind}", base + at)
+        if not after:
+            return at, size + 1
+        if after > size:
+            return at, after
+        at = after
+    return at, size + 1
+
+
+def _varint_or_end(data: Readable, at: int, field: int) -> tuple[int, int]:
+    """The number and where it ends; 0: not in the data. ``field``: where its field begins in the file."""
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1
+    value = 0
+    for place, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, at + place + 1
+    if len(data) - at >= 10:
+        raise BadMessageError("an integer has no end", field)
+    return 0, 0
 
 
 def _varint(data: memoryview, at: int, begin: int) -> tuple[int, int]:

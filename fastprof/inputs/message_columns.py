@@ -75,12 +75,6 @@ class MessageColumns:
 
 def texts(data: Buffer, at: Spans) -> list[str]:
     """Bytes that are not UTF-8 are replaced; of a span that is not there the text is empty."""
-    view, known = memoryview(data), dict[bytes, str]()
-    found = []
-    for offset, length in zip(at.offset.tolist(), at.length.tolist(), strict=True):
-        raw = bytes(view[offset : offset + length]) if length > 0 else b""
-        text = known.get(raw)
-        if text is None:
-            text = known[raw] = raw.decode("utf-8", "replace")
-        found.append(text)
-    return found
+    content = bytes(data) if isinstance(data, memoryview) else data
+    ends = (at.offset + np.maximum(at.length, 0)).tolist()
+    return [content[first:end].decode("utf-8", "replace") for first, end in zip(at.offset.tolist(), ends, strict=True)]

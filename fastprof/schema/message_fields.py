@@ -6,9 +6,12 @@ from collections.abc import Iterable
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """What follows a tag."""
+_SHORT = tuple(bytes([value]) for value in range(128))
 
 
 def varint(value: int) -> bytes:
+    if 0 <= value < len(_SHORT):
+        return _SHORT[value]
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
@@ -23,7 +26,12 @@ def put(number: int, value: int | str | bytes) -> bytes:
     if isinstance(value, int):
         return varint(number << 3 | VARINT) + varint(value)
     data = value.encode("utf-8", "replace") if isinstance(value, str) else value
-    return varint(number << 3 | BYTES) + varint(len(data)) + data
+    return prefix(number, len(data)) + data
+
+
+def prefix(number: int, length: int) -> bytes:
+    """What stands before a text, bytes or a message of this length."""
+    return varint(number << 3 | BYTES) + varint(length)
 
 
 def put_all(number: int, values: Iterable[bytes]) -> bytes:

@@ -26,7 +26,7 @@ from native.border_calls import (
 from trace_builder import event, line, plane
 from trace_builder import xspace as xspace_bytes
 
-from fastprof._native import hlo, messages, records, trace_writers, transcribing, xprof_events, xspace
+from fastprof._native import hlo, line_events, messages, records, trace_writers, transcribing, xprof_events, xspace
 
 TEXTS = (index(i64(0, 1, 3), free=True), free(np.frombuffer(b"abc", np.uint8)))
 STATS = (read(i32(0, 1)), read(u8(0, 3)), read(i64(1, 2)), read(np.zeros(2)), read(i32(-1, 1)))
@@ -36,6 +36,18 @@ TRACKS = np.array(
 )
 simple(hlo.read_hlo, free(u8(10, 0)))
 simple(hlo.read_hlo_buffers, free(u8(10, 0)))
+simple(
+    line_events.line_events,
+    free(i64(1, 2)),
+    read(i64(0, 5)),
+    read(i64(1, 1)),
+    index(i64(0, 1, 2), free=True),
+    free(i64(1, 2)),
+    read(i64(7, 0)),
+    read(u8(0, 1)),
+    index(i64(0, 2), free=True),
+    free(u8(97, 98)),
+)
 simple(messages.read_message, free(u8(8, 1, 16, 2)), "reading")
 simple(messages.read_message_fields, free(u8(8, 1, 16, 2)), index(u64(0, 2, 2, 2), free=True), (5,), "reading")
 simple(transcribing.span_texts, free(u8(97, 98, 99)), index(u64(0, 2, 1, 2), free=True), True, "reading")

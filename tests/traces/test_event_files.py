@@ -76,7 +76,7 @@ def test_a_record_with_a_wrong_checksum_ends_the_file() -> None:
 
 
 def test_a_file_without_runs_is_refused() -> None:
-    with pytest.raises(CaptureError, match="this event file has no RunMetadata"):
+    with pytest.raises(CaptureError, match="this event file has neither RunMetadata nor a graph"):
         fastprof.load(record(put(3, "brain.Event:2")))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from test_event_files import record
 from test_graph_def import FILES, SHARED, slow_rows
 
 import fastprof
@@ -143,3 +144,27 @@ def test_cut_and_changed_graphs_give_a_table_or_an_error() -> None:
             assert 0 <= fault.offset <= len(one)
             made = transcribed(one, 500, salvage=True)
         fastprof.load(made, on_error="salvage").graph_nodes.to_pylist()
+
+
+def test_graphs_that_a_run_recorded_are_beside_its_events() -> None:
+    run = (SHARED / "captures/tf1/run_metadata.pb").read_bytes()
+    one, two = (put(1, put(1, name) + put(2, "Add")) for name in ("a", "b"))
+    functions = put(4, put(1, one) + put(2, two) + put(3, one + two))
+    profile = fastprof.load(run + put(3, one) + put(3, two) + functions)
+    assert profile.events.num_rows == fastprof.load(run).events.num_rows
+    rows = profile.graph_nodes.to_pylist()
+    assert [(row["graph"], row["kind"], row["node"]) for row in rows] == [
+        (0, "partition", "a"), (1, "partition", "b"), (2, "function partition", "a"), (3, "before optimization", "b"),
+        (4, "after optimization", "a"), (4, "after optimization", "b"),
+    ]  # fmt: skip
+
+
+def test_graphs_in_an_event_file_are_beside_its_runs() -> None:
+    (sample,) = (SHARED / "conformance/tfprof/inputs/events").iterdir()
+    profile = fastprof.load(sample)
+    assert rows_of(profile) == slow_rows(FILES[1].read_bytes())
+    assert profile.events["name"].to_pylist().count("RunMetadata") == 2
+    meta = record(put(3, "brain.Event:2")) + record(put(4, GRAPH)) + record(put(9, put(2, GRAPH)))
+    rows = fastprof.load(meta).graph_nodes.to_pylist()
+    assert [row["kind"] for row in rows] == ["graph"] * 193 + ["meta graph"] * 193
+    assert {row["graph"] for row in rows} == {0, 1}

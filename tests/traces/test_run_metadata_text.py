@@ -67,7 +67,7 @@ def test_damaged_text_is_an_error_with_its_place_or_salvaged() -> None:
         (TEXT[: TEXT.index(b"cost_graph") - 3], TEXT.index(b"cost_graph") - 3, "the text ends within a message"),
         (TEXT.replace(b"dtype:", b"dtype %"), TEXT.index(b"dtype:") + 6, "a sign that texts of protobufs do not have"),
     ):
-        with pytest.raises(CaptureError, match=f"reading RunMetadata: {what}") as caught:
+        with pytest.raises(CaptureError, match=f"{what}, reading RunMetadata") as caught:
             fastprof.load(broken)
         assert at is None or caught.value.offset == at
         codes = fastprof.load(broken, on_error="salvage").import_log["code"].to_pylist()
@@ -88,3 +88,10 @@ def test_changed_and_deep_texts_give_bytes_or_an_error() -> None:
             assert fault.offset is not None
     with pytest.raises(CaptureError, match="deeper than 64"):
         fastprof.load(b"step_stats {" + b"x {" * 100_000)
+
+
+def test_of_a_text_that_is_cut_what_was_read_can_be_salvaged() -> None:
+    cut = TEXT[: TEXT.index(b"memory_stats")]
+    kept = fastprof.load(cut, on_error="salvage")
+    assert "a'bAA\n:MatMul" in kept.events["name"].to_pylist()
+    assert kept.import_log["code"].to_pylist() == ["truncated"]

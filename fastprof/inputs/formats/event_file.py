@@ -1,4 +1,4 @@
-"""Event files of TensorFlow (``events.out.tfevents.…``): the RunMetadata that summary writers put into them.
+"""Event files of TensorFlow (``events.out.tfevents.…``): the RunMetadata and graphs that summary writers put into them.
 
 A record is a length, its checksum, the data and their checksum. Each RunMetadata is one run; of several with one tag
 the last counts.
@@ -10,19 +10,20 @@ the last counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import Remark
-from fastprof.inputs.formats.run_metadata import read_into, remarks_on
+from fastprof.inputs.formats.run_metadata import Run, placed, remarks_on
 from fastprof.inputs.formats.step_planes import StepPlanes
-from fastprof.inputs.formats.step_stats import Device
+from fastprof.inputs.graph_planes import GraphPlanes
 from fastprof.inputs.message_bytes import BadMessageError, Field, fields, message, signed, text
 
 NAME: Final = "event_file"
 _LENGTH, _CHECKSUM = 8, 4
 _VERSION: Final = b"brain.Event:"
-_STEP, _TAGGED = 2, 8
+_STEP, _GRAPH, _TAGGED, _META_GRAPH = 2, 4, 8, 9
+_OF_META_GRAPH: Final = 2
 
 
 def begins(head: bytes) -> bool:
@@ -47,26 +48,37 @@ class Scribe:
         self._base = 0
         self._ended = False
         self._wanted = _LENGTH + _CHECKSUM
-        self._runs: dict[str, tuple[int, list[Device]]] = {}
+        self._runs: dict[str, _Tagged] = {}
+        self._graphs = GraphPlanes()
+        self._ready: list[bytes] = []
 
     def push(self, chunk: bytes) -> bytes | None:
-        if not self._ended:
-            self._bytes += chunk
-            if len(self._bytes) >= self._wanted:
-                self._read()
-        return None
+        if self._ended:
+            return None
+        self._bytes += chunk
+        if len(self._bytes) >= self._wanted:
+            self._read()
+        ready = b"".join(self._ready)
+        self._ready.clear()
+        return ready
 
     def finish(self) -> Iterator[bytes]:
         if self._bytes and not self._ended:
             self._end("the file ends in a record", self._base)
-        if not self._runs and not self._salvage:
-            text_ = "this event file has no RunMetadata: summaries alone are no profile"
+        if not self._runs and not self._graphs.count and not self._salvage:
+            text_ = "this event file has neither RunMetadata nor a graph: summaries alone are no profile"
             raise CaptureError(f"reading an event file: {text_}", path=self._path, offset=0)
-        planes = StepPlanes()
-        for number, devices in sorted(self._runs.values(), key=lambda run: run[0]):
-            planes.add(devices, number)
-        yield from planes.xspace("TensorFlow 1 event file")
-        self.remarks.extend(remarks_on(planes))
+        planes, runs = StepPlanes(), list[Run]()
+        try:
+            for one in sorted(self._runs.values(), key=lambda run: run.number):
+                runs.append(Run(one.data, one.at, self._salvage))
+                planes.add(runs[-1].devices, one.number)
+            for run in runs:
+                yield from run.graphs(self._graphs)
+            yield from planes.xspace("TensorFlow 1 event file")
+        except (BadMessageError, CaptureError) as fault:
+            raise placed(fault, self._path) from None
+        self.remarks.extend((*(one for run in runs for one in run.remarks), *remarks_on(planes, self._graphs)))
 
     def close(self) -> None:
         self._bytes.clear()
@@ -109,22 +121,37 @@ class Scribe:
                     step = signed(one.value)
                 elif one.number == _TAGGED:
                     tagged = one
+                elif one.number == _GRAPH:
+                    self._ready += self._graphs.graph("graph", message(one.value), one.at, self._salvage)
+                elif one.number == _META_GRAPH:
+                    for part in fields(message(one.value), one.at):
+                        if part.number == _OF_META_GRAPH:
+                            graph = message(part.value)
+                            self._ready += self._graphs.graph("meta graph", graph, part.at, self._salvage)
             if tagged is not None:
                 self._add(tagged, step)
         except BadMessageError as fault:
             if not self._salvage:
-                what = f"reading RunMetadata in an event file: {fault.text}"
+                what = f"{fault.text}, reading an event file"
                 raise CaptureError(what, path=self._path, offset=fault.at) from None
             self.remarks.append(Remark("data_loss", "bad_record", f"a record is left out: {fault.text}", 1, fault.at))
 
     def _add(self, tagged: Field, step: int) -> None:
-        tag, found = "", list[Device]()
+        tag, run, at = "", b"", tagged.at
         for one in fields(message(tagged.value), tagged.at):
             if one.number == 1:
                 tag = text(one.value)
             elif one.number == 2:
-                read_into(found, message(one.value), one.at)
-        self._runs[tag] = (_number_of(tag, step), found)
+                run, at = bytes(message(one.value)), one.at
+        self._runs[tag] = _Tagged(_number_of(tag, step), run, at)
+
+
+class _Tagged(NamedTuple):
+    """A RunMetadata, which begins there in the file, and the number of its step."""
+
+    number: int
+    data: bytes
+    at: int
 
 
 def _number_of(tag: str, step: int) -> int:

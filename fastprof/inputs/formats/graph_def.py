@@ -10,7 +10,7 @@ from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import Remark
 from fastprof.inputs.formats.step_planes import environment
 from fastprof.inputs.graph_planes import GraphPlanes
-from fastprof.inputs.message_bytes import BadMessageError, Field, fields, message, text
+from fastprof.inputs.message_bytes import BadMessageError, message, sound_fields, text
 
 NAME: Final = "graph_def"
 _NODE, _LIBRARY, _VERSION, _VERSIONS = 1, 2, 3, 4
@@ -21,7 +21,7 @@ _OP_NAME: Final = re.compile(r"[A-Za-z_>][\w.>/-]*")
 
 def begins(head: bytes) -> bool:
     """Whether the first node has the name of an op. An HloProto begins so too, but with messages for inputs."""
-    for one in _sound(head):
+    for one in sound_fields(memoryview(head), 0, salvage=True):
         if one.number == _NODE:
             return _is_node(message(one.value))
         if one.number not in (_LIBRARY, _VERSION, _VERSIONS):
@@ -29,25 +29,10 @@ def begins(head: bytes) -> bool:
     return False
 
 
-def _sound(head: bytes | memoryview) -> Iterator[Field]:
-    """The fields of a message that may be cut; the last one too, as far as it is there."""
-    view = memoryview(head)
-    try:
-        yield from fields(view)
-    except BadMessageError as fault:
-        if fault.text != "the message ends within a field":
-            return
-        rest = view[fault.at :]
-        # shortened to what is there: the number of the field stays, its length does not matter
-        at = next((place + 1 for place, byte in enumerate(rest[1:11], 1) if byte < 0x80), len(rest))
-        if len(rest) > 1 and rest[0] & 7 == 2 and rest[0] < 0x80:
-            yield Field(rest[0] >> 3, rest[at:], 0)
-
-
 def _is_node(node: memoryview) -> bool:
     """Whether all fields, as far as they are there, are those of a node. In place of its name an XPlane has its id."""
     name = op = ""
-    for one in _sound(node):
+    for one in sound_fields(node, 0, salvage=True):
         if one.number not in _OF_NODE or isinstance(one.value, int):
             return False
         if one.number in (_NAME, _INPUT, _DEVICE) and any(byte < 32 for byte in bytes(one.value[:256])):

@@ -8,11 +8,13 @@ from typing import Final
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import Remark
 from fastprof.inputs.formats.step_planes import StepPlanes
-from fastprof.inputs.formats.step_stats import Device, devices
-from fastprof.inputs.message_bytes import BadMessageError, fields
+from fastprof.inputs.formats.step_stats import DOING, Device, devices
+from fastprof.inputs.graph_planes import GraphPlanes
+from fastprof.inputs.message_bytes import BadMessageError, Field, fields, message, sound_fields
 
 NAME: Final = "run_metadata"
-_STEP_STATS: Final = 1
+_STEP_STATS, _PARTITIONS, _FUNCTIONS = 1, 3, 4
+_OF_FUNCTION: Final = {1: "function partition", 2: "before optimization", 3: "after optimization"}
 
 
 def begins(head: bytes) -> bool:
@@ -47,35 +49,82 @@ class Scribe:
         return None
 
     def finish(self) -> Iterator[bytes]:
-        planes = StepPlanes()
-        found: list[Device] = []
+        planes, graphs = StepPlanes(), GraphPlanes()
         try:
-            for part in self.message():
-                read_into(found, memoryview(part), 0)
-        except BadMessageError as fault:
-            if not self._salvage:
-                raise CaptureError(f"reading RunMetadata: {fault.text}", path=self._path, offset=fault.at) from None
-            self.remarks.append(Remark("data_loss", "truncated", f"the rest is not read: {fault.text}", 1, fault.at))
-        planes.add(found, 0)
-        yield from planes.xspace("TensorFlow 1 RunMetadata")
-        self.remarks.extend(remarks_on(planes))
+            run = Run(self.message(), 0, self._salvage)
+            planes.add(run.devices, 0)
+            yield from run.graphs(graphs)
+            yield from planes.xspace("TensorFlow 1 RunMetadata")
+        except (BadMessageError, CaptureError) as fault:
+            raise placed(fault, self._path) from None
+        self.remarks.extend((*run.remarks, *remarks_on(planes, graphs)))
 
-    def message(self) -> Iterator[bytes]:
-        """The fields of the message, in one or more parts."""
-        yield bytes(self.document)
+    def message(self) -> bytes | bytearray:
+        """The bytes of the RunMetadata."""
+        return self.document
 
     def close(self) -> None:
-        self.document.clear()
+        self.document = bytearray()
 
 
-def read_into(found: list[Device], data: memoryview, begin: int) -> None:
-    """Adds the devices of a RunMetadata, which begins there in the file. BadMessageError: it is damaged; what comes
-    before the fault is there."""
-    for one in fields(data, begin):
-        if one.number == _STEP_STATS:
-            found.extend(devices(one))
+class Run:
+    """A RunMetadata, which begins at ``base`` in the file. BadMessageError: it is damaged; CaptureError: nodes are,
+    with their offset in the file. To salvage, what is damaged is left out; ``remarks`` say so."""
+
+    def __init__(self, data: bytes | bytearray, base: int, salvage: bool) -> None:
+        self.remarks: list[Remark] = []
+        self.devices: list[Device] = []
+        self._graphs: list[tuple[str, Field]] = []
+        self._data, self._base, self._salvage = data, base, salvage
+        self._check()
+        try:
+            self._read()
+        except CaptureError as fault:
+            raise CaptureError(fault.message, offset=base + (fault.offset or 0)) from None
+        except BadMessageError as fault:
+            raise BadMessageError(fault.text, base + fault.at) from None
+
+    def _read(self) -> None:
+        data, salvage = self._data, self._salvage
+        for one in sound_fields(memoryview(data), 0, salvage):
+            if one.number == _STEP_STATS:
+                self.devices += devices(one, data, self._base, salvage)
+            elif one.number == _PARTITIONS:
+                self._graphs.append(("partition", one))
+            elif one.number == _FUNCTIONS:
+                parts = sound_fields(message(one.value), one.at, salvage)
+                self._graphs += [(_OF_FUNCTION[part.number], part) for part in parts if part.number in _OF_FUNCTION]
+
+    def _check(self) -> None:
+        """Notes a fault of the message itself."""
+        try:
+            for _ in fields(memoryview(self._data)):
+                continue
+        except BadMessageError as fault:
+            if not self._salvage:
+                raise BadMessageError(fault.text, self._base + fault.at) from None
+            text = f"the rest is not read: {fault.text}"
+            self.remarks.append(Remark("data_loss", "truncated", text, 1, self._base + fault.at))
+
+    def graphs(self, planes: GraphPlanes) -> Iterator[bytes]:
+        """The graphs that it recorded, as planes of an XSpace."""
+        for kind, one in self._graphs:
+            yield from planes.graph(kind, message(one.value), self._base + one.at, self._salvage)
 
 
-def remarks_on(planes: StepPlanes) -> Iterator[Remark]:
-    if planes.skipped:
-        yield Remark("notice", "bad_time", "nodes without a time of their own are left out", planes.skipped, None)
+def placed(fault: BadMessageError | CaptureError, path: str) -> CaptureError:
+    """The fault as an error about the file."""
+    if isinstance(fault, CaptureError):
+        return CaptureError(fault.message, path=path, offset=fault.offset)
+    return CaptureError(f"{fault.text}, {DOING}", path=path, offset=fault.at)
+
+
+def remarks_on(planes: StepPlanes, graphs: GraphPlanes) -> Iterator[Remark]:
+    if planes.untimed:
+        yield Remark("notice", "bad_time", "nodes without a time of their own are left out", planes.untimed, None)
+    if planes.lost:
+        yield Remark("data_loss", "bad_node", "nodes that do not decode are left out", planes.lost, None)
+    if graphs.faults:
+        first = graphs.faults[0]
+        text = f"the rest of a graph is not read: {first.text}"
+        yield Remark("data_loss", "truncated", text, len(graphs.faults), first.at)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from fastprof.inputs.formats import run_metadata
-from fastprof.inputs.formats.step_stats import TYPES
+from fastprof.inputs.formats.contract import Remark
 from fastprof.inputs.message_bytes import BadMessageError
 from fastprof.schema.message_fields import put
+from fastprof.schema.tensor_types import NAMES
 
 NAME: Final = "run_metadata_text"
 _DEEPEST: Final = 64
@@ -49,7 +50,7 @@ _DEVICE: Final[Mapping[str, tuple[int, Kind]]] = {
     "device": (1, _TEXT), "node_stats": (2, _NODE), "thread_names": (3, {"key": (1, _INT), "value": (2, _TEXT)}),
 }  # fmt: skip
 _RUN: Final[Mapping[str, tuple[int, Kind]]] = {"step_stats": (1, cast(Kind, {"dev_stats": (1, _DEVICE)}))}
-_WORDS: Final = {"true": 1, "false": 0, **{f"DT_{name.upper()}": number for number, name in enumerate(TYPES)}}
+_WORDS: Final = {"true": 1, "false": 0, **{f"DT_{name.upper()}": number for number, name in enumerate(NAMES)}}
 
 _BEGINS: Final = re.compile(rb"(?:\s|#[^\n]*\n)*step_stats\s*:?\s*[{<]")
 _TOKEN: Final = re.compile(
@@ -75,8 +76,15 @@ def scribe(path: str, salvage: bool) -> Scribe:
 class Scribe(run_metadata.Scribe):
     """Writes the text as bytes, which are then read."""
 
-    def message(self) -> Iterator[bytes]:
-        yield from as_bytes(bytes(self.document))
+    def message(self) -> bytes:
+        parts = list[bytes]()
+        try:
+            parts.extend(as_bytes(bytes(self.document)))
+        except BadMessageError as fault:
+            if not self._salvage:
+                raise
+            self.remarks.append(Remark("data_loss", "truncated", f"the rest is not read: {fault.text}", 1, fault.at))
+        return b"".join(parts)
 
 
 @dataclass(slots=True)
@@ -90,22 +98,32 @@ class _Open:
 
 
 def as_bytes(text: bytes) -> Iterator[bytes]:
-    """The fields of a RunMetadata. BadMessageError: the text is damaged; fields before that have been given."""
+    """The fields of a RunMetadata. BadMessageError: the text is damaged; what was read before that has been given."""
     tokens = _Tokens(text)
     stack = [_Open(0, _RUN, b"")]
-    while (name := tokens.take()) or len(stack) > 1:
-        if not name:
-            raise BadMessageError("the text ends within a message", tokens.at)
-        top = stack[-1]
-        if name == top.close:
-            stack.pop()
-            if top.number:
-                stack[-1].parts.append(put(top.number, b"".join(top.parts)))
-            if len(stack) == 1:
-                yield b"".join(stack[0].parts)
-                stack[0].parts.clear()
-        elif name not in (b",", b";"):
-            _field(tokens, stack, name)
+    try:
+        while (name := tokens.take()) or len(stack) > 1:
+            if not name:
+                raise BadMessageError("the text ends within a message", tokens.at)
+            if name == stack[-1].close:
+                _close(stack)
+                if len(stack) == 1:
+                    yield b"".join(stack[0].parts)
+                    stack[0].parts.clear()
+            elif name not in (b",", b";"):
+                _field(tokens, stack, name)
+    except BadMessageError:
+        while len(stack) > 1:
+            _close(stack)
+        yield b"".join(stack[0].parts)
+        raise
+
+
+def _close(stack: list[_Open]) -> None:
+    """Puts the innermost message into the one around it."""
+    top = stack.pop()
+    if top.number:
+        stack[-1].parts.append(put(top.number, b"".join(top.parts)))
 
 
 def _field(tokens: _Tokens, stack: list[_Open], name: bytes) -> None:
