@@ -34,6 +34,8 @@ _SUFFIXES = (".xplane.riegeli", ".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")
 _TRACE = re.compile(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:\.gz)?", re.DOTALL)
 """A trace of JSON: HOST.trace.json of XProf, WORKER.SPAN.pt.trace.json of PyTorch, whose span is a time."""
 _JSON = re.compile(r"\.json(?:\.gz|\.zst)?\Z")
+_PROFILE = re.compile(r"(?P<host>profile)_(?P<span>\d{1,18})")
+"""A profile of tfprof, as ProfileContext names it: after the step in which it was written."""
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
 PROFILE = ("plugins", "profile")
 """The directories between a log directory and its runs."""
@@ -57,6 +59,12 @@ def split_trace(name: str) -> tuple[str, int] | None:
     another viewer (``perfetto_trace.json.gz``)."""
     match = _TRACE.fullmatch(name)
     return None if match is None else (match["host"], int(match["span"] or 0))
+
+
+def split_profile(name: str) -> tuple[str, int] | None:
+    """What all profiles of one ProfileContext are called, and the step of this one. None: they are not named so."""
+    match = _PROFILE.fullmatch(name)
+    return None if match is None else (match["host"], int(match["span"]))
 
 
 def is_program(name: str, *, beside: bool = False) -> bool:
@@ -83,7 +91,7 @@ class Place:
     captures: list[str] = field(default_factory=list)
     traces: list[str] = field(default_factory=list)
     documents: list[str] = field(default_factory=list)
-    """Files of JSON of other names: traces, if their content says so."""
+    """Files of JSON of other names, and profiles of tfprof: traces, if their content says so."""
     programs: list[str] = field(default_factory=list)
 
 
@@ -211,20 +219,25 @@ def _note_file(name: str, place: Place, search: Search) -> None:
         place.traces.append(name)
     elif is_program(name, beside=True):
         place.programs.append(name)
-    elif _JSON.search(name):
+    elif _JSON.search(name) or split_profile(name):
         place.documents.append(name)
     elif name.endswith((".pb", ".pb.gz", ".pb.zst")) and not name.startswith(NO_PROGRAM):
         search.note("read only if the file itself is given", name)
 
 
 def _traces_by_content(place: Place) -> list[str]:
-    """Documents of JSON that are traces, whatever their names."""
+    """Documents of JSON that are traces, whatever their names; without any, profiles of tfprof."""
     if not place.documents:
         return []
-    from fastprof.inputs.formats import chrome_json  # only this search opens files
+    from fastprof.inputs.formats import HEAD, chrome_json, profile_proto  # only this search opens files
     from fastprof.inputs.source import beginning
 
-    return [name for name in place.documents if chrome_json.is_trace(beginning(below(place.directory, name)))]
+    def begun(name: str) -> bytes:
+        return beginning(below(place.directory, name))
+
+    profiles = [name for name in place.documents if split_profile(name)]
+    traces = [name for name in place.documents if name not in profiles and chrome_json.is_trace(begun(name))]
+    return traces or [name for name in profiles if profile_proto.begins(begun(name)[:HEAD])]
 
 
 def _leads_to_directory(link: os.DirEntry[str]) -> bool:

@@ -29,6 +29,7 @@ from fastprof.inputs.log_directory import (
     newest_first,
     pick,
     split_name,
+    split_profile,
     split_trace,
     without_aliases,
 )
@@ -327,14 +328,16 @@ def _read_traces(place: Place) -> Session:
             source = below(absolute(place.directory), name)
             files.append(CaptureFile(shown(host) or None, full, source, place.name or None))
         else:
-            text = f"not read, because {shown(newest[host][1])} is a later trace of the same worker"
-            remarks.append(Remark("notice", "earlier_trace", text, full))
+            is_profile = split_profile(name) is not None
+            why = "has all of its steps" if is_profile else "is a later trace of the same worker"
+            text = f"not read, because {shown(newest[host][1])} {why}"
+            remarks.append(Remark("notice", "earlier_profile" if is_profile else "earlier_trace", text, full))
     return Session(place.name or None, tuple(files), tuple(remarks))
 
 
 def _worker_of(name: str) -> tuple[str, int]:
     """Whose trace it is, and its span."""
-    return split_trace(name) or (_host_of(name), 0)
+    return split_trace(name) or split_profile(name) or (_host_of(name), 0)
 
 
 def _no_captures(session: Session, path: str) -> FastprofError:

@@ -100,7 +100,7 @@ def test_a_profile_survives_conversion(tmp_path: Path) -> None:
     assert_as_protobuf(fastprof.load(tmp_path / "out.xplane.pb"), FILES["gpu_profile"].read_bytes())
 
 
-def test_other_protobufs_are_no_profiles() -> None:
+def test_other_protobufs_are_known_to_be_others() -> None:
     others = [
         message("GraphDef")(node=[{"name": "a", "op": "Add"}]).SerializeToString(),
         message("OpLogProto")(log_entries=[{"name": "a", "float_ops": 3}]).SerializeToString(),
@@ -110,6 +110,14 @@ def test_other_protobufs_are_no_profiles() -> None:
     for data in others:
         form = format_of(data)
         assert form is None or form.NAME != "profile_proto"
+
+
+def test_a_log_of_ops_alone_is_an_error() -> None:
+    code = {"traces": [{"lineno": 3, "file_id": 1}]}
+    log = message("OpLogProto")(log_entries=[{"name": "a", "float_ops": 3, "types": ["x"], "code_def": code}])
+    for on_error in ("raise", "salvage"):
+        with pytest.raises(CaptureError, match="OpLogProto"):
+            fastprof.load(log.SerializeToString(), on_error=on_error)
 
 
 def test_of_equal_keys_the_last_counts_and_of_equal_names_the_first() -> None:
@@ -156,3 +164,20 @@ def test_several_profiles_are_several_hosts(tmp_path: Path) -> None:
     assert nodes.num_rows == 115 + 17
     assert nodes["name"].to_pylist()[115:] == [row["name"] for row in tables(FILES["profile_1"].read_bytes())["nodes"]]
     assert nodes["types"].to_pylist()[-1] == tables(FILES["profile_1"].read_bytes())["nodes"][-1]["types"]
+
+
+def test_of_a_directory_the_profile_of_the_latest_step_is_read(tmp_path: Path) -> None:
+    """It has the steps of the others. Names alone are not enough."""
+    for number in (2, 10, 9):
+        profile = message("ProfileProto")(steps=range(number))
+        profile.nodes[0].name = "a"
+        (tmp_path / f"profile_{number}").write_bytes(profile.SerializeToString())
+    (tmp_path / "profile_11").write_bytes(b"no profile")
+    (tmp_path / "checkpoint").write_bytes(b"text")
+    loaded = fastprof.load(tmp_path)
+    assert loaded.tfprof_profiles["steps"].to_pylist() == [list(range(10))]
+    remarks = {row["path"][-9:]: row["example"] for row in loaded.import_log.to_pylist()}
+    assert remarks == {
+        "profile_2": "not read, because profile_10 has all of its steps",
+        "profile_9": "not read, because profile_10 has all of its steps",
+    }

@@ -1,5 +1,5 @@
-"""What a protobuf is, by its fields: it has no magic number, so all of them have to be those of a message, each with
-its wire type, and messages in it likewise.
+"""What a protobuf is, by its fields: it has no magic number, so those of a message in it have to have the numbers and
+wire types of its kind, and messages in that likewise.
 
 A kind lists the fields of a message: NUMBER, BYTES, NUMBERS (packed or not), or the kind of a message in it.
 """
@@ -7,6 +7,7 @@ A kind lists the fields of a message: NUMBER, BYTES, NUMBERS (packed or not), or
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from fastprof.schema import message_fields as wire
@@ -27,20 +28,28 @@ PROFILE: Final[Kind] = {1: {1: NUMBER, 2: _NODE}, 2: NUMBER, 3: NUMBERS, 4: _TEX
 """A ProfileProto of tfprof: its nodes by number."""
 _CODE: Final[Kind] = {1: {1: BYTES, 2: NUMBER, 3: BYTES, 4: BYTES, 5: NUMBER, 6: NUMBER, 7: NUMBER, 8: NUMBER}}
 OP_LOG: Final[Kind] = {1: {1: BYTES, 2: NUMBER, 3: BYTES, 4: _CODE}, 2: _TEXTS}
-"""An OpLogProto of tfprof: types and float operations of nodes by their names."""
+"""An OpLogProto of tfprof: nodes by name, and texts by number."""
 
 
 class _MisfitError(Exception):
     pass
 
 
-def fits(head: bytes, kind: Kind, named: tuple[int, ...]) -> bool:
-    """Whether bytes that may be cut begin a message of this kind. ``named``: numbers of fields, one in the
-    other: there must be one that is not empty."""
+def begins_with(head: bytes, kind: Kind, named: tuple[int, ...]) -> bool:
+    """Whether bytes that may be cut begin with fields of a message of this kind, one of them a sound message in which
+    a name is not empty: ``named`` lists the numbers of fields that lead to it. Others may be damaged."""
     try:
-        return _met(memoryview(head), kind, named, True)
+        for number, value, is_cut in _fields(memoryview(head), True):
+            what = kind.get(number)
+            if what is None:
+                return False
+            if number == named[0] and not isinstance(what, str) and not isinstance(value, int):
+                with suppress(_MisfitError):
+                    if _met(value, what, named[1:], is_cut):
+                        return True
     except _MisfitError:
         return False
+    return False
 
 
 def _met(data: memoryview, kind: Kind, named: tuple[int, ...], is_cut: bool) -> bool:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.inputs.formats.contract import Remark
-from fastprof.inputs.formats.message_kinds import PROFILE, fits
+from fastprof.inputs.formats.message_kinds import PROFILE, begins_with
 
 NAME: Final = "profile_proto"
 
 
 def begins(head: bytes) -> bool:
-    """Whether all fields are those of a ProfileProto, and a node has a name: no message has a magic number."""
-    return fits(head, PROFILE, (1, 2, 1))
+    """Whether there is a node with nothing but fields of nodes, and a name."""
+    return begins_with(head, PROFILE, (1, 2, 1))
 
 
 def scribe(path: str, salvage: bool) -> Scribe:

@@ -1,0 +1,39 @@
+"""What tfprof answers when it is given a graph, RunMetadata and a log of ops, instead of a profile."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from goldens import GOLDENS, SHARED, answers, differences
+
+import fastprof
+from fastprof.derive.tfprof.recorded import Recorded
+from fastprof.derive.tfprof.view_set import ViewSet
+from fastprof.inputs.profile_model import profile_bytes
+
+TF1, INPUTS = SHARED / "captures" / "tf1", GOLDENS / "inputs"
+DOCUMENTS = {
+    "tf1": (TF1 / "graph.pb", [TF1 / "run_metadata.pb"], None),
+    "gpu": (INPUTS / "gpu_graph.pb", [INPUTS / "gpu_run_metadata_1.pb"], None),
+    "gpu_op_log": (INPUTS / "gpu_graph.pb", [INPUTS / "gpu_run_metadata_0.pb"], INPUTS / "gpu_op_log"),
+    "graph_only": (TF1 / "graph.pb", [], None),
+}
+
+
+@cache
+def views_of(call: str) -> ViewSet:
+    graph, runs, log = DOCUMENTS[call]
+    steps = [(step, path.read_bytes()) for step, path in enumerate(runs)]
+    profile = fastprof.load(profile_bytes(graph.read_bytes(), steps, log and log.read_bytes()))
+    (described,) = profile.tfprof_profiles.to_pylist()
+    return ViewSet(Recorded(described, profile.tfprof_nodes, profile.tfprof_executions, profile.tfprof_memory))
+
+
+@pytest.mark.captures
+@pytest.mark.skipif(not GOLDENS.is_dir(), reason="the reference's answers are absent")
+@pytest.mark.parametrize("call", DOCUMENTS)
+def test_answers_are_those_of_tfprof(call: str) -> None:
+    some = [path for path in answers("one_call") if path.name.startswith(f"{call}.")]
+    wrong = {path.name: parts for path in some if (parts := differences(path, views_of(call)))}
+    assert wrong == {} and len(some) == 5
