@@ -18,6 +18,8 @@ typedef struct walk {
   int64_t host;      /* the piece of the host's time at hand, -1: before all */
   int64_t host_cut;  /* the next piece of the host's time that may cut; not if it begins at `host_end` or later */
   int64_t host_end;
+  /* of this idle stretch, when the call begins and returns that launches the work after it; INT64_MAX: unknown */
+  int64_t launched, returned;
   fp_gap *gap;     /* the latest piece of this stretch, NULL: none yet */
   int64_t longest; /* of its parts */
 } walk;
@@ -72,6 +74,9 @@ static void enter(walk *w, size_t at) {
   w->kind = w->state == FP_STATE_COMPUTES ? FP_COMPUTES
             : w->state == FP_STATE_IDLE   ? FP_IDLE
                                           : (enum fp_device_kind)of->kind[w->state];
+  bool waits = of->launched && w->kind == FP_IDLE;
+  w->launched = waits ? of->launched[at] : INT64_MAX;
+  w->returned = waits ? of->returned[at] : INT64_MAX;
   if (!at || by_host(of, at) > w->clock) w->clock = by_host(of, at);
   if (w->kind >= FP_DEVICE_WAITS) enter_host(w);
 }
@@ -94,7 +99,8 @@ static int64_t next_cut(walk *w, int64_t now) {
   int64_t until = w->end;
   if (w->kind == FP_IDLE && w->busy < 2 * of->busy_count) until = sooner(until, true, of->busy[w->busy]);
   until = sooner(until, w->step < 2 * of->step_count, of->steps[w->step < 2 * of->step_count ? w->step : 0]);
-  if (of->launched) until = sooner(until, of->launched[w->at] > now, of->launched[w->at]);
+  until = sooner(until, w->launched > now, w->launched);
+  until = sooner(until, w->returned > now, w->returned);
   if (w->kind < FP_DEVICE_WAITS) return until;
   w->host = host_at(of, w->host, fp_time_sum(now, w->ahead));
   while (w->host_cut < (int64_t)of->host_count && host_begin(w, w->host_cut) <= now) w->host_cut++;
@@ -104,15 +110,32 @@ static int64_t next_cut(walk *w, int64_t now) {
 
 /* ---- causes ---- */
 
-/* The cause of a part of idle time or of a wait, up to `end`, in which the host's code is given. `queued`: the next work
- * was launched before. */
-static int32_t cause_of(const walk *w, uint8_t code, int64_t end, bool queued) {
+/* Whether a part of idle time that begins so late has to wait for other devices, if these work. */
+static bool others_work(const walk *w, int64_t since) {
+  return w->kind == FP_IDLE && w->busy % 2 && fp_time_between(since, w->end) > w->of->latency;
+}
+
+/* The cause of time from the begin of the call on that launches the next work. */
+static int32_t cause_of_launched(const walk *w, int64_t begin) {
+  const fp_device_gaps *of = w->of;
+  if (begin < w->returned) {
+    int64_t call = of->launch_row[w->at];
+    bool copies = call >= 0 && of->cause_of_code[of->codes[call]] == of->causes.transfer;
+    return copies ? of->causes.transfer : of->causes.launch;
+  }
+  int64_t since = w->returned > w->begin ? w->returned : w->begin;
+  if (others_work(w, since)) return of->causes.straggler;
+  if (fp_time_between(since, w->end) > of->latency) return of->causes.queue;
+  return w->returned > w->begin ? of->causes.launch : of->causes.between;
+}
+
+/* The cause of a part of idle time or of a wait, up to `end`, in which the host's code is given. */
+static int32_t cause_of(const walk *w, uint8_t code, int64_t end) {
   const fp_device_gaps *of = w->of;
   int32_t cause = of->cause_of_code[code];
-  if (queued || cause == of->causes.none) {
+  if (cause == of->causes.none) {
     bool begins_late = code == of->waits && !of->launched && end < of->last_work;
-    bool others = w->kind == FP_IDLE && w->busy % 2 && fp_time_between(w->begin, w->end) > of->latency;
-    cause = others ? of->causes.straggler : queued || begins_late ? of->causes.launch : of->causes.idle;
+    cause = others_work(w, w->begin) ? of->causes.straggler : begins_late ? of->causes.launch : of->causes.idle;
   }
   bool vague = cause == of->causes.idle || cause == of->causes.launch;
   return w->kind == FP_DEVICE_WAITS && vague ? of->cause_of_wait[w->state] : cause;
@@ -131,11 +154,14 @@ static fp_gap part(const walk *w, int64_t begin, int64_t end) {
   }
   int64_t row = w->host < 0 ? -1 : of->host[w->host].label;
   uint8_t code = row < 0 ? 0 : of->codes[row];
-  bool queued = of->launched && w->kind == FP_IDLE && begin >= of->launched[w->at];
-  one.cause = cause_of(w, code, end, queued);
-  if (queued)
-    one.row = of->launch_row[w->at];
-  else if (of->cause_of_code[code] == one.cause || code == of->waits)
+  if (begin >= w->launched) {
+    one.cause = cause_of_launched(w, begin);
+    bool is_host = begin < w->returned || one.cause == of->causes.launch;
+    one.row = is_host ? of->launch_row[w->at] : of->work_row[w->at];
+    return one;
+  }
+  one.cause = cause_of(w, code, end);
+  if (of->cause_of_code[code] == one.cause || code == of->waits)
     one.row = row;
   return one;
 }

@@ -7,9 +7,10 @@
 /* What a device does, in the order in which it counts. */
 enum fp_device_kind { FP_COMPUTES, FP_COMMUNICATES, FP_COPIES, FP_DEVICE_WAITS, FP_IDLE };
 
-/* Numbers of causes that do not follow from a code of the host. `none`: of compute. */
+/* Numbers of causes that do not follow from a code of the host. `none`: of compute; `queue`: work is launched and does not
+ * begin for long; `between`: it does soon, after the work before it. */
 typedef struct fp_gap_causes {
-  int32_t none, idle, launch, straggler, communication, transfer;
+  int32_t none, idle, launch, straggler, communication, transfer, queue, between;
 } fp_gap_causes;
 
 /* A device, its host and its steps. Times are by the clock of the device, but for `host`. All is in order of time. */
@@ -20,8 +21,9 @@ typedef struct fp_device_gaps {
   size_t count;
   int64_t last;
   const int64_t *ahead;      /* of each, by how much the host's clock is ahead; NULL: it is the same clock */
-  const int64_t *launched;   /* of each idle one, when the work after it was launched, INT64_MAX: unknown; NULL: of all */
-  const int64_t *launch_row; /* beside `launched`: the event that did so, -1 */
+  /* of each idle one, when the call began and returned that launched the work after it, INT64_MAX: unknown; NULL: of all */
+  const int64_t *launched, *returned;
+  const int64_t *launch_row, *work_row; /* beside these: the call, and that work; -1 */
   /* what the device moves or waits for, by number */
   const uint8_t *kind;           /* enum fp_device_kind */
   const int32_t *cause_of_wait;  /* the cause of a wait for it, if the host does nothing known */
@@ -36,7 +38,7 @@ typedef struct fp_device_gaps {
   const int64_t *step_group;     /* the group of each */
   size_t step_count;
   int64_t last_work; /* the end of what the device ran last */
-  int64_t latency;   /* an idle stretch of at most this length does not wait for other devices */
+  int64_t latency;   /* work that begins within this time after its launch, or after the work before it, is not late */
   fp_gap_causes causes;
 } fp_device_gaps;
 
@@ -55,6 +57,12 @@ typedef struct fp_gap {
  *    host         |---python---|---input---|--python-|             what it does while the device computes is nothing
  *    steps     |---------------7--------|-----------8------------|
  *    gaps      |--none, 7--|pyt|-input,7|in,8|python8|--none, 8--|
+ *
+ * Once the next work is launched, the host is not what the device waits for:
+ *
+ *    calls         |==|                                 |==|
+ *    device    |=work=|     idle      |=work=|         idle         |=work=|
+ *    gaps             |between, queue |      |-python--|-launch|queue|           queue: if it is long
  */
 fp_code fp_gap_pieces(fp_memory *memory, const fp_device_gaps *of, fp_vector *gaps);
 

@@ -3,16 +3,18 @@
 #include "tests/check.h"
 #include "tests/message.h"
 
-enum { MOST = 12, RANGE = 60, NONE = 9, IDLE = 0, LAUNCH = 1, STRAGGLER = 2, COMMUNICATION = 3, TRANSFER = 4, INFEED = 5 };
-static const fp_gap_causes CAUSES = {NONE, IDLE, LAUNCH, STRAGGLER, COMMUNICATION, TRANSFER};
+enum { MOST = 12, RANGE = 60, NONE = 9, IDLE = 0, LAUNCH = 1, STRAGGLER = 2, COMMUNICATION = 3, TRANSFER = 4, INFEED = 5,
+       QUEUE = 7, BETWEEN = 8 };
+static const fp_gap_causes CAUSES = {NONE, IDLE, LAUNCH, STRAGGLER, COMMUNICATION, TRANSFER, QUEUE, BETWEEN};
 static const uint8_t KINDS[] = {FP_COMMUNICATES, FP_COPIES, FP_DEVICE_WAITS};
 static const int32_t OF_WAIT[] = {0, 0, INFEED};
-static const uint8_t CODES[] = {0, 1, 2, 3}; /* of rows: nothing; code 1; a launch; the host waits */
+static const uint8_t CODES[] = {0, 1, 2, 3, 4}; /* of rows: nothing; code 1; a launch; the host waits; a copy */
+static const int64_t CALLS[] = {-1, 2, 4};     /* rows of calls that launch */
 enum { WAITS = 3 };
 
 /* A device with all that its pieces are made of. */
 typedef struct device {
-  int64_t begin[MOST], ahead[MOST], launched[MOST], row[MOST], busy[2 * MOST], steps[2 * MOST], group[MOST];
+  int64_t begin[MOST], ahead[MOST], launched[MOST], returned[MOST], row[MOST], work[MOST], busy[2 * MOST], steps[2 * MOST], group[MOST];
   int32_t state[MOST], of_code[256];
   fp_piece host[4 * MOST];
   fp_device_gaps of;
@@ -23,6 +25,7 @@ static void device_make(device *d) {
   for (int code = 0; code < 256; code++) d->of_code[code] = NONE;
   d->of_code[1] = 6;
   d->of_code[2] = LAUNCH;
+  d->of_code[4] = TRANSFER;
   d->of = (fp_device_gaps){.begin = d->begin, .state = d->state, .kind = KINDS, .cause_of_wait = OF_WAIT, .host = d->host,
                            .codes = CODES, .cause_of_code = d->of_code, .waits = WAITS, .busy = d->busy, .steps = d->steps,
                            .step_group = d->group, .latency = 4, .causes = CAUSES};
@@ -56,9 +59,11 @@ static void device_roll(device *d, dice *chance) {
     d->state[i] = (int32_t)roll_below(chance, 5) - 2;
     d->ahead[i] = 3;
     d->launched[i] = roll_below(chance, 2) ? INT64_MAX : d->begin[i] + (int64_t)roll_below(chance, 12) - 4;
-    d->row[i] = 2;
+    d->returned[i] = d->launched[i] == INT64_MAX ? INT64_MAX : d->launched[i] + (int64_t)roll_below(chance, 6);
+    d->row[i] = CALLS[roll_below(chance, 3)];
+    d->work[i] = 0;
   }
-  if (is_gpu) d->of.launched = d->launched, d->of.launch_row = d->row;
+  if (is_gpu) d->of.launched = d->launched, d->of.returned = d->returned, d->of.launch_row = d->row, d->of.work_row = d->work;
   if (!is_gpu) d->of.ahead = d->ahead;
 }
 
@@ -83,12 +88,18 @@ static int32_t cause_at(const device *d, int64_t time, int64_t end, bool launch_
     return state == FP_STATE_COMPUTES ? NONE : state ? TRANSFER : COMMUNICATION;
   int64_t until = at + 1 < d->of.count ? d->begin[at + 1] : d->of.last, row = row_at(d, time + (d->of.ahead ? 3 : 0));
   uint8_t code = row < 0 ? 0 : CODES[row];
-  bool queued = d->of.launched && state == FP_STATE_IDLE && time >= d->launched[at];
+  bool busy = passed(d->busy, 2 * d->of.busy_count, time) % 2 && state == FP_STATE_IDLE;
+  if (d->of.launched && state == FP_STATE_IDLE && time >= d->launched[at]) {
+    int64_t call = d->row[at], returned = d->returned[at];
+    if (time < returned) return call == 4 ? TRANSFER : LAUNCH;
+    bool before = returned <= d->begin[at];
+    bool soon = until - (before ? d->begin[at] : returned) <= 4;
+    return soon ? before ? BETWEEN : LAUNCH : busy ? STRAGGLER : QUEUE;
+  }
   int32_t cause = d->of_code[code];
-  if (queued || cause == NONE) {
-    bool others = passed(d->busy, 2 * d->of.busy_count, time) % 2 && state == FP_STATE_IDLE && until - d->begin[at] > 4;
-    bool late = queued || (code == WAITS && launch_may_wait && end < d->of.last_work);
-    cause = others ? STRAGGLER : late ? LAUNCH : IDLE;
+  if (cause == NONE) {
+    bool late = code == WAITS && launch_may_wait && end < d->of.last_work;
+    cause = busy && until - d->begin[at] > 4 ? STRAGGLER : late ? LAUNCH : IDLE;
   }
   return state == 2 && (cause == IDLE || cause == LAUNCH) ? INFEED : cause;
 }
@@ -187,16 +198,36 @@ static void work_that_waits_after_its_launch_is_not_the_hosts(void) {
   idle_between(&d);
   d.host[0] = (fp_piece){0, 99, 1};
   d.of.host_count = 1;
-  d.launched[0] = d.launched[2] = INT64_MAX;
-  d.launched[1] = 30;
+  d.launched[0] = d.launched[2] = d.returned[0] = d.returned[2] = INT64_MAX;
+  d.launched[1] = 25;
+  d.returned[1] = 30;
   d.row[1] = 2;
+  d.work[1] = 0;
   d.of.launched = d.launched;
+  d.of.returned = d.returned;
   d.of.launch_row = d.row;
-  const fp_gap wanted[] = {{0, 10, -1, -1, -1, NONE, FP_COMPUTES},
-                           {10, 30, 1, -1, -1, 6, FP_IDLE},
-                           {30, 50, 2, -1, -1, LAUNCH, FP_IDLE},
-                           {50, 60, -1, -1, -1, NONE, FP_COMPUTES}};
+  d.of.work_row = d.work;
+  fp_gap wanted[] = {{0, 10, -1, -1, -1, NONE, FP_COMPUTES},
+                     {10, 25, 1, -1, -1, 6, FP_IDLE},
+                     {25, 30, 2, -1, -1, LAUNCH, FP_IDLE},
+                     {30, 50, 0, -1, -1, QUEUE, FP_IDLE},
+                     {50, 60, -1, -1, -1, NONE, FP_COMPUTES}};
+  check_gaps(&d, wanted, 5);
+  d.of.latency = 20; /* it begins as soon as it can */
+  wanted[2].end = 50;
+  wanted[3] = wanted[4];
   check_gaps(&d, wanted, 4);
+  d.of.latency = 19;
+  d.launched[1] = d.returned[1] = INT64_MIN; /* launched while the device worked */
+  const fp_gap queued[] = {{0, 10, -1, -1, -1, NONE, FP_COMPUTES},
+                           {10, 50, 0, -1, -1, QUEUE, FP_IDLE},
+                           {50, 60, -1, -1, -1, NONE, FP_COMPUTES}};
+  check_gaps(&d, queued, 3);
+  d.of.latency = 40;
+  const fp_gap soon[] = {{0, 10, -1, -1, -1, NONE, FP_COMPUTES},
+                         {10, 50, 0, -1, -1, BETWEEN, FP_IDLE},
+                         {50, 60, -1, -1, -1, NONE, FP_COMPUTES}};
+  check_gaps(&d, soon, 3);
 }
 
 static void where_clocks_drift_a_piece_of_the_host_cuts_one_stretch(void) {

@@ -27,14 +27,14 @@ def of_writer_and_name(
     writer: UInt8s, name: Int32s, threads: Records, table: UInt8s, writers: int, out: UInt8s
 ) -> None: ...
 def gap_pieces(
-    device: tuple[Int64s, Int32s, Int64s | None, Int64s | None, Int64s | None],
+    device: tuple[Int64s, Int32s, Int64s | None, Int64s | None, Int64s | None, Int64s | None, Int64s | None],
     transfers: tuple[UInt8s, Int32s],
     host: tuple[Records, UInt8s, Int32s, int],
     busy: Int64s,
     steps: tuple[Int64s, Int64s],
     last: int,
     times: tuple[int, int],
-    causes: tuple[int, int, int, int, int, int],
+    causes: tuple[int, int, int, int, int, int, int, int],
 ) -> bytes: ...
 def gap_sums(gaps: Records, name_of_row: Int32s, names: int) -> bytes: ...
 def longest_path(begin: Int32s, end: Int32s, weight: Int64s, reach: Int64s, via: Int32s) -> int: ...

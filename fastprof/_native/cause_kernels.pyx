@@ -35,7 +35,7 @@ cdef extern from "kernels/reasons.h" nogil:
 cdef extern from "kernels/gap_pieces.h" nogil:
     enum: FP_STATE_IDLE
     ctypedef struct fp_gap_causes:
-        int32_t none, idle, launch, straggler, communication, transfer
+        int32_t none, idle, launch, straggler, communication, transfer, queue, between
     ctypedef struct fp_device_gaps:
         void *begin
         void *state
@@ -43,7 +43,9 @@ cdef extern from "kernels/gap_pieces.h" nogil:
         int64_t last
         void *ahead
         void *launched
+        void *returned
         void *launch_row
+        void *work_row
         void *kind
         void *cause_of_wait
         void *host
@@ -225,16 +227,18 @@ cdef Py_ssize_t names_of(Array table, size_t writers, Array names) except -1:
 def gap_pieces(device, transfers, host, busy, steps, int64_t last, times, causes):
     """The pieces of a device's time that have one cause, as bytes of structs; see kernels/gap_pieces.h.
 
-    ``device``: begin (int64) and state (int32) of stretches, and three of int64 beside these, or None: by how much the
-    host's clock is ahead, when the next work was launched, by which row. ``transfers``: kind (uint8) and cause of waits
+    ``device``: begin (int64) and state (int32) of stretches, and five of int64 beside these, or None: by how much the
+    host's clock is ahead, when the call began and returned that launched the next work, its row, and that of the work. ``transfers``: kind (uint8) and cause of waits
     (int32) by number. ``host``: pieces, codes of its events (uint8), causes of 256 codes (int32), the code of waits.
     ``busy``: int64, begin and end of stretches. ``steps``: the same, and the group of each (int64). ``times``: the end of
-    the last work, and the latency. ``causes``: the six of fp_gap_causes. ValueError: something has another length.
+    the last work, and the latency. ``causes``: the eight of fp_gap_causes. ValueError: something has another length.
     IndexError: a number leads nowhere.
     """
     cdef Array begin = given(device[0], I64), state = given(device[1], I32, begin.count)
     cdef Array ahead = maybe(device[2], I64, begin.count), launched = maybe(device[3], I64, begin.count)
-    cdef Array row = maybe(device[4], I64, begin.count), kind = given(transfers[0], U8)
+    cdef Array returned = maybe(device[4], I64, begin.count)
+    cdef Array row = maybe(device[5], I64, begin.count), work_row = maybe(device[6], I64, begin.count)
+    cdef Array kind = given(transfers[0], U8)
     cdef Array of_wait = given(transfers[1], I32, kind.count), pieces = given(host[0], "qqq"), codes = given(host[1], U8)
     cdef Array of_code = given(host[2], I32, 256), work = given(busy, I64), of_steps = given(steps[0], I64)
     cdef Array group = given(steps[1], I64, stretches_of(of_steps))
@@ -242,14 +246,16 @@ def gap_pieces(device, transfers, host, busy, steps, int64_t last, times, causes
     cdef fp_vector gaps
     cdef fp_memory memory
     cdef fp_code code
-    if (launched.at == NULL) != (row.at == NULL):
+    if len({(launched.at == NULL), (returned.at == NULL), (row.at == NULL), (work_row.at == NULL)}) > 1:
         raise ValueError("launches have times and rows, or neither")
     within(state, FP_STATE_IDLE, kind.count)
     within(kind, 0, 5)
     within(pieces, -1, codes.count, 2)
     within(row, -1, codes.count)
+    within(work_row, -1, codes.count)
     of.begin, of.state, of.count, of.last = begin.at, state.at, begin.count, last
-    of.ahead, of.launched, of.launch_row = ahead.at, launched.at, row.at
+    of.ahead, of.launched, of.returned = ahead.at, launched.at, returned.at
+    of.launch_row, of.work_row = row.at, work_row.at
     of.kind, of.cause_of_wait = kind.at, of_wait.at
     of.host, of.host_count, of.codes, of.cause_of_code = pieces.at, pieces.count, codes.at, of_code.at
     of.waits = host[3]
@@ -257,7 +263,7 @@ def gap_pieces(device, transfers, host, busy, steps, int64_t last, times, causes
     of.steps, of.step_group, of.step_count = of_steps.at, group.at, group.count
     of.last_work, of.latency = times
     of.causes.none, of.causes.idle, of.causes.launch = causes[:3]
-    of.causes.straggler, of.causes.communication, of.causes.transfer = causes[3:]
+    of.causes.straggler, of.causes.communication, of.causes.transfer, of.causes.queue, of.causes.between = causes[3:]
     memset(&gaps, 0, sizeof(gaps))
     fp_memory_init(&memory)
     try:

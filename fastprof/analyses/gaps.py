@@ -80,8 +80,8 @@ _KIND = Text("kind", "what the device does: " + ", ".join(KINDS), lambda rows: t
 _CAUSE = Text("cause", f"{_CAUSE_TEXTS}; null: the device computes", lambda rows: texts(CAUSE_NAMES, rows.cause))
 _STEP = Count("step", "number of the step, as in the analysis steps; null: between steps, or in a step that not all "
               "hosts have", null=lambda rows: rows.step < 0)  # fmt: skip
-_EVENT = String("event", "event of the host that explains the most of it, or op of the device that moves data; null: "
-                "none is recorded", lambda rows: list(rows.event))  # fmt: skip
+_EVENT = String("event", "event of the host that explains the most of it, or what the device moves or has in its "
+                "queue; null: none is recorded", lambda rows: list(rows.event))  # fmt: skip
 
 
 def _of_kind(place: int) -> Formula:
@@ -129,7 +129,7 @@ _TABLES = (
         _KIND,
         _CAUSE,
         _EVENT,
-        String("thread", "thread of that event; null: no event of the host explains it",
+        String("thread", "thread or stream of that event; null: no event explains it",
                lambda rows: list(rows.thread)),
         String("before_op", "what the device ran last before; null: nothing", lambda rows: list(rows.before_op)),
         String("after_op", "what the device ran first after; null: nothing", lambda rows: list(rows.after_op)),

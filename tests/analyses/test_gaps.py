@@ -68,10 +68,17 @@ def test_input_in_a_step_is_named_after_the_annotation() -> None:
 
 
 def test_time_after_the_launch_is_not_the_hosts() -> None:
-    host = threads(python=[launched("cudaLaunchKernel", 0, 5, 1), launched("cudaLaunchKernel", 20, 5, 2),
-                           ran("load_batch", 25, 75)])  # fmt: skip
-    report = gaps(host, gpu([launched("k", 10, 20, 1), launched("k", 60, 40, 2)]))
-    assert in_us(rows(report, "by_cause", *CAUSES)) == [("/device:GPU:0", "launch", "idle", 30, "cudaLaunchKernel")]
+    """A kernel that is launched in time follows soon, or waits for something else. One whose launch comes before all
+    that are recorded was launched before: numbers of launches count up."""
+    host = threads(python=[launched("cudaLaunchKernel", 0, 5, 2), launched("cudaLaunchKernel", 20, 5, 3),
+                           ran("load_batch", 25, 115), launched("cudaLaunchKernel", 140, 20, 4)])  # fmt: skip
+    kernels = [launched("a", 0, 5, 7), launched("b", 10, 10, 1), launched("c", 50, 10, 2), launched("d", 91, 40, 3),
+               launched("e", 180, 10, 4)]  # fmt: skip
+    report = gaps(host, gpu(kernels))
+    assert in_us(rows(report, "gaps", "start_ps", "duration_ps", "cause", "event")) == [
+        (140, 40, "launch", "cudaLaunchKernel"), (60, 31, "queue", "d"), (20, 30, "between_kernels", "c"),
+        (131, 9, "input", "load_batch"), (5, 5, "between_kernels", "b"),
+    ]  # fmt: skip
 
 
 def test_what_a_surer_event_encloses_is_not_judged_by_words() -> None:

@@ -158,15 +158,26 @@ def kind_of(ran: Spans, state: int) -> int:
     return IDLE if state == -2 else COMPUTE if state == -1 else ran.transfers[state].kind
 
 
-def launched_at(events: HostEvents, ran: Spans, end: int) -> tuple[int, int] | None:
-    """When, and by which row, a GPU's work was launched that begins at a time."""
-    begun = [row for row, at in zip(ran.events.rows.tolist(), ran.events.start_ps.tolist(), strict=True) if at == end]
+BEFORE = -(1 << 62)
+Launch = tuple[int, int, int, int]
+
+
+def launched_at(events: HostEvents, ran: Spans, end: int) -> Launch | None:
+    """Begin, end and row of the call that launched a GPU's work that begins at a time, and the row of that. BEFORE: all
+    calls."""
+    work = zip(ran.events.rows.tolist(), ran.events.start_ps.tolist(), ran.events.end_ps.tolist(), strict=True)
+    begun = [row for row, at, until in work if at == end < until]
     ids = dict(zip(*(one.tolist() for one in events.ints("correlation_id")), strict=True))
     if not begun or begun[0] not in ids:
         return None
     on_gpu = [(plane.first, plane.last) for plane in events.planes_of("GPU")]
-    calls = [row for row, one in ids.items() if one == ids[begun[0]] and not any(a <= row < b for a, b in on_gpu)]
-    return (int(events.start_ps[max(calls)]), max(calls)) if calls else None
+    every = [(one, row) for row, one in ids.items() if not any(a <= row < b for a, b in on_gpu)]
+    calls = [row for one, row in every if one == ids[begun[0]]]
+    if calls:
+        call = max(calls)
+        start = int(events.start_ps[call])
+        return start, start + max(int(events.duration_ps[call]), 0), call, begun[0]
+    return (BEFORE, BEFORE, -1, begun[0]) if every and 0 < ids[begun[0]] < min(every)[0] else None
 
 
 @dataclass
@@ -189,8 +200,8 @@ class SlowDevice:
             parts = [self.part(one, (begin, end, state), launch, is_gpu, max(works, default=0)) for one in cuts]
             yield from self.joined(parts)
 
-    def cuts(self, begin: int, end: int, state: int, launch: tuple[int, int] | None) -> Iterator[tuple[int, int]]:
-        times = [*self.steps.begin_ps.tolist(), *self.steps.end_ps.tolist(), *([launch[0]] if launch else [])]
+    def cuts(self, begin: int, end: int, state: int, launch: Launch | None) -> Iterator[tuple[int, int]]:
+        times = [*self.steps.begin_ps.tolist(), *self.steps.end_ps.tolist(), *(launch[:2] if launch else [])]
         if kind_of(self.ran, state) >= WAIT:
             times += [time for one in self.host.foremost() for time in one[:2]]
         if state == -2:
@@ -201,7 +212,7 @@ class SlowDevice:
         self,
         cut: tuple[int, int],
         stretch: tuple[int, int, int],
-        launch: tuple[int, int] | None,
+        launch: Launch | None,
         is_gpu: bool,
         done: int,
     ) -> Part:
@@ -218,20 +229,26 @@ class SlowDevice:
             return found
         row = next((row for since, until, row in self.host.foremost() if since <= begin < until), -1)
         code = Code(self.host.code[row]) if row >= 0 else Code.NOTHING
-        queued = launch is not None and kind == IDLE and begin >= launch[0]
+        meanwhile = kind == IDLE and any(since <= begin < until for since, until, _ in self.busy)
+        if launch is not None and kind == IDLE and begin >= launch[0]:
+            _, returned, call, work = launch
+            length = stretch[1] - max(stretch[0], returned)
+            soon = "launch" if returned > stretch[0] else "between_kernels"
+            found.cause = ("straggler" if meanwhile else "queue") if length > LATENCY_PS else soon
+            if begin < returned:
+                found.cause = "transfer" if self.host.code[call] == Code.TRANSFER else "launch"
+            found.row = call if begin < returned or found.cause == "launch" else work
+            return found
         own = CAUSE_OF.get(code)
-        if queued or own is None:
-            length, meanwhile = stretch[1] - stretch[0], any(since <= begin < until for since, until, _ in self.busy)
-            late = queued or (code == Code.WAITS and not is_gpu and end < done)
-            others = kind == IDLE and length > LATENCY_PS and meanwhile
+        if own is None:
+            late = code == Code.WAITS and not is_gpu and end < done
+            others = meanwhile and stretch[1] - stretch[0] > LATENCY_PS
             found.cause = "straggler" if others else "launch" if late else "idle"
         else:
             found.cause = own
         if kind == WAIT and found.cause in ("idle", "launch"):
             found.cause = OF_WAIT[self.ran.transfers[state].waits_for]
-        if queued and launch is not None:
-            found.row = launch[1]
-        elif own == found.cause or code == Code.WAITS:
+        if own == found.cause or code == Code.WAITS:
             found.row = row
         return found
 
@@ -246,6 +263,10 @@ class SlowDevice:
             found = Part(first.begin, last.end, longest.row, first.group, first.transfer, first.cause, first.kind)
             found.row = self.host.finest(found)
             yield found
+
+    def line(self, row: int) -> str:
+        """The thread or stream of an event."""
+        return next(line.name for line in self.events.lines if line.first <= row < line.last)
 
     def explanation(self, part: Part) -> tuple[int, str] | None:
         """A number that says which of two with equal time counts, and the text."""

@@ -216,7 +216,7 @@ def longest(devices: list[SlowDevice], pieces: list[list[Any]]) -> list[tuple[An
     found = []
     for number, one in every:
         what = devices[number].explanation(one)
-        thread = None if one.row < 0 else devices[number].host.line[one.row].name
+        thread = None if one.row < 0 else devices[number].line(one.row)
         found.append((number, one, what and what[1], thread, devices[number].beside(one)))
     return found
 

@@ -212,7 +212,12 @@ simple(
 )
 simple(
     cause_kernels.gap_pieces,
-    (read(START), index(i32(-1, -2, 1)), read(i64(0, 0, 0)), read(i64(0, 6, 0)), index(i64(-1, 2, -1))),
+    (
+        read(START),
+        index(i32(-1, -2, 1)),
+        *(read(i64(0, time, 0)) for time in (0, 6, 7)),
+        *(index(i64(-1, row, -1)) for row in (2, 1)),
+    ),
     (index(u8(1, 3)), read(i32(3, 5))),
     (
         index(np.array([(0, 9, -1), (9, 12, 2)], "i8,i8,i8"), free=True),
@@ -224,7 +229,7 @@ simple(
     (free(i64(0, 9)), read(i64(7))),
     30,
     (24, 3),
-    (9, 0, 1, 2, 3, 4),
+    (9, 0, 1, 2, 3, 4, 7, 8),
 )
 simple(
     cause_kernels.event_writers,

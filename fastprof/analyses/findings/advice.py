@@ -66,6 +66,22 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Give the device more work per launch: larger batches, torch.compile, which fuses ops, or CUDA graphs "
                  "(torch.compile(mode=\"reduce-overhead\"), torch.cuda.graph).",
     },
+    "queue": {
+        UNKNOWN: "The host launched it in time. Look at what this work is queued behind: earlier work of its stream, "
+                 "an event of another stream, another device or process. The timeline shows the longest of these gaps.",
+        PYTORCH: "The host launched it in time, so CUDA graphs and larger batches do not help. Look at what it is "
+                 "queued behind: a collective of other ranks, an event of another stream, another process. "
+                 "enable_cuda_sync_events=True in the experimental_config of the profiler records waits of streams; "
+                 "record all ranks.",
+    },
+    "between_kernels": {
+        UNKNOWN: "Each change from one kernel to the next takes the device about a microsecond: fewer, larger kernels "
+                 "have fewer of them.",
+        JAX: "Each change from one kernel to the next takes the device about a microsecond: put more of the step under "
+             "one jax.jit, so that XLA fuses ops, and let it launch CUDA graphs (command buffers).",
+        PYTORCH: "Each change from one kernel to the next takes the device about a microsecond: torch.compile fuses "
+                 "kernels, CUDA graphs (torch.compile(mode=\"reduce-overhead\"), torch.cuda.graph) shorten changes.",
+    },
     "small_ops": {
         UNKNOWN: "Combine small ops: each costs more to start than to run.",
         JAX: "Put the loop under one jax.jit (lax.scan, vmap), so that XLA fuses the ops and starts them once.",

@@ -32,6 +32,8 @@ TITLES: Final = {
     "transfer": "{} for copies between host and device",
     "straggler": "{} for another device or host",
     "launch": "{} for the host to start work",
+    "queue": "{} to begin work that was launched already",
+    "between_kernels": "{} between kernels that were launched in time",
     "python": "{} while Python runs",
     "host_compute": "{} while ops run on the host",
     "eager": "{} while ops are dispatched one by one",
@@ -45,7 +47,7 @@ TITLES: Final = {
     "idle": "{} for a reason that is not recorded",
 }
 """What each cause of a gap is, after a subject with its verb: "The GPU waits"."""
-_UNSURE: Final = ("launch", "python", "idle", "straggler")
+_UNSURE: Final = ("launch", "queue", "between_kernels", "python", "idle", "straggler")
 _OF_COLLECTIVES: Final = "communication"
 """Judged with what is known of collectives."""
 

@@ -178,6 +178,15 @@ def _of_launch(facts: Facts, finding: Finding) -> Finding:
     return replace(finding, detail=f"{waits} of {wait} on average; {kernels}.")
 
 
+def _of_queue(facts: Facts, finding: Finding) -> Finding:
+    """How often work waits that was launched."""
+    rows = [row for row in facts.lost if row["cause"] == finding.cause]
+    count, time_ps = (sum(int(row[name]) for row in rows) for name in ("count", "time_ps"))
+    longest = time_text(max(int(row["longest_ps"]) for row in rows))
+    waits = counted(count, "wait", "waits")
+    return replace(finding, detail=f"{waits} of {time_text(time_ps // count)} on average, the longest {longest}.")
+
+
 def _of_memory(facts: Facts, finding: Finding) -> Finding:
     """What is allocated, and how full and how fragmented the allocator with the largest peak is."""
     if _is_first_use(facts):
@@ -236,6 +245,8 @@ _OF_CAUSE: Final[Mapping[str, Callable[[Facts, Finding], Finding]]] = {
     "compilation": _of_compilation,
     "transfer": _of_transfer,
     "launch": _of_launch,
+    "queue": _of_queue,
+    "between_kernels": _of_queue,
     "small_ops": _of_launch,
     "eager": _of_launch,
     "memory_pressure": _of_memory,

@@ -40,7 +40,7 @@ class Budget(ArrayRows):
     places in the names of BudgetOfHosts; ``step``: number in the session, BETWEEN_STEPS: between steps, or in one that
     not all hosts have; ``group``: of the step on its host, -1; ``kind``: see derive/ops/device_time.py; ``cause``: see
     CAUSE_NAMES. ``longest_ps``, ``longest_start_ps``: of the longest piece; ``event``: what of the host, or of the
-    device if that moves data, explains most of the time, None: nothing."""
+    device if that moves data or waits for queued work, explains most of the time, None: nothing."""
 
     host: Int32s = field(metadata=_NO_NUMBERS)
     device: Int32s = field(metadata=_NO_NUMBERS)

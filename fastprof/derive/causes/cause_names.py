@@ -10,8 +10,9 @@ CAUSES: Final = {
     "transfer": "Data are copied between host and device, and no compute hides it.",
     "communication": "Devices exchange data, and no compute hides it.",
     "straggler": "The device waits for another device or host.",
-    "launch": "The device waits for work that is being launched: the host launches it too late, or it takes long to "
-    "begin.",
+    "launch": "The device waits for work that is being launched: the host launches it too late.",
+    "queue": "Work was launched and does not begin: it is queued behind something that is not recorded on the device.",
+    "between_kernels": "The device goes from one kernel to the next, which was launched in time.",
     "small_ops": "Ops are too short for what it costs to launch each.",
     "python": "The host runs Python, and nothing else is known of it.",
     "host_compute": "The host runs ops of the framework between those of the device.",
@@ -34,7 +35,7 @@ CAUSES: Final = {
 """By name, what each means."""
 
 GAP_CAUSES: Final = (
-    "input", "compilation", "transfer", "communication", "straggler", "launch", "python", "host_compute", "callback",
-    "checkpoint", "lock", "garbage_collection", "memory_pressure", "idle",
+    "input", "compilation", "transfer", "communication", "straggler", "launch", "queue", "between_kernels", "python",
+    "host_compute", "callback", "checkpoint", "lock", "garbage_collection", "memory_pressure", "idle",
 )  # fmt: skip
 """Those of time in which a device does not compute."""

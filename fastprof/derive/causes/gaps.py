@@ -3,13 +3,13 @@ threads begin to do something else.
 
 Of several threads that do something known, the one that drives the device counts first, then those that launch for it.
 What only launches counts less. Python counts less still if nothing else is known of it, because it may run beside the
-launches; last count threads that neither drive nor launch, unless the driving thread waits. Time after the next work
-was launched is not the host's: the device waits for that work to begin.
+launches; last count threads that neither drive nor launch, unless the driving thread waits. Time after the call that
+launched the next work is not the host's: the device waits for that work to begin.
 
     driver      |-input-|PPPPPPPPP|-launch-|     wait     |      P: Python
     worker                  |-compile-|
     device   ==|                              |=kernel=|
-    gap        |-input--|P-|-compile--|-----launch----|
+    gap        |-input--|P-|-compile--|-----launch----|      queue, if that takes longer than a launch does
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ _OF_CODE: Final = np.full(256, NO_CAUSE, np.int32)
 _OF_CODE[list(CAUSE_OF)] = [_NUMBER[cause] for cause in CAUSE_OF.values()]
 _CAUSES: Final = (
     NO_CAUSE, _NUMBER["idle"], _NUMBER["launch"], _NUMBER["straggler"], _NUMBER["communication"], _NUMBER["transfer"],
+    _NUMBER["queue"], _NUMBER["between_kernels"],
 )  # fmt: skip
 """Those that do not follow from what the host does, as gap_pieces takes them."""
 _OF_WAIT: Final = {INFEED: "input", OUTFEED: "transfer", HOST: "callback", CORE: "straggler"}
@@ -199,20 +200,37 @@ def _any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) -> Int6
     return np.stack([pieces["begin"], pieces["end"]], axis=1)
 
 
-def _launched(events: HostEvents, device: DeviceTime) -> tuple[Int64s, Int64s] | None:
-    """When the work was launched that ends each idle stretch of a GPU, and the row of the call; (NEVER, -1) if that is
-    unknown. None: the device is not a GPU."""
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """Of the work that ends each idle stretch of a GPU: ``begin_ps``, ``end_ps``: of the call that launched it, NEVER:
+    unknown; ``call``, ``work``: the rows of both, -1: unknown."""
+
+    begin_ps: Int64s
+    end_ps: Int64s
+    call: Int64s
+    work: Int64s
+
+
+def _launched(events: HostEvents, device: DeviceTime) -> _Launched | None:
+    """None: the device is not a GPU."""
     own = device.ran.events
-    if device.ran.plane.kind != "GPU" or not len(own.rows):
+    if device.ran.plane.kind != "GPU" or not (own.end_ps > own.start_ps).any():
         return None
-    launched, row, start = np.full(len(device), NEVER), np.full(len(device), -1, np.int64), own.start_ps
+    begin, end = np.full((2, len(device)), NEVER)
+    call, work = np.full((2, len(device)), -1, np.int64)
     idle, ends = np.flatnonzero(device.state[:-1] == IS_IDLE), device.end_ps
-    order = np.argsort(start, kind="stable")
+    lasting = np.flatnonzero(own.end_ps > own.start_ps)  # others end no gap
+    order, start = lasting[np.argsort(own.start_ps[lasting], kind="stable")], own.start_ps
     place = np.minimum(np.searchsorted(start[order], ends[idle]), len(order) - 1)
-    calls = launches(events, own.rows[order[place]].astype(np.int64)).row
-    known = (calls >= 0) & (start[order[place]] == ends[idle])
-    launched[idle[known]], row[idle[known]] = events.start_ps[calls[known]], calls[known]
-    return launched, row
+    begins = start[order[place]] == ends[idle]
+    idle, rows = idle[begins], own.rows[order[place[begins]]].astype(np.int64)
+    work[idle] = rows
+    found = launches(events, rows)
+    known, calls = idle[found.row >= 0], found.row[found.row >= 0]
+    call[known], begin[known] = calls, events.start_ps[calls]
+    end[known] = ends_of(begin[known], np.maximum(events.duration_ps[calls], 0))
+    begin[idle[found.before]] = end[idle[found.before]] = -NEVER
+    return _Launched(begin, end, call, work)
 
 
 # ---- pieces
@@ -220,22 +238,22 @@ def _launched(events: HostEvents, device: DeviceTime) -> tuple[Int64s, Int64s] |
 
 @dataclass(frozen=True, slots=True)
 class _Device:
-    """What the pieces of a device are made of. ``ahead_ps``: see _ahead; ``launched``: see _launched; ``busy``: see
-    _any_busy."""
+    """What the pieces of a device are made of. ``ahead_ps``: see _ahead; ``busy``: see _any_busy."""
 
     time: DeviceTime
     ahead_ps: Int64s | None
-    launched: tuple[Int64s, Int64s] | None
+    launched: _Launched | None
     busy: Int64s
 
 
 def _pieces(device: _Device, host: Records, codes: UInt8s, steps: Intervals) -> Records:
     """GAP. ``host``: which event says what the host does, as PIECE."""
-    time, transfers = device.time, device.time.ran.transfers
+    time, transfers, launched = device.time, device.time.ran.transfers, device.launched
+    calls = (None,) * 4 if launched is None else (launched.begin_ps, launched.end_ps, launched.call, launched.work)
     if not len(time):
         return np.zeros(0, GAP)
     gaps = gap_pieces(
-        (time.start_ps, time.state, device.ahead_ps, *(device.launched or (None, None))),
+        (time.start_ps, time.state, device.ahead_ps, *calls),
         (
             np.array([one.kind for one in transfers], np.uint8),
             np.array([_NUMBER[_OF_WAIT.get(one.waits_for, "idle")] for one in transfers], np.int32),

@@ -19,11 +19,13 @@ from fastprof.tables.once import once
 @dataclass(frozen=True, slots=True)
 class Launches:
     """Beside rows of a GPU: ``correlated``: whether the event has a correlation id. ``row``: the event of the host that
-    launched it; -1: there is none. ``shared``: whether that launched others as well, as a graph does."""
+    launched it; -1: there is none. ``shared``: whether that launched others as well, as a graph does. ``before``: it
+    was launched before calls were recorded: its id is below theirs, and ids count up."""
 
     correlated: Bools
     row: Int32s
     shared: Bools
+    before: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,11 @@ def launches(events: HostEvents, rows: Int64s) -> Launches:
     known = _correlated(events)
     has, place = stat_places(known.rows, rows)
     wanted = known.ids[place]
-    row, shared = np.full(len(rows), -1, np.int32), np.zeros(len(rows), bool)
+    row, (shared, before) = np.full(len(rows), -1, np.int32), np.zeros((2, len(rows)), bool)
     row[has] = calls_of(events, wanted)
     shared[has] = known.times[np.searchsorted(known.launched, wanted)] > 1
-    return Launches(has, row, shared)
+    before[has] = (wanted > 0) & (wanted < known.call_ids[:1].max(initial=0))
+    return Launches(has, row, shared, before)
 
 
 def calls_of(events: HostEvents, ids: Int64s) -> Int32s:

@@ -1,0 +1,69 @@
+"""Idle time of GPUs: what was launched already is not the host's. By hand from the JSON, to the picosecond."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastprof
+
+KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
+LATENCY_PS = 30_000_000
+ON_DEVICE = {"kernel", "memcpy", "memset", "gpu_memcpy", "gpu_memset"}
+
+
+def span(event: dict[str, Any]) -> tuple[int, int]:
+    return int(event["ts"] * 1_000_000), int((event["ts"] + event["dur"]) * 1_000_000)
+
+
+def queued(path: Path) -> Counter[str]:
+    """From the first step on, the time of gaps after the call that launched the work that ends them."""
+    events = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal, parse_int=Decimal)["traceEvents"]
+    known = [(str(one.get("cat")).lower(), one) for one in events if one.get("ph") == "X" and "dur" in one]
+    calls = {one["args"]["correlation"]: span(one)[1] for cat, one in known if cat.endswith(("runtime", "driver"))
+             and "correlation" in one["args"]}  # fmt: skip
+    work = sorted((*span(one), one["args"]["correlation"]) for cat, one in known if cat in ON_DEVICE and one["dur"])
+    found: Counter[str] = Counter()
+    steps = [span(one)[0] for _, one in known if one["name"].startswith("ProfilerStep")]
+    done = min([work[0][0], *steps])
+    for begin, end, number in work:
+        if begin > done and number in calls:
+            returned = calls[number]
+        else:
+            returned = -1 if number < min(calls) else begin
+        time = begin - max(done, returned)
+        if time > 0 and (returned <= done or time > LATENCY_PS):
+            found["queue" if time > LATENCY_PS else "between_kernels"] += time
+        done = max(done, end)
+    return found
+
+
+@pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")
+@pytest.mark.parametrize("name", ["a100_rank-0", "a100_rank-1", "alexnet", "h100_qwen", "resnet50_worker0"])
+def test_work_that_was_launched_already_does_not_wait_for_the_host(name: str) -> None:
+    path = KINETO / f"{name}.json.gz"
+    found: Counter[str] = Counter()
+    for row in fastprof.load(path).gaps().tables["by_cause"].to_pylist():
+        found[row["cause"]] += row["time_ps"]
+    wanted = queued(path)
+    assert wanted["between_kernels"] > 0
+    assert {cause: found[cause] for cause in ("queue", "between_kernels", "straggler")} == {
+        "queue": wanted["queue"], "between_kernels": wanted["between_kernels"], "straggler": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")
+def test_the_diagnosis_does_not_blame_the_host_for_queued_work() -> None:
+    """389 of 675 ms idle come after the launch of what ends them; launching takes 57 ms."""
+    rows = fastprof.load(KINETO / "a100_rank-0.json.gz").diagnosis().tables["findings"].to_pylist()
+    by_cause = {row["cause"]: row for row in rows}
+    queue = by_cause["queue"]
+    assert queue["title"].startswith("The GPU waits to begin work that was launched already: ")
+    assert (queue["cost_ps"], by_cause["launch"]["cost_ps"]) == (389_236_000_000, 57_048_000_000)
+    assert "CUDA graphs and larger batches do not help" in queue["advice"]
