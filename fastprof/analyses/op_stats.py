@@ -32,7 +32,7 @@ from fastprof.derive.devices import device_count
 from fastprof.derive.devices.chosen_peaks import Chosen
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import Host
-from fastprof.derive.ops import device_ops, host_ops, tf_functions
+from fastprof.derive.ops import device_ops, host_ops, tf_functions, torch_calls
 from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.combine import combined
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
@@ -89,6 +89,20 @@ def _bound_by(rows: Any) -> list[str | None]:
     pairs = zip(rows.rates.bound_by, rows.unknown.tolist(), strict=True)
     return [None if unknown or bound == UNKNOWN else bound for bound, unknown in pairs]
 
+
+def _launched(name: str) -> Formula:
+    """What ops of PyTorch launched."""
+
+    def of(rows: Any) -> list[int | None]:
+        if rows.launched is None:
+            return [None] * len(rows.table)
+        times = [getattr(rows.launched.get(op, torch_calls.NOTHING), name) for op in rows.table.name]
+        return [None if idle else time for time, idle in zip(times, rows.ranked.is_idle.tolist(), strict=True)]
+
+    return of
+
+
+_NO_GPU = "null: the row is idle time, the ops are not PyTorch's, or the capture has no GPU"
 
 _RANK = Count("rank", "place by self_ps among the ops of the same side (Device or Host), from 1", op.rank)
 _SIDE = Text("host_or_device", "side on which the op ran: Device or Host; shares are of the time of this side",
@@ -169,6 +183,10 @@ TABLES = {
             *_TIMES,
             Picoseconds("min_ps", "duration of the shortest occurrence", op.MIN.of),
             op.IS_EAGER,
+            Picoseconds("device_self_ps", f"time of what GPUs ran because the op launched it; {_NO_GPU}",
+                        _launched("own_ps")),
+            Picoseconds("device_total_ps", "time of what GPUs ran because the op, or one that it calls, launched it; "
+                        f"{_NO_GPU}", _launched("total_ps")),
         ), derived=True),
         TableSchema("hosts", "a host", (
             Text("host", _HOST.description, _each("name")),
@@ -224,6 +242,15 @@ SCALARS = {
     "is_training": ScalarSpec(None, "whether programs contain ops of backpropagation"),
 }  # fmt: skip
 _SHOWN = ("occurrences", "total_ps", "self_ps", "self_share")
+_ON_GPUS = ("device_self_ps", "device_total_ps")
+
+
+def _launches(report: Report) -> bool:
+    """Whether it is known what ops of the host launched."""
+    column = report.tables["host_ops"]["device_total_ps"]
+    return bool(column.null_count < len(column))
+
+
 OPENING = Opening(
     (
         "Ops take {device_op_ps} of the {device_total_ps} of devices.",
@@ -241,7 +268,9 @@ SECTIONS = (
             "self_ps", "self_share"), "self_share", 20, shown=has_rows("device_ops"),
             alike=Alike(("name", "framework_op"), _SHOWN)),
     Section("Host ops (summed over threads)", "host_ops", ("name", "type", *_SHOWN), "self_share", 20,
-            alike=Alike(("name",), _SHOWN)),
+            alike=Alike(("name",), _SHOWN), shown=lambda report: not _launches(report)),
+    Section("Host ops (summed over threads), and what GPUs ran for them", "host_ops", ("name", *_SHOWN, *_ON_GPUS),
+            "self_share", 20, shown=lambda report: _launches(report)),
     Section("Hosts", "hosts", ("host", "device_op_ps", "device_op_share", "host_op_ps", "host_op_share")),
     Section("tf.functions", "tf_functions", ("name", "mode", "calls", "self_ps", "compiler", "tracing_count"),
             shown=has_rows("tf_functions")),
@@ -257,6 +286,7 @@ class HostOpStats:
     device: HostDeviceOps
     functions: list[TfFunction]
     is_training: bool | None
+    launched: Mapping[str, torch_calls.Launched] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +322,7 @@ def of_host(given: Host, params: Params) -> HostOpStats:
         _devices(given),
         tf_functions.tf_functions(given.events, given.workers),
         is_training(ops) if ops else None,
+        torch_calls.launched_by_name(given.events),
     )
 
 
@@ -307,9 +338,10 @@ def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Report]
     unknown = names_without_work(session.device.table)
     unknown_ops = np.array([name in unknown for name in device.table.name], bool)
     tensor_cores = _tensor_core_shares(after.get("kernel_stats"))
+    launched = torch_calls.together(one.launched for one in kept)
     sides = (
         _op_rows(DEVICE, device, session.peaks, unknown_ops, tensor_cores=tensor_cores),
-        _op_rows(HOST, threads, None, np.ones(len(threads), bool), tensor_cores={}),
+        _op_rows(HOST, threads, None, np.ones(len(threads), bool), tensor_cores={}, launched=launched),
     )
     instructions = ranked(session.device)
     unknown_instructions = without_work(instructions.table)

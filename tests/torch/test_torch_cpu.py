@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from torch_captures import MICRO, Recorded, op, step, torch_capture
+from torch_captures import MICRO, Recorded, kernel, launch, op, step, torch_capture
 
 import fastprof
 
@@ -121,3 +121,44 @@ def test_a_gpu_is_the_device_if_there_is_one() -> None:
     gpu = {"stream 7": [("kernel", "sgemm", 200, 50, {"correlation_id": 1})]}
     profile = torch_capture({"main": [step(1, 0, 1000), op("aten::mm", 100, 20)]}, gpu)  # type: ignore[dict-item]
     assert profile.gaps().tables["devices"]["device"].to_pylist() == ["/device:GPU:0"]
+
+
+def test_ops_are_those_of_the_category_and_keep_their_names() -> None:
+    """Names of collectives and of autograd have colons, too; annotations and Python are not ops."""
+    backward = "autograd::engine::evaluate_function: AddmmBackward0"
+    main = [
+        step(1, 0, 1000), annotation("nccl:all_reduce", 0, 50), frame("train.py(7): step", 60, 900),
+        op("aten::linear", 100, 300), op("aten::addmm", 150, 100), op("c10d::allreduce_", 500, 20),
+    ]  # fmt: skip
+    report = of_threads(main, [op(backward, 200, 40)]).op_stats()
+    columns = ("name", "type", "occurrences", "total_ps", "self_ps", "device_total_ps")
+    rows = [tuple(row[one] for one in columns) for row in report.tables["host_ops"].to_pylist()]
+    assert [row for row in rows if row[0] != "IDLE"] == [
+        ("aten::linear", "PyTorch op", 1, 300 * MICRO, 200 * MICRO, None),
+        ("aten::addmm", "PyTorch op", 1, 100 * MICRO, 100 * MICRO, None),
+        (backward, "PyTorch op", 1, 40 * MICRO, 40 * MICRO, None),
+        ("c10d::allreduce_", "PyTorch op", 1, 20 * MICRO, 20 * MICRO, None),
+    ]
+    assert report.scalars["host_op_ps"].value == 360 * MICRO
+    assert report.scalars["host_idle_ps"].value == 100 * MICRO  # of the main thread, from the first op to the last
+
+
+def test_ops_have_the_time_of_what_they_launch() -> None:
+    """Of kernels that an op launches through another one of its name, the time counts once."""
+    main = [
+        op("aten::linear", 0, 100), op("aten::addmm", 10, 50), launch(20, 1), launch(70, 2),
+        op("aten::add_", 200, 50), op("aten::add_", 205, 40), launch(210, 3), op("aten::view", 300, 10), launch(400, 4),
+    ]  # fmt: skip
+    gpu = [kernel(f"kernel {number}", 500 + 100 * number, 10 * number, number) for number in (1, 2, 3, 4)]
+    report = torch_capture({"main": main}, {"stream 7": gpu}).op_stats()
+    found = {
+        row["name"]: (row["occurrences"], row["device_self_ps"], row["device_total_ps"])
+        for row in report.tables["host_ops"].to_pylist()
+    }
+    assert found == {
+        "aten::linear": (1, 20 * MICRO, 30 * MICRO),
+        "aten::addmm": (1, 10 * MICRO, 10 * MICRO),
+        "aten::add_": (2, 30 * MICRO, 30 * MICRO),
+        "aten::view": (1, 0, 0),
+        "IDLE": (0, None, None),
+    }

@@ -2,8 +2,8 @@
 
 An op is an event of plane /host:CPU whose name parses as one (derive/devices/op_names.py), a stage of an input
 pipeline, or the op that a stat tf_op names; if there is no device, also the instruction of a compiled program that
-a stat hlo_op names. Time nests within a thread; a thread's total is at least the span of
-its ops, and what no op covers is idle.
+a stat hlo_op names. In traces of PyTorch the category of an event says whether it is an op, and its name is the op's.
+Time nests within a thread; a thread's total is at least the span of its ops, and what no op covers is idle.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from fastprof._native.op_kernels import host_ops_sum
 from fastprof.decode.workers import Workers
+from fastprof.derive.devices.kineto_categories import is_kineto, is_op
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.ops.tables import Ops, OpTable, exact_sum, least_by, sums_by
@@ -30,6 +31,9 @@ EVENT_STATS: Final = ("tf_op", "hlo_op", "_ipl_stage_id", "_ipl_stage_cat")
 
 XLA_OP: Final = "XLA op on host"
 """The type of instructions of compiled programs."""
+
+TORCH_OP: Final = "PyTorch op"
+"""The type of ops of PyTorch."""
 
 INFEED_ENQUEUE: Final = "InfeedEnqueue"
 """What the types of ops that feed a device begin with."""
@@ -132,7 +136,12 @@ def host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Workers) -
 def _ops_of_names(events: HostEvents, plane: Plane, ops: _Registry) -> npt.NDArray[np.int32]:
     """By row of metadata: the op that its name stands for, or -1."""
     found = np.full(len(events.names), -1, np.int32)
-    for row in np.flatnonzero(events.meta_plane == plane.number).tolist():
+    rows = np.flatnonzero(events.meta_plane == plane.number)
+    if is_kineto(events):
+        for row in rows[is_op(events)[rows]].tolist():
+            found[row] = ops.number(0, events.names[row], TORCH_OP)
+        return found
+    for row in rows.tolist():
         found[row] = ops.number_of(events.names[row], known=True)
     return found
 
