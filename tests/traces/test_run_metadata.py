@@ -36,7 +36,7 @@ def ran(profile: fastprof.Profile) -> list[dict[str, Any]]:
     return [
         {**row, "start": zero[row["line_id"]] + row["start_ps"], **stats.get(row["event_id"], {})}
         for row in tables["events"].to_pylist()
-        if row["line"] not in ("allocations", "runs")
+        if row["line"] not in ("allocations", "runs", "_counters_")
     ]
 
 
@@ -163,3 +163,10 @@ def test_25_nanoseconds_count_and_not_differences_of_truncated_microseconds() ->
     node = put(1, "a") + put(2, 7) + put(5, 3) + put(13, 7_900) + put(16, 2_150)
     (one,) = ran(fastprof.load(put(1, put(1, put(1, "/job:w/replica:0/task:0/device:CPU:0") + put(2, node)))))
     assert (one["start"], one["duration_ps"]) == (7_900_000, 2_150_000)
+
+
+@pytest.mark.parametrize("label", ["gemm@@x:MatMul#id=0#", "x:MatMul@@gemm#id=0#"])
+def test_labels_of_kernels_name_the_node_first_or_last(label: str) -> None:
+    node = put(1, "x:MatMul") + put(2, 7) + put(5, 3) + put(8, label)
+    (one,) = ran(fastprof.load(put(1, put(1, put(1, "/device:GPU:0/stream:7") + put(2, node)))))
+    assert (one["name"], one["tf_op"], one["node"]) == ("gemm", "x:MatMul", "x")

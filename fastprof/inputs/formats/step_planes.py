@@ -17,12 +17,16 @@ from fastprof.errors import CaptureError
 from fastprof.inputs.formats.device_places import HOST, place_of, task_of
 from fastprof.inputs.formats.event_columns import Events
 from fastprof.inputs.formats.step_stats import BATCH, MICRO, MOST_NS, SIZES, Device, Nodes, is_tracer, read_nodes
+from fastprof.inputs.formats.tensor_lifetimes import Held, held_by_allocators
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.message_fields import prefix, put
 
 _DERIVED: Final = 0xDEADBEEF + 300
 """Lines with such ids are made from others."""
 _ALLOCATIONS: Final = "allocations"
+_ALLOCATORS: Final = "Allocators"
+_COUNTERS: Final = "_counters_"
+"""A plane, and its line of counters, as TensorFlow's own timelines have them."""
 _RUNS: Final = "runs"
 
 
@@ -110,6 +114,8 @@ class StepPlanes:
     def _write(self, run: _Run, group: int, zero: int) -> None:
         records = [_write_nodes(one, group, zero) for one in run.placed]
         self._allocate(run, records, group, zero)
+        for held in held_by_allocators([one.device for one in run.placed]):
+            self._count(held, zero)
         bounds = [time for one in run.placed for time in _bounds(one.device)]
         if bounds:
             begin, end = min(bounds), max(bounds)
@@ -156,6 +162,13 @@ class StepPlanes:
             live[rows] = np.cumsum(size[rows]) + self._live.get(name, 0)
             self._live[name] = int(live[rows[-1]])
         return live
+
+    def _count(self, held: Held, zero: int) -> None:
+        rows = np.flatnonzero((held.micros > 0) & (held.micros < MOST_NS // MICRO))
+        events = Events([held.allocator] * len(rows), held.micros[rows] * MICRO, np.zeros(len(rows), np.int64))
+        events.add_integers(np.arange(len(rows)), held.allocator, held.size[rows])
+        plane = self._plane(_ALLOCATORS)
+        plane.line(_COUNTERS, derived=True).parts.append(events.columns(plane.names, plane.stats, zero).written())
 
     def _put(self, line: str, events: Events, zero: int) -> None:
         plane = self._plane(HOST)

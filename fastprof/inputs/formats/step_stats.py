@@ -304,13 +304,16 @@ def is_tracer(device: str) -> bool:
 
 
 def op_of(name: str, label: str, device: str) -> Op:
-    """What ran, by the label: ``x = MatMul(a, b)``, of tracers ``x:MatMul@@kernel#id=0#``."""
+    """What ran, by the label: ``x = MatMul(a, b)``, of tracers ``kernel@@x:MatMul#id=0#`` or
+    ``x:MatMul@@kernel#id=0#``: the part counts as the kernel that is not the name of the node."""
     if is_tracer(device):
-        begin, found, rest = label.partition("@@")
-        if not found or "#" not in rest or not begin:
-            begin = name
-        head, _, type_ = begin.partition(":")
-        return Op(head, type_ or UNKNOWN, kernel=rest.partition("#")[0])
+        first, found, rest = label.partition("@@")
+        second, has_end, _ = rest.partition("#")
+        if not found or not has_end or not first:
+            first, second = name, ""
+        node, kernel = (second, first) if second == name else (first, second)
+        head, _, type_ = node.partition(":")
+        return Op(head, type_ or UNKNOWN, kernel=kernel)
     if name == "RecvTensor":
         return Op(name, name)
     close = label.rfind(")")
