@@ -25,7 +25,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.findings import of_communication, of_gaps, of_memory, of_ops, of_steps
 from fastprof.analyses.findings.facts import Facts
-from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, ranked, within_run
+from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, once_ps, ranked, within_run
 from fastprof.analyses.findings.knowledge import advised
 from fastprof.analyses.findings.names_of_host import NamesOfHost, joined, names_of
 from fastprof.analyses.findings.specifics import specific
@@ -251,8 +251,11 @@ def _headline(facts: Facts, findings: Sequence[Finding]) -> str:
     if first is None or first.cost_ps is None:
         share = measured(facts.compute_share, "share")
         return f"{_of_devices(facts)}No cause takes 1 % of the run or more; devices compute for {share} of it."
-    bound, share = "up to " if first.is_bound else "", measured(first.cost_ps / facts.window_ps, "share")
-    return f"{_of_devices(facts)}{first.title}: {bound}{measured(first.cost_ps, 'ps')}, {share} of the run."
+    bound, once = "up to " if first.is_bound else "", 0 if first.is_once else once_ps(findings)
+    share = measured(first.cost_ps / max(facts.window_ps - once, 1), "share")
+    start = f"Start-up takes {measured(once, 'ps')} and does not come again. " if once else ""
+    rest = "rest of the run" if once else "run"
+    return f"{_of_devices(facts)}{start}{first.title}: {bound}{measured(first.cost_ps, 'ps')}, {share} of the {rest}."
 
 
 def _of_devices(facts: Facts) -> str:

@@ -21,7 +21,8 @@ _PART: Final = {LIKELY: "three quarters", POSSIBLE: "half"}
 class Finding:
     """``cost_ps``: time of the run that the cause takes, per device; None: unknown. ``is_bound``: whether removing the
     cause saves at most that, not just that. ``evidence``: the rows that show it, ``ANALYSIS.TABLE?COLUMN=VALUE&…``,
-    with values quoted as in an address; ``detail``: what other reports know of it. The rest, where it is known, is None
+    with values quoted as in an address; ``detail``: what other reports know of it; ``is_once``:
+    whether it is start-up, which does not come again. The rest, where it is known, is None
     or what the cause has in common in all places."""
 
     cause: str
@@ -38,6 +39,7 @@ class Finding:
     annotation: str | None = None
     source: str | None = None
     detail: str | None = None
+    is_once: bool = False
 
     def worth(self) -> int:
         """What removing the cause may save, for the order of findings: half of an upper bound, less if unsure."""
@@ -45,6 +47,8 @@ class Finding:
 
     def ranked_by(self) -> str | None:
         """What decides the place of the finding, if that is not its cost; None: it is."""
+        if self.is_once:
+            return "after what comes again"
         if self.cost_ps is None or (not self.is_bound and self.certainty == CERTAIN):
             return None
         words = ["half, because it is an upper bound"] if self.is_bound else []
@@ -62,6 +66,13 @@ def within_run(finding: Finding, window_ps: int) -> Finding:
 
 
 def ranked(findings: Iterable[Finding], window_ps: int) -> list[Finding]:
-    """The findings that matter, the one worth most first. ``window_ps``: time of the run."""
-    enough = [one for one in findings if one.cost_ps is None or one.cost_ps >= max(1, LEAST_SHARE * window_ps)]
-    return sorted(enough, key=lambda one: -one.worth())[:MOST_SHOWN]
+    """The findings that matter, the one worth most first, but start-up last. ``window_ps``: time of the run."""
+    every = list(findings)
+    least = max(1, LEAST_SHARE * max(window_ps - once_ps(every), 0))
+    enough = [one for one in every if one.cost_ps is None or one.cost_ps >= least]
+    return sorted(enough, key=lambda one: (one.is_once, -one.worth()))[:MOST_SHOWN]
+
+
+def once_ps(findings: Iterable[Finding]) -> int:
+    """What start-up takes. Its causes are those of time in which no device computes, which add up."""
+    return sum(one.cost_ps or 0 for one in findings if one.is_once)

@@ -7,7 +7,7 @@ sentences, and the line of source where the tracer of Python recorded it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -131,7 +131,7 @@ def _of_compilation(facts: Facts, finding: Finding) -> Finding:
         words.append(f"{several} of {counted(count, 'step', 'steps')} spend time on it.")
     found = replace(finding, detail=" ".join(words) or None)
     if _only_first(by_step, count):
-        return replace(found, certainty=LIKELY, advice=_ONLY_FIRST)
+        return replace(found, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
     return found
 
 
@@ -168,6 +168,9 @@ def _of_launch(facts: Facts, finding: Finding) -> Finding:
     time_ps = sum(int(row["time_ps"]) for row in rows)
     if not time_ps or not facts.launch_waits:
         return finding
+    if _is_one_wait(rows):
+        first = f"The longest wait, {time_text(max(int(row['longest_ps']) for row in rows))}, is most of it."
+        return replace(finding, detail=first, advice=_FIRST_LAUNCH, is_once=True)
     wait, waits = time_text(time_ps // facts.launch_waits), counted(facts.launch_waits, "wait", "waits")
     if not facts.kernels:
         return replace(finding, detail=f"{waits} of {wait} on average.")
@@ -176,6 +179,18 @@ def _of_launch(facts: Facts, finding: Finding) -> Finding:
     if facts.launch_waits == facts.kernels:
         return replace(finding, detail=f"{kernels}; devices wait {wait} for each.")
     return replace(finding, detail=f"{waits} of {wait} on average; {kernels}.")
+
+
+def _is_one_wait(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether on each device one wait of many takes most of the time."""
+    return all(row["count"] >= MANY_WAITS and row["time_ps"] <= 2 * row["longest_ps"] for row in rows)
+
+
+MANY_WAITS: Final = 20
+_FIRST_LAUNCH: Final = (
+    "Most of it is one wait of many, as when kernels and libraries are loaded at their first use, which does not come "
+    "again: run some steps before the capture starts, and look at the other findings first."
+)
 
 
 def _of_queue(facts: Facts, finding: Finding) -> Finding:
@@ -190,7 +205,7 @@ def _of_queue(facts: Facts, finding: Finding) -> Finding:
 def _of_memory(facts: Facts, finding: Finding) -> Finding:
     """What is allocated, and how full and how fragmented the allocator with the largest peak is."""
     if _is_first_use(facts):
-        finding = replace(finding, certainty=LIKELY, advice=_FIRST_USE)
+        finding = replace(finding, certainty=LIKELY, advice=_FIRST_USE, is_once=True)
     figure = {name: facts.figure("memory_profile", name) for name in _MEMORY}
     if not figure["snapshot_count"]:
         return finding

@@ -1,0 +1,40 @@
+"""Costs that come once, such as the loading of kernels at their first launch, come after those that recur."""
+
+from __future__ import annotations
+
+import pytest
+from torch_captures import Recorded, kernel, launch, op, step, torch_capture
+
+
+def launched(first_us: int, count: int = 40) -> list[dict[str, object]]:
+    """Findings on kernels that are launched when the device is idle; the first launch takes longer."""
+    host: list[Recorded] = []
+    gpu: list[Recorded] = []
+    at = 0
+    for number in range(1, count + 1):
+        category, name, _, _, stats = launch(at, number)
+        took = first_us if number == 3 else 50
+        host += [op("aten::copy_", at, took), (category, name, at, took - 10, stats)]
+        copies = ("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", at + took, 100, {"correlation_id": number})
+        gpu.append(copies if number % 2 else kernel("elementwise", at + took, 100, number))
+        at += took + 100
+    report = torch_capture({"main": [step(1, 0, at), *host]}, {"stream 7": gpu}).diagnosis()
+    return [{**row, "headline": report.scalars["headline"].value} for row in report.tables["findings"].to_pylist()]
+
+
+@pytest.mark.parametrize(("first_us", "is_once"), [(3_000_000, True), (50, False)])
+def test_a_launch_that_takes_seconds_among_many_quick_ones_is_start_up(first_us: int, is_once: bool) -> None:
+    rows = launched(first_us)
+    launches = next(row for row in rows if row["cause"] in ("launch", "small_ops"))
+    assert (launches["ranked_by"] == "after what comes again") is is_once
+    assert ("first use" in str(launches["advice"])) is is_once
+    if is_once:
+        assert [row["cause"] for row in rows] == ["transfer", "launch"]
+        assert str(rows[0]["headline"]).startswith("Start-up takes 3.0")
+        assert str(rows[0]["headline"]).endswith("of the rest of the run.")
+    else:
+        assert "Start-up" not in str(rows[0]["headline"])
+
+
+def test_one_wait_of_few_is_not_start_up() -> None:
+    assert all(row["ranked_by"] != "after what comes again" for row in launched(3_000_000, 12))
