@@ -172,6 +172,8 @@ fp_code fp_transposed_write(fp_memory *memory, const fp_transposed *chunk, fp_fa
     code = at.fault ? fp_fail(fault, FP_OUT_OF_RANGE, step, at.fault) : fp_fail(fault, FP_NO_MEMORY, 0, "submessages");
   } else if (at.left || at.records != chunk->record_count || at.open.count) {
     code = fp_fail(fault, FP_OUT_OF_RANGE, step, "fewer bytes or records than the chunk declares");
+  } else if (at.records ? chunk->begins[at.records - 1] : (int64_t)chunk->size) {
+    code = fp_fail(fault, FP_OUT_OF_RANGE, step, "bytes before the first record");
   }
   fp_vector_free(memory, &at.open);
   fp_release(memory, at.taken);

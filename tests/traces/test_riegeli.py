@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import random
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -160,14 +162,89 @@ def test_a_record_of_something_else() -> None:
         fastprof.load(written(spaces()[0], b"abc"))
 
 
-def test_sizes_that_a_chunk_claims_are_not_believed() -> None:
-    data = bytearray(written(*spaces(1)))
-    header = data[64:]
-    header[32:40] = (1 << 50).to_bytes(8, "little")
-    header[0:8] = riegeli_hash(bytes(header[8:40])).to_bytes(8, "little")
-    data[64:] = header
-    with pytest.raises(fastprof.CaptureError, match="records of 1125899906842624 bytes"):
-        fastprof.load(bytes(data))
+def _claiming(data: bytes, at: int, place: int, size: int, value: int) -> bytes:
+    """A file whose chunk at an offset says something else in its header, with the right hash."""
+    changed = bytearray(data)
+    changed[at + place : at + place + size] = value.to_bytes(size, "little")
+    changed[at : at + 8] = riegeli_hash(bytes(changed[at + 8 : at + 40])).to_bytes(8, "little")
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("place", "size", "value", "fault"),
+    [
+        (8, 8, 1 << 20, "the file ends in a chunk"),
+        (8, 8, 1 << 62, f"a chunk of {1 << 62} bytes"),
+        (25, 7, 1 << 40, f"{1 << 40} records of"),
+        (25, 7, 3, "it ends early"),
+        (32, 8, 1 << 50, f"records of {1 << 50} bytes"),
+        (32, 8, 1 << 30, f"records of {1 << 30} bytes"),
+        (32, 8, 1 << 20, "bytes in place of"),
+        (24, 1, 0x79, "a chunk of kind 'y'"),
+    ],
+)
+def test_what_a_chunk_claims_is_not_believed(place: int, size: int, value: int, fault: str) -> None:
+    data = written(*spaces(1))
+    with pytest.raises(fastprof.CaptureError, match=f"reading Riegeli: .*{fault}.*at byte 64"):
+        fastprof.load(_claiming(data, 64, place, size, value))
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize("form", FORMS)
+def test_claims_take_no_memory(form: str) -> None:
+    """A gigabyte of records in each form, which is refused before any of it is made."""
+    data = (FOLDER / f"cpu-jax-train.{form}.xplane.riegeli").read_bytes()
+    tracemalloc.start()
+    with pytest.raises(fastprof.CaptureError, match="reading Riegeli"):
+        fastprof.load(_claiming(data, 64, 32, 8, 1 << 30))
+    assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("codec", "code", "fault"),
+    [
+        ("brotli", 0x62, "a block that decompresses to 33554432 bytes"),
+        ("zstd", 0x7A, "a block that decompresses to 33554432 bytes"),
+        ("snappy", 0x73, "bytes are left over"),
+    ],
+)
+def test_zeros_that_were_compressed(codec: str, code: int, fault: str) -> None:
+    """32 MiB of zeros are 30 bytes of brotli."""
+    sizes, zeros = (bytes(pa.compress(data, codec=codec, asbytes=True)) for data in (b"\5", bytes(1 << 25)))
+    data = bytes([code, 1 + len(sizes), 1]) + sizes + b"\x80\x80\x80\x10" + zeros
+    with pytest.raises(riegeli_chunks.DamagedChunkError, match=fault):
+        riegeli_chunks.records(ord("r"), data, 1, 5)
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize("form", ["chunks", "none", "snappy", "transposed", "zstd"])
+def test_files_that_are_changed_or_cut_anywhere(form: str) -> None:
+    """Tables, or an error with the place; salvage always gives tables. What is read has no more than was written."""
+    whole = (FOLDER / f"cpu-jax-train.{form}.xplane.riegeli").read_bytes()
+    intact = len(b"".join(_space(whole, salvage=True)))
+    choose = random.Random(form)
+    refused = 0
+    for at in range(0, len(whole), max(1, len(whole) // 100)):
+        changed = bytearray(whole)
+        changed[at] ^= 1 << choose.randrange(8)
+        for data in (bytes(changed), whole[:at]):
+            assert len(b"".join(_space(data, salvage=True))) <= intact
+            try:
+                _space(data, salvage=False)
+            except fastprof.CaptureError as error:
+                assert error.offset is not None and error.offset <= len(whole)
+                assert str(error).startswith("vm.riegeli: reading Riegeli: ")
+                refused += 1
+    assert refused > 100
+
+
+def _space(data: bytes, *, salvage: bool) -> list[bytes]:
+    scribe = riegeli.scribe("vm.riegeli", salvage)
+    try:
+        return [scribe.push(data) or b"", *scribe.finish()]
+    finally:
+        scribe.close()
 
 
 @pytest.mark.captures

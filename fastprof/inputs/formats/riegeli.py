@@ -25,6 +25,8 @@ SIGNATURE: Final = bytes.fromhex(
     "83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9"
     "0000000000000000e19f13c0e9b1c37273000000000000000000000000000000"
 )
+_LARGEST_CHUNK: Final = 1 << 32
+"""A chunk is kept until it is complete; a header may say anything."""
 _KINDS: Final = b"smprt"
 _REPEATED: Final = {2: "errors", 3: "warnings", 4: "hostnames"}
 """Fields of an XSpace that are texts, and which every record repeats."""
@@ -120,6 +122,8 @@ class Scribe:
                 raise _Damaged("the file ends in the header of a chunk", begin, self._end)
             raise _Damaged("the header of a chunk is damaged", begin, None)
         end = end_of_data(begin, CHUNK_HEADER + header.data_size)
+        if header.data_size > _LARGEST_CHUNK:
+            raise _Damaged(f"a chunk of {header.data_size} bytes, which is not read", begin, None)
         if end > self._end:
             if not last:
                 return None

@@ -11,6 +11,9 @@ _CODECS: Final = {0x62: "brotli", 0x7A: "zstd", 0x73: "snappy"}
 _NONE: Final = 0
 _LARGEST: Final = 1 << 32
 """Bytes that a chunk may decompress to: XLA makes chunks of a mebibyte, or of one XSpace."""
+_MOST_GROWTH: Final = 4096
+_ALWAYS: Final = 1 << 24
+"""Events do not compress to a 4096th; a small chunk may always become this large."""
 _NODE: Final = np.dtype([(name, "i8") for name in ("tag", "next", "buffer", "subtype", "is_implicit")])
 """The struct of csrc/formats/transposed_records.h."""
 
@@ -23,9 +26,14 @@ def records(kind: int, data: bytes, count: int, size: int) -> list[bytes]:
     """The records of a chunk, ``count`` of them, ``size`` bytes in all; chunks of other kinds have none."""
     if kind not in b"rt":
         return []
-    if size > _LARGEST or count > max(size, 1) + len(data) * 8:
+    if size > _limit(data) or count > max(size, 1) + len(data) * 8:
         raise DamagedChunkError(f"{count} records of {size} bytes in {len(data)}")
     return _simple(data, count, size) if kind == ord("r") else _transposed(data, count, size)
+
+
+def _limit(data: bytes) -> int:
+    """How large the contents of a chunk or block may be."""
+    return min(_LARGEST, max(_ALWAYS, _MOST_GROWTH * len(data)))
 
 
 class _Reader:
@@ -76,7 +84,7 @@ def _plain(compression: int, data: bytes) -> bytes:
 
     reader = _Reader(data)
     size = reader.varint()
-    if size > _LARGEST:
+    if size > _limit(data):
         raise DamagedChunkError(f"a block that decompresses to {size} bytes")
     try:
         plain = pa.decompress(reader.rest(), decompressed_size=size, codec=codec, asbytes=True) if size else b""
