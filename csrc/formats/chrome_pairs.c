@@ -79,10 +79,10 @@ static void put_pair(fp_chrome *chrome, int32_t line, const chrome_held *begin, 
   const uint8_t *stats = chrome->held_stats.data;
   chrome->offset = begin->offset;
   chrome_begin_stats(chrome);
-  if (begin->args_size) chrome_add_written(chrome, stats + begin->stats_at, begin->args_size);
-  if (end && end->args_size) chrome_add_written(chrome, stats + end->stats_at, end->args_size);
+  if (begin->args_size) chrome_add_written(chrome, stats + begin->stats_at, begin->args_size, false);
+  if (end && end->args_size) chrome_add_written(chrome, stats + end->stats_at, end->args_size, false);
   if (begin->stats_size > begin->args_size)
-    chrome_add_written(chrome, stats + begin->stats_at + begin->args_size, begin->stats_size - begin->args_size);
+    chrome_add_written(chrome, stats + begin->stats_at + begin->args_size, begin->stats_size - begin->args_size, true);
   if (!end) chrome_add_field_int(chrome, WORD_UNFINISHED, 1);
   if (is_async) chrome_add_derived_int(chrome, WORD_ASYNC, 1);
   int64_t duration_ps = ps_between(begin->time, until);

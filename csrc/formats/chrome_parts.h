@@ -322,8 +322,9 @@ int32_t chrome_stat_number(fp_chrome *chrome, const char *name);
 /* Appends a value as a stat of `name`: any kind. False: no JSON, at `*at`. */
 bool chrome_put_stat(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_json_view *view, const fp_json_value *value,
                      uint32_t *at);
-/* Adds stats that are written already; of equal names the later value, at the place of the earlier. */
-void chrome_add_written(fp_chrome *chrome, const uint8_t *stats, size_t size);
+/* Adds stats that are written already; of equal names the later value, at the place of the earlier. Fields: `event.NAME` if
+ * args have NAME. */
+void chrome_add_written(fp_chrome *chrome, const uint8_t *stats, size_t size, bool are_fields);
 
 /* ---- chrome_names.c: processes, threads, planes, lines, metadata ---- */
 

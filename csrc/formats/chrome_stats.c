@@ -221,7 +221,7 @@ static void replace_stat(fp_chrome *chrome, int32_t name, size_t from) {
   if (out->failed) return;
   while (list[i].name != name) i++;
   size_t begin = list[i].from, end = i + 1 < count ? list[i + 1].from : from;
-  uint8_t *copy = fp_alloc(chrome->memory, size);
+  uint8_t *copy = fp_alloc(chrome->memory, size + 1); /* of size 0: a value that does not count */
   if (!copy) {
     chrome->failed = true;
     return;
@@ -272,9 +272,8 @@ bool chrome_add_args(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
   return step == FP_WALK_END;
 }
 
-/* The name of a field's stat, which args may have taken. */
-static int32_t field_name(fp_chrome *chrome, chrome_word word) {
-  int32_t name = chrome_word_number(chrome, word);
+/* The name of a field's stat: args may have taken its own. */
+static int32_t free_name(fp_chrome *chrome, int32_t name) {
   size_t length;
   if (name < 0 || !has_stat(chrome, name)) return name;
   fp_bytes other = {.memory = chrome->memory};
@@ -285,6 +284,10 @@ static int32_t field_name(fp_chrome *chrome, chrome_word word) {
   if (other.failed) chrome->failed = true;
   fp_bytes_free(&other);
   return name;
+}
+
+static int32_t field_name(fp_chrome *chrome, chrome_word word) {
+  return free_name(chrome, chrome_word_number(chrome, word));
 }
 
 void chrome_add_field_text(fp_chrome *chrome, chrome_word word, const uint8_t *text, size_t length) {
@@ -367,27 +370,32 @@ bool chrome_add_series(fp_chrome *chrome, const chrome_event *event, uint32_t *a
     size_t from = chrome->event_stats.size;
     if (name < 0) return true;
     if (!put_series(chrome, name, event, &value, at)) return false;
-    if (chrome->event_stats.size == from) continue;
-    if (has_stat(chrome, name)) chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->offset, 1);
-    keep_stat(chrome, name, from);
+    bool is_again = has_stat(chrome, name);
+    if (is_again) chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->offset, 1);
+    if (is_again || chrome->event_stats.size > from) keep_stat(chrome, name, from);
   }
   *at = walk.at;
   return step == FP_WALK_END;
 }
 
-void chrome_add_written(fp_chrome *chrome, const uint8_t *p, size_t size) {
+void chrome_add_written(fp_chrome *chrome, const uint8_t *p, size_t size, bool are_fields) {
+  fp_bytes *out = &chrome->event_stats;
   const uint8_t *end = p + size;
   while (size && p < end) {
-    const uint8_t *begin = p;
     uint64_t length, name;
     p++;
     if (!wire_varint(&p, end, &length)) return;
     const uint8_t *next = p + length;
     p++;
     if (!wire_varint(&p, end, &name)) return;
-    size_t from = chrome->event_stats.size;
-    fp_bytes_put(&chrome->event_stats, begin, (size_t)(next - begin));
-    keep_stat(chrome, (int32_t)name - 1, from);
+    size_t from = out->size, value_size = (size_t)(next - p);
+    int32_t number = (int32_t)name - 1, named = are_fields ? free_name(chrome, number) : number;
+    uint8_t *room = fp_bytes_room(out, MOST_OF_HEAD + value_size);
+    if (named < 0 || !room) return;
+    uint8_t *to = put_stat_head(room, named, value_size);
+    if (value_size) memcpy(to, p, value_size);
+    out->size += (size_t)(to + value_size - room);
+    keep_stat(chrome, named, from);
     p = next;
   }
 }

@@ -358,7 +358,8 @@ static fp_json_step try_event(fp_json_scan *scan) {
     fp_json_step step = have_marks(scan, 1) ? probe(scan) : FP_WALK_MORE;
     if (step == FP_WALK_END) {
       uint64_t at = scan->base + scan->walk.at;
-      scan->handlers->remark(scan->context, FP_JSON_LOST, scan->lost_from, at - scan->lost_from);
+      uint64_t lost = at - scan->lost_from; /* 0: a comma that is not there */
+      scan->handlers->remark(scan->context, FP_JSON_LOST, scan->lost_from, lost ? lost : 1);
       scan->state = FP_JSON_AT_EVENT;
       scan->is_owed = scan->is_fresh = false;
       return FP_WALK_ITEM;
@@ -372,11 +373,12 @@ static fp_json_step try_event(fp_json_scan *scan) {
   }
 }
 
-/* Passes over a fault, whose item begins at the walk. */
+/* Passes over a fault, whose item begins at the walk. An event that only lacks the comma before it may begin here. */
 static void pass_over(fp_json_scan *scan) {
+  bool lacks_comma = scan->state == FP_JSON_AT_EVENT && scan->is_owed;
   scan->lost_from = scan->base + scan->walk.at;
-  scan->before = 0;
-  if (scan->walk.at < scan->text.size) scan->before = scan->text.data[scan->walk.at++];
+  scan->before = lacks_comma ? '}' : 0;
+  if (!lacks_comma && scan->walk.at < scan->text.size) scan->before = scan->text.data[scan->walk.at++];
   scan->state = FP_JSON_LOOKING;
 }
 

@@ -152,6 +152,7 @@ static void damage_is_passed_over_if_salvaged(void) {
   SALVAGED("[{\"ph\":1},{\"ph\":01},{\"ph\":3}]", "event@1 ph=1\nlost@10 10\nevent@20 ph=3\n");
   SALVAGED("[{\"ph\":1},{\"ph\":\"x,{\"q\":1},{\"ph\":3},4]", "event@1 ph=1\nlost@10 17\nevent@27 ph=3\nstray item@36 1\n");
   SALVAGED("[{\"ph\":1}xx{\"a\":1},{\"ph\":5}", "event@1 ph=1\nlost@9 10\nevent@19 ph=5\n");
+  SALVAGED("[{\"ph\":1} {\"ph\":2}]", "event@1 ph=1\nlost@10 1\nevent@10 ph=2\n"); /* only a comma is missing */
   SALVAGED("[{\"ph\":1},]x", "event@1 ph=1\nlost@11 1\n");
 }
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from slow_json import Number, compact, stat
+from slow_json import Number, compact, is_number, stat
 
 Stat = tuple[str, str, Any]
 DEVICE = ("kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset", "gpu_user_annotation", "cuda_sync", "xpu_sync",
@@ -30,14 +30,6 @@ def text_of(value: Any) -> str:
         if value is None
         else compact(value)
     )
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text == text.strip() and "_" not in text
 
 
 def trailing_number(tid: Any) -> int | None:
@@ -104,5 +96,7 @@ def of_xprof(row: dict[str, Any], process: str) -> list[Stat]:
     """XProf leaves out what marks a step (X6)."""
     args = row.get("args")
     number = args.get("step_num") if isinstance(args, dict) else None
-    is_step = number is not None and is_number(text_of(number)) and ":" not in text_of(row.get("name"))
+    written = text_of(number)
+    is_step = is_number(written) and stat(Number(written))[0] in ("int64", "uint64")
+    is_step = is_step and ":" not in text_of(row.get("name"))
     return [("_r", "int64", 1)] if is_step and "/host:" in process else []

@@ -6,6 +6,7 @@ Only documents that are JSON, but for bare NaN and infinities. Texts of invalid 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -36,11 +37,14 @@ class Pairs(dict[str, Any]):
     """An object; of a key that repeats the last value stands at the first place. ``repeated``: how many did."""
 
     repeated = 0
+    written: list[tuple[str, Any]]
+    """The members as they stand."""
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> Pairs:
     made = Pairs(pairs)
     made.repeated = len(pairs) - len(made)
+    made.written = pairs
     return made
 
 
@@ -59,12 +63,18 @@ def decoded(data: bytes) -> tuple[str, int]:
     return "".join(parts), bad
 
 
-def read(data: bytes) -> Any:
+def read(data: bytes) -> list[Any]:
+    """The documents that follow each other."""
     text, _ = decoded(data.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\f\0"))
-    parsed = json.loads(
-        text, strict=False, object_pairs_hook=_pairs, parse_int=Number, parse_float=Number, parse_constant=Number
+    parser = json.JSONDecoder(
+        strict=False, object_pairs_hook=_pairs, parse_int=Number, parse_float=Number, parse_constant=Number
     )
-    return _mended(parsed)
+    documents, at = [], 0
+    while at < len(text):
+        parsed, at = parser.raw_decode(text, at)
+        documents.append(_mended(parsed))
+        at += len(text[at:]) - len(text[at:].lstrip(" \t\r\n\f"))
+    return documents
 
 
 def _mended(value: Any) -> Any:
@@ -76,6 +86,7 @@ def _mended(value: Any) -> Any:
     if isinstance(value, Pairs):
         made = Pairs({_mended(key): _mended(item) for key, item in value.items()})
         made.repeated = value.repeated
+        made.written = [(_mended(key), _mended(item)) for key, item in value.written]
         return made
     return value
 
@@ -87,7 +98,7 @@ def compact(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(map(compact, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{compact(key)}:{compact(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{compact(key)}:{compact(item)}" for key, item in value.written) + "}"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -113,16 +124,16 @@ def _number(value: Number) -> tuple[str, Any]:
     return ("uint64", whole) if whole in UINT64 else ("str", value.text)
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number as JSON has it."""
+    return re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", text) is not None
+
+
 def picoseconds(value: Any) -> int | None:
     """Microseconds, a number or text that is one, as the nearest picosecond, halves to even (T1); None: no time."""
     if isinstance(value, str):
         value = Number(value)
-    if not isinstance(value, Number) or not value.is_finite:
-        return None
-    try:
-        return round(value.exact() * 10**6)
-    except (ValueError, ZeroDivisionError):
-        return None
+    return round(value.exact() * 10**6) if isinstance(value, Number) and is_number(value.text) else None
 
 
 def identity(value: Any) -> int | str:

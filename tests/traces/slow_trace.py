@@ -15,13 +15,12 @@ from slow_dialects import (
     HOST_CATEGORIES,
     Stat,
     as_number,
-    is_number,
     of_kineto,
     of_xprof,
     text_of,
     trailing_number,
 )
-from slow_json import INT64, Number, identity, picoseconds, read, stat
+from slow_json import INT64, Number, identity, is_number, picoseconds, read, stat
 
 UNIX_PS = 10**21  # 10^15 microseconds
 DAYS_PS = 106 * 86400 * 10**12
@@ -67,14 +66,18 @@ def is_set(flag: Any) -> bool:
 
 
 class _Reader:
-    def __init__(self, document: Any) -> None:
-        self.document = document if isinstance(document, dict) else {}
-        self.rows: list[Any] = document if isinstance(document, list) else document["traceEvents"]
+    def __init__(self, documents: list[Any]) -> None:
+        self.document: dict[str, Any] = {}
+        self.rows: list[Any] = []
+        for one in documents:
+            self.rows += one if isinstance(one, list) else one["traceEvents"]
+            self.document = {**one, **self.document} if isinstance(one, dict) else self.document
         self.log: Counter[str] = Counter()
         self.events: list[Event] = []
         self.ends: list[tuple[int, Any, dict[str, Any]]] = []
         self.bound: list[tuple[int, dict[str, Any]]] = []
         self.processes: dict[int | str, str] = {}
+        self.process_names: set[str] = set()
         self.threads: dict[tuple[int | str, int | str | None], str] = {}
         self.frames = self.document.get("stackFrames") or {}
         for row in self.rows:
@@ -89,6 +92,7 @@ class _Reader:
         pid = identity(row.get("pid") if row.get("pid") is not None else "")
         if row.get("name") == "process_name":
             self.processes[pid] = name
+            self.process_names.add(name)
         if row.get("name") == "thread_name":
             self.threads[pid, identity(row["tid"]) if row.get("tid") is not None else None] = name
 
@@ -107,14 +111,10 @@ class _Reader:
             return "kineto"
         if (
             self.document.get("displayTimeUnit") == "ns" and "highres-ticks" in (self.document.get("metadata") or {})
-        ) or any(name.split(" ")[-1].startswith(("/host:", "/device:")) for name in self.processes.values()):
+        ) or any(name.split(" ")[-1].startswith(("/host:", "/device:")) for name in self.process_names):
             return "xprof"
-        names = self.processes.values()
-        return (
-            "tf1"
-            if any(name == "Allocators" or name.endswith((" Compute", " Tensors")) for name in names)
-            else "browser"
-        )
+        of_tf1 = any(name == "Allocators" or name.endswith((" Compute", " Tensors")) for name in self.process_names)
+        return "tf1" if of_tf1 else "browser"
 
     def trace(self) -> Trace:
         open_slices: dict[Any, list[tuple[int, int, dict[str, Any]]]] = defaultdict(list)
@@ -135,7 +135,8 @@ class _Reader:
             if ts is None:
                 self.log["bad_time"] += 1
                 continue
-            times.append(ts)
+            if phase != "X" or row.get("dur") is None or picoseconds(row["dur"]) is not None:
+                times.append(ts)
             if row.get("bind_id") is not None:
                 if phase in "XB" and (is_set(row.get("flow_in")) or is_set(row.get("flow_out"))):
                     self.bound.append((order, row))
@@ -207,7 +208,8 @@ class _Reader:
 
     def _pairs(self, thread: Any, rows: list[tuple[int, int, dict[str, Any]]]) -> None:
         stack: list[tuple[int, int, dict[str, Any]]] = []
-        ends = [event.start_ps + event.duration_ps for event in self.events if event.order in self._orders(thread)]
+        orders = self._orders(thread)
+        ends = [event.start_ps + max(event.duration_ps, 0) for event in self.events if event.order in orders]
         for ts, order, row in rows:
             if row["ph"][0] == "B":
                 stack.append((ts, order, row))
@@ -217,10 +219,7 @@ class _Reader:
                 start, begun, begin = stack.pop()
                 ends.append(ts)
                 self.log["name_mismatch"] += row.get("name") is not None and row.get("name") != begin.get("name")
-                args = begin.get("args")
-                if isinstance(row.get("args"), dict):
-                    args = {**args, **row["args"]} if isinstance(args, dict) else row["args"]
-                self._add(begun, begin, start, ts - start, self._stats({**begin, "args": args}, []))
+                self._add(begun, begin, start, ts - start, self._stats(begin, [], row))
         for start, begun, begin in stack:
             self.log["begin_without_end"] += 1
             end = max([start, *ends])
@@ -242,7 +241,7 @@ class _Reader:
 
     def _nested(self, rows: list[tuple[int, int, dict[str, Any]]]) -> None:
         stack: list[tuple[int, int, dict[str, Any]]] = []
-        plane = self._process(rows[0][2])
+        plane = self._own_plane(rows[0][2])
         line = ""
         ends = [0, *(ts for ts, _, row in rows if row["ph"][0] == "e")]
         for ts, order, row in rows:
@@ -256,17 +255,8 @@ class _Reader:
                 self.log["end_without_begin"] += 1
             else:
                 start, begun, begin = stack.pop()
-                args = begin.get("args")
-                if isinstance(row.get("args"), dict):
-                    args = {**args, **row["args"]} if isinstance(args, dict) else row["args"]
-                self._add(
-                    begun,
-                    begin,
-                    start,
-                    ts - start,
-                    self._stats({**begin, "args": args}, [("_a", "int64", 1)]),
-                    (plane, line),
-                )
+                stats = self._stats(begin, [("_a", "int64", 1)], row)
+                self._add(begun, begin, start, ts - start, stats, (plane, line))
         for start, begun, begin in stack:
             self.log["begin_without_end"] += 1
             self._add(
@@ -279,98 +269,116 @@ class _Reader:
             )
 
     def _stepped(self, rows: list[tuple[int, int, dict[str, Any]]]) -> None:
-        """S opens, F closes; a child of T ends at the next T or F, one of p began at the last p or S."""
+        """S opens, F closes; a child of T ends at the next T or F, one of p began at the last p or S. Of steps of both
+        kinds the first counts. What is never closed lasts until the next S, or the last event of its id."""
         first: tuple[int, int, dict[str, Any]] | None = None
         steps: list[tuple[int, int, dict[str, Any]]] = []
         for ts, order, row in rows:
             phase = row["ph"][0]
             if phase == "S":
+                if first is not None:
+                    self._legacy_slice(first, steps, ts, None)
                 first, steps = (ts, order, row), []
             elif first is None:
-                self.log["end_without_begin"] += 1
-            elif phase in "Tp":
-                steps.append((ts, order, row))
-            else:
+                self.log["end_without_begin" if phase == "F" else "step_without_begin"] += 1
+            elif phase == "F":
                 self._legacy_slice(first, steps, ts, row)
                 first = None
+            elif steps and steps[0][2]["ph"][0] != phase:
+                self.log["mixed_steps"] += 1
+            else:
+                steps.append((ts, order, row))
+        if first is not None:
+            self._legacy_slice(first, steps, rows[-1][0], None)
 
     def _legacy_slice(
         self,
         first: tuple[int, int, dict[str, Any]],
         steps: list[tuple[int, int, dict[str, Any]]],
         end: int,
-        closing: dict[str, Any],
+        closing: dict[str, Any] | None,
     ) -> None:
         start, order, row = first
-        place = self._process(row), f"async: {text_of(row.get('cat'))}/{text_of(row.get('name'))}"
-        args = row.get("args")
-        if isinstance(closing.get("args"), dict):
-            args = {**args, **closing["args"]} if isinstance(args, dict) else closing["args"]
-        self._add(order, row, start, end - start, self._stats({**row, "args": args}, [("_a", "int64", 1)]), place)
+        place = self._own_plane(row), f"async: {text_of(row.get('cat'))}/{text_of(row.get('name'))}"
+        extra: list[Stat] = [("_a", "int64", 1)]
+        if closing is None:
+            self.log["begin_without_end"] += 1
+            extra.insert(0, ("unfinished", "int64", 1))
+        self._add(order, row, start, end - start, self._stats(row, extra, closing), place)
         for number, (ts, at, step) in enumerate(steps):
             into = step["ph"][0] == "T"
             begin = ts if into else steps[number - 1][0] if number else start
             stop = (steps[number + 1][0] if number + 1 < len(steps) else end) if into else ts
-            name = f"{text_of(step.get('name'))}:{text_of((step.get('args') or {}).get('step'))}"
+            args = step.get("args")
+            name = f"{text_of(step.get('name'))}:{text_of(args.get('step')) if isinstance(args, dict) else ''}"
             self._add(at, step, begin, stop - begin, self._stats(step, [("_a", "int64", 1)]), place, name)
 
     def _counter(self, order: int, row: dict[str, Any], ts: int) -> None:
         name = text_of(row.get("name"))
         if row.get("id") is not None:
-            name = f"{name}[{text_of(row['id'])}]"
+            name = f"{name}[{identity(row['id'])}]"
         series: dict[str, tuple[str, Any]] = {}  # of equal names the last counts, at the place of the first
-        for key, value in (row.get("args") or {}).items():
+        args = row.get("args")
+        for key, value in args.items() if isinstance(args, dict) else ():
             kind, number = stat(value)
             if kind == "str" and isinstance(value, str):
                 kind, number = stat(Number(value)) if is_number(value) else (kind, number)
-            if kind in ("int64", "uint64", "double"):
+            if value is not None and (isinstance(value, Number | bool) or kind in ("int64", "uint64", "double")):
                 series[key or name] = kind, number
+            elif isinstance(value, str) and self.dialect == "tf1":  # lists of the largest allocations
+                series[key or name] = kind, value
+            else:
+                series.pop(key or name, None)
         stats = [(key, *value) for key, value in series.items()]
-        self._add(order, row, ts, 0, stats, (self._process(row), "_counters_"), name)
+        self._add(order, row, ts, 0, stats, (self._own_plane(row), "_counters_"), name)
 
     def _instant(self, order: int, row: dict[str, Any], ts: int, phase: str) -> None:
         extra: list[Stat] = []
         place = None
         if phase in "IiR":
-            extra = [("s", "str", text_of(row.get("s")) or "t")]
+            extra = [("s", "str", "t")] if row.get("s") is None else []
         elif phase in "NOD":
             state = {"N": "created", "O": "snapshot", "D": "deleted"}[phase]
-            extra = [("id", "str", text_of(row.get("id"))), ("object", "str", state)]
-            place = self._process(row), f"objects: {text_of(row.get('cat'))}"
+            extra = [("object", "str", state)]
+            place = self._own_plane(row), f"objects: {text_of(row.get('cat'))}"
         elif phase in "Vv":
-            place = self._process(row), "memory dumps"
+            place = self._own_plane(row), "memory dumps"
         elif phase in "()":
-            extra = [("id", "str", text_of(row.get("id"))), ("context", "str", "enter" if phase == "(" else "leave")]
+            extra = [("context", "str", "enter" if phase == "(" else "leave")]
         self._add(order, row, ts, 0, self._stats(row, extra), place)
 
     # ---- stats
 
-    def _stats(self, row: dict[str, Any], extra: list[Stat]) -> list[Stat]:
-        args = row.get("args")
+    def _args(self, row: dict[str, Any] | None) -> list[Stat]:
+        args = None if row is None else row.get("args")
         stats: list[Stat] = []
         if isinstance(args, dict):
             stats = [(key, *stat(value)) for key, value in args.items()]
         elif args is not None:
             stats = [("args", *stat(args))]
-        if self.dialect == "xprof":
-            stats = [as_number(one) for one in stats]
-        phase = row["ph"][0]
+        return [as_number(one) for one in stats] if self.dialect == "xprof" else stats
+
+    def _stats(self, row: dict[str, Any], extra: list[Stat], closing: dict[str, Any] | None = None) -> list[Stat]:
+        """Stats of an event, and of the args of the event that closes it."""
+        merged = {name: value for name, *value in [*self._args(row), *self._args(closing)]}
+        stats: list[Stat] = [(name, *value) for name, value in merged.items()]
         fields: list[Stat] = []
-        if phase in "bneSTpFXBIi" and phase not in "Ii" and row.get("id") is not None:
-            fields.append(("id", "str", text_of(row["id"])))
-        if phase in "bne" and isinstance(row.get("id2"), dict):
+        if isinstance(row.get("id2"), dict):
             which = next(iter(row["id2"]))
-            fields = [("id", "str", text_of(row["id2"][which])), ("id2", "str", which)]
-        for key in ("scope", "bp", "cname"):
+            fields = [("id", "str", str(identity(row["id2"][which]))), ("id2", "str", which)]
+        elif row.get("id") is not None:
+            fields = [("id", "str", str(identity(row["id"])))]
+        for key in ("scope", "s", "bp", "cname"):
             if row.get(key) is not None:
                 fields.append((key, "str", text_of(row[key])))
         for key, name in (("tts", "thread_start_ps"), ("tdur", "thread_duration_ps")):
-            if (ps := picoseconds(row.get(key))) is not None:
+            ps = picoseconds(row.get(key))
+            if ps is not None and ps in INT64:
                 fields.append((name, "int64", ps))
-        fields += [one for one in extra if one[0] not in [field[0] for field in fields]]
         stack = self._stack(row)
         if stack is not None:
-            fields.append(("stack", "str", stack))
+            fields.append(("stack", *stack))
+        fields += extra
         taken = {name for name, _, _ in stats}
         return (
             stats
@@ -378,22 +386,25 @@ class _Reader:
             + [one for one in self._derived(row) if one[0] not in taken]
         )
 
-    def _stack(self, row: dict[str, Any]) -> str | None:
+    def _stack(self, row: dict[str, Any]) -> tuple[str, str] | None:
+        """Kind and text: frames of the document's list are referred to."""
         if isinstance(row.get("stack"), list):
-            return "\n".join(text_of(frame) for frame in reversed(row["stack"]))
+            return "str", "\n".join(text_of(frame) for frame in row["stack"])
         if row.get("sf") is None:
             return None
         frames: list[str] = []
-        at: Any = text_of(row["sf"])
+        at: Any = str(identity(row["sf"]))
         while at is not None and at in self.frames and len(frames) < len(self.frames):
             frames.append(text_of(self.frames[at].get("name")))
             parent = self.frames[at].get("parent")
             at = None if parent is None else text_of(parent)
-        return "\n".join(reversed(frames))
+        return "ref", "\n".join(reversed(frames))
 
     def _derived(self, row: dict[str, Any]) -> list[Stat]:
+        if row["ph"][0] != "X":
+            return []
         if self.dialect == "tf1":
-            args = row.get("args") or {}
+            args = row["args"] if isinstance(row.get("args"), dict) else {}
             op = args.get("op")
             known = isinstance(args.get("name"), str) and isinstance(op, str) and op != "unknown"
             return [("tf_op", "str", f"{args['name']}:{op}")] if known else []
@@ -407,20 +418,26 @@ class _Reader:
         pid = self._thread(row)[0]
         return self.processes.get(pid) or (str(pid) if pid != "" else "process")
 
+    def _own_plane(self, row: dict[str, Any]) -> str:
+        """The plane of what a process does, but for the work of devices."""
+        if self.dialect != "kineto":
+            return self._process(row)
+        pid = self._thread(row)[0]
+        if pid in ("Spans", "Traces", ""):
+            return "/host:profiler"
+        return "/host:overhead" if pid == -1 else "/host:CPU"
+
     def _line(self, row: dict[str, Any]) -> str:
         pid, tid = self._thread(row)
-        if tid is None:
-            return self._process(row)
-        return self.threads.get((pid, tid)) or (str(tid) if tid != "" else self._process(row))
+        name = "" if tid is None else self.threads.get((pid, tid)) or str(tid)
+        return name or self._own_plane(row)
 
     def _place(self, row: dict[str, Any]) -> tuple[str, str]:
         if self.dialect != "kineto":
             return self._process(row), self._line(row)
-        category, (pid, tid) = text_of(row.get("cat")).lower(), self._thread(row)
-        if category == "trace" or pid in ("Spans", "Traces", ""):
-            return "/host:profiler", "/host:profiler" if tid in (None, "") else self._line(row)
+        category = text_of(row.get("cat")).lower()
         if category not in DEVICE:
-            return ("/host:overhead" if pid == -1 else "/host:CPU"), self._line(row)
+            return self._own_plane(row), self._line(row)
         args = row.get("args") or {}
         device = identity(args.get("device", row.get("pid")))
         stream = identity(args["stream"]) if "stream" in args else trailing_number(self._thread(row)[1])
