@@ -12,6 +12,7 @@ import io
 import os
 import stat
 import tempfile
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, suppress
 from typing import IO, Any, BinaryIO
@@ -28,6 +29,7 @@ CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _MAGIC |= {bytes([first]) + b"\x2a\x4d\x18": "zstd" for first in range(0x50, 0x60)}  # frames to skip, as pzstd begins
 _HEAD = 4
+_GZIP, _PIECE = 16 + zlib.MAX_WBITS, 1 << 16
 _EMPTY = "the file is empty: nothing was captured, or the profiler lost the data (as it does above 2 GiB)"
 
 
@@ -241,6 +243,8 @@ def _last_bytes(packed: IO[bytes], known: int) -> bytes:
     packed.seek(0)
     codec = _codec(packed.read(_HEAD))
     packed.seek(0)
+    if codec == "gzip":
+        return _inflated(packed, known)
     rest = bytearray()
     try:
         with pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), codec) as plain:
@@ -251,6 +255,27 @@ def _last_bytes(packed: IO[bytes], known: int) -> bytes:
     except OSError:
         pass
     return bytes(rest)
+
+
+def _inflated(packed: IO[bytes], known: int) -> bytes:
+    """What members of gzip give after ``known`` bytes, up to what is damaged. A call that fails gives nothing, so the
+    piece with the damage is inflated again, byte by byte."""
+    rest, stream, left = bytearray(), zlib.decompressobj(_GZIP), b""
+    while piece := left or packed.read(_PIECE):
+        before = stream.copy()
+        try:
+            found = stream.decompress(piece)
+        except zlib.error:
+            with suppress(zlib.error):
+                for at in range(len(piece)):
+                    rest += before.decompress(piece[at : at + 1])
+            break
+        rest += found[known:]
+        known -= min(known, len(found))
+        left = stream.unused_data
+        if stream.eof:
+            stream = zlib.decompressobj(_GZIP)
+    return bytes(rest[known:])
 
 
 def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int, *, ahead: bool = False) -> Source:

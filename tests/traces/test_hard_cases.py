@@ -302,6 +302,20 @@ def test_20_a_member_of_gzip_that_is_cut_short_gives_what_came() -> None:
     assert {"damaged_stream", "truncated"} <= set(kept.import_log.column("code").to_pylist())
 
 
+@pytest.mark.parametrize("of", ["checksum", "length", "a second member"])
+def test_20_a_member_of_gzip_that_is_damaged_at_its_end_is_read(of: str) -> None:
+    data = array(x("a", "0"), x("b", "1"))
+    packed = gzip.compress(data)
+    damaged = {
+        "checksum": packed[:-8] + bytes(4) + packed[-4:],
+        "length": packed[:-4] + bytes(4),
+        "a second member": gzip.compress(data[:70]) + gzip.compress(data[70:])[:-8] + bytes(8),
+    }[of]
+    profile = fastprof.load(damaged, on_error="salvage")
+    assert profile.events.column("name").to_pylist() == ["a", "b"]
+    assert log(profile) == {"damaged_stream": 1}
+
+
 def test_26_events_without_duration_stay_so() -> None:
     ops = (x("outer", "4", "3", more=',"cat":"cpu_op"'), x("empty", "5", "0", more=',"cat":"cpu_op"'))
     assert rows(kineto(*ops)) == [
