@@ -25,7 +25,7 @@ from fastprof.wording.screen import printable
 from fastprof.wording.spelling import meant
 
 _ANALYSES = {name.replace("_", "-"): name for name in ANALYSES}
-_MODULES = ("info", "events", "export", "convert", "report", "hlo", "trace", "serve")
+_MODULES = ("info", "events", "export", "convert", "report", "hlo", "tfprof", "trace", "serve")
 """Verbs with a module each. These modules import nothing heavy before their flags are needed."""
 
 VERBS = (*_MODULES, *_ANALYSES)

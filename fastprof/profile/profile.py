@@ -26,6 +26,8 @@ from fastprof.wording.screen import printable, wrapped
 if TYPE_CHECKING:
     from fastprof.analyses import contract
     from fastprof.decode.xspace_capture import Capture
+    from fastprof.derive.tfprof.view_set import ViewSet
+    from fastprof.profile.tfprof_views import TfprofAdvice, TfprofView
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
 _REPR_WIDTH = 88  # of the names of tables and analyses
@@ -67,6 +69,7 @@ class Profile(AnalysisMethods):
         self._source = source
         self._how = how
         self._reports: dict[tuple[Any, ...], Report] = {}
+        self._view_sets: dict[str | None, ViewSet] = {}
 
     @cached_property
     def _tables(self) -> TableSet:
@@ -198,6 +201,41 @@ class Profile(AnalysisMethods):
         if form != "xprof":
             return {name: report.answer for name, report in self.reports(*names, **params).items()}
         return _for_xprof(self._session, self._of_all_steps.selection, self._steps, params, names)
+
+    # ---- tfprof
+
+    def tfprof(
+        self,
+        view: str,
+        *,
+        host: str | None = None,
+        preset: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **given: Any,
+    ) -> TfprofView:
+        """A view of tfprof: "scope", "graph", "op" or "code"; see docs/tfprof.md for the options.
+
+        ``given``: options by tfprof's names, ``select=["micros"]``. The others are those of tfprof's command line, of
+        ``preset``, or of ``options``, a dictionary as tfprof's Python interface takes it. ``host``: whose profile, if
+        several have one. UsageError: an unknown view, option or step, or no such profile.
+        """
+        from fastprof.profile.tfprof_views import TfprofView, chosen_options
+
+        return TfprofView(self._tfprof(host), view, chosen_options(preset, options, given))
+
+    def tfprof_advice(self, checkers: Sequence[str] | None = None, *, host: str | None = None) -> TfprofAdvice:
+        """What tfprof's advisor says; ``checkers``: names of some of its checkers. UsageError: an unknown one."""
+        from fastprof.profile.tfprof_views import TfprofAdvice
+
+        return TfprofAdvice(self._tfprof(host), checkers)
+
+    def _tfprof(self, host: str | None) -> ViewSet:
+        """The views of a host, which keep what they share."""
+        from fastprof.derive.tfprof.view_set import view_set
+
+        if host not in self._view_sets:
+            self._view_sets[host] = view_set(self._tables, host)
+        return self._view_sets[host]
 
     # ---- programs
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import pyarrow as pa
+
 from fastprof.derive.tfprof.advisor import (
     CHECKERS,
     Costly,
@@ -18,7 +20,20 @@ from fastprof.derive.tfprof.advisor import (
 from fastprof.derive.tfprof.recorded import FIGURES
 from fastprof.derive.tfprof.view_set import ViewSet
 from fastprof.render.tfprof_amounts import time
+from fastprof.schema.column_kinds import String
+from fastprof.schema.tables import TableSchema
 
+ADVICE: Final = TableSchema(
+    "tfprof_advice",
+    "a report of tfprof's advisor",
+    (
+        String("checker", "name of the checker", lambda rows: [name for name, _ in rows]),
+        String(
+            "report", "what it reports, in one line or several; may be empty", lambda rows: [one for _, one in rows]
+        ),
+    ),
+    derived=True,
+)
 _LITTLE: Final = 0.5
 _TIMES: Final = tuple(FIGURES.index(name) for name in ("cpu_micros", "accelerator_micros", "micros"))
 _NO_STEPS: Final = (
@@ -39,12 +54,24 @@ def complaints(views: ViewSet, checkers: Iterable[str] = CHECKERS) -> str:
     """What tfprof writes to standard error if something is not recorded."""
     if "ExpensiveOperationChecker" not in set(checkers):
         return ""
-    return ("" if views.recorded.steps else _NO_STEPS) + ("" if views.lines.is_known else _NO_CODE)
+    no_steps = "" if views.recorded.steps else _NO_STEPS
+    return no_steps + (unmatched(views) if views.lines.is_known else _NO_CODE)
+
+
+def unmatched(views: ViewSet) -> str:
+    """What tfprof says of gradients of nodes that it does not know."""
+    count = views.lines.unmatched_gradients
+    return f"{count} gradient nodes not accounted\n" if count else ""
 
 
 def text(reports: Mapping[str, list[str]]) -> str:
     """The reports as tfprof prints them."""
     return "".join(f"\n{name}:\n" + "".join(f"{report}\n" for report in some) for name, some in reports.items())
+
+
+def advice_table(reports: Mapping[str, list[str]]) -> pa.Table:
+    """One row a report."""
+    return ADVICE.of([(name, report) for name, some in reports.items() for report in some])
 
 
 def _of_use(views: ViewSet) -> list[str]:

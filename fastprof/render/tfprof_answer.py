@@ -12,6 +12,7 @@ from fastprof.derive.tfprof.options import Options
 from fastprof.derive.tfprof.view_set import ViewSet, check_view
 from fastprof.derive.tfprof.views import Shown, nothing
 from fastprof.render import tfprof_stacks, tfprof_timeline
+from fastprof.render.tfprof_advice import unmatched
 from fastprof.render.tfprof_text import report
 from fastprof.render.tfprof_words import MISSES_STREAM, around
 
@@ -34,6 +35,13 @@ class Answer:
 def answer(views: ViewSet, view: str, options: Options) -> Answer:
     """What tfprof answers. UsageError: an unknown view."""
     check_view(view)
+    made = _answer(views, view, options)
+    if options.output.partition(":")[0] == "stdout":
+        made.stdout = around(options, made.report or "")
+    return made
+
+
+def _answer(views: ViewSet, view: str, options: Options) -> Answer:
     output, _, more = options.output.partition(":")
     path = output_path(more)
     if not views.has_step(options.step):
@@ -43,29 +51,30 @@ def answer(views: ViewSet, view: str, options: Options) -> Answer:
         return Answer(stderr="No code trace information\n")
     refusal = _refusal(view, output, options)
     if refusal:
-        return Answer(nothing(), stderr=refusal)
-    noted = "Note: code view ignores account_displayed_op_only\n"
-    stderr = noted if view == "code" and options.account_displayed_op_only else ""
+        return Answer(nothing(), stderr=(unmatched(views) if view == "code" else "") + refusal)
+    stderr = _complaints(views, options) if view == "code" else ""
     if output == "timeline":
         return _timeline(views, view, options, path, stderr)
     shown = views.shown(view, options)
     if output == "pprof":
-        (measure,) = options.select
-        stacks = tfprof_stacks.compressed(shown, views, options.step, measure)
+        stacks = tfprof_stacks.compressed(shown, views, options, as_tfprof=True)
         printed = f"\nRun pprof -png --nodecount=100 --sample_index=1 <{path}>\n"
         return Answer(shown, files={"": stacks}, stdout=printed, stderr=stderr)
     if output == "none":
         return Answer(shown, stderr=stderr)
     prefix = MISSES_STREAM if views.recorded.misses_accelerator_stream else ""
     text = prefix + "".join(report(shown, view, views.recorded, options))
-    if output == "stdout":
-        return Answer(shown, text, stdout=around(options, text), stderr=stderr)
     return Answer(shown, text, stderr=stderr)
 
 
 def output_path(parameters: str) -> str:
     """The path of ``outfile=PATH``, as the output of tfprof's options has it."""
     return parameters.partition("outfile=")[2].partition(",")[0]
+
+
+def _complaints(views: ViewSet, options: Options) -> str:
+    ignored = "Note: code view ignores account_displayed_op_only\n" if options.account_displayed_op_only else ""
+    return unmatched(views) + ignored
 
 
 def _refusal(view: str, output: str, options: Options) -> str:

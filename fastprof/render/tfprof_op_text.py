@@ -16,6 +16,7 @@ from fastprof.render.tfprof_amounts import amount, memory, time
 from fastprof.render.tfprof_members import devices_of, summed, types_of
 
 _BYTES: Final = ("bytes", "peak_bytes", "residual_bytes", "output_bytes")
+_NAME_BYTES: Final = 25
 _RUNS: Final = FIGURES.index("run_count")
 
 
@@ -36,7 +37,8 @@ def op_lines(shown: Shown, recorded: Recorded, options: Options) -> Iterator[str
             cells.append("|".join(types_of(recorded, nodes)))
         if "occurrence" in options.select:
             cells.append(f"{f'{runs[nodes].sum()}|{len(nodes)}':>10}")
-        line = f"{names[place]:<25}{', '.join(cells)}\n"
+        gap = " " * (_NAME_BYTES - len(names[place].encode()))
+        line = f"{names[place]}{gap}{', '.join(cells)}\n"
         if "input_shapes" in options.select and len(nodes):
             line = f"{line}\n{_input_types(recorded, nodes, options)}\n\n"
         yield line

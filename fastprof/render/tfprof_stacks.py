@@ -9,9 +9,11 @@ import gzip
 from typing import Any, Final, NamedTuple
 
 from fastprof.derive.tfprof.code_view import GRADIENT, CodeLines
+from fastprof.derive.tfprof.options import Options
 from fastprof.derive.tfprof.recorded import FIGURES
 from fastprof.derive.tfprof.view_set import ViewSet
 from fastprof.derive.tfprof.views import Shown
+from fastprof.errors import UsageError
 from fastprof.schema.message_fields import put, varint
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING, _COMMENT = 1, 2, 4, 5, 6, 13
@@ -35,9 +37,39 @@ class _Frame(NamedTuple):
     function_line: int
 
 
-def compressed(shown: Shown, views: ViewSet, step: int, measure: str) -> bytes:
-    """The file of a code view. ``measure``: what a sample counts, beside nodes."""
-    return gzip.compress(_Profile(measure).message(shown, views, step), mtime=0)
+def compressed(shown: Shown, views: ViewSet, options: Options, *, as_tfprof: bool = False) -> bytes:
+    """The file of a code view. ``as_tfprof``: with the samples that tfprof writes, which are some. UsageError: not one
+    figure is selected, which samples count beside nodes."""
+    step, selected = options.step, set(options.select)
+    if len(selected) != 1 or not selected <= set(MEASURES):
+        raise UsageError(f"a file of pprof counts one of {', '.join(MEASURES)}: select one")
+    (measure,) = selected
+    nodes = _nodes_as_tfprof(shown, views.lines) if as_tfprof else _nodes_of_rows(shown, views.lines)
+    return gzip.compress(_Profile(measure).message(shown, views, step, nodes), mtime=0)
+
+
+def _nodes_of_rows(shown: Shown, lines: CodeLines) -> list[list[int]]:
+    """The accounted nodes of each row, and of the hidden lines below it."""
+    place_of = dict(zip(shown.row.tolist(), range(len(shown.row)), strict=True))
+    nodes: list[list[int]] = [[] for _ in place_of]
+    near: list[int] = []
+    for row, above in enumerate(lines.forest.parent.tolist()):
+        near.append(place_of.get(row, near[above] if row else 0))
+        nodes[near[row]] += shown.of_row(row).tolist()
+    return nodes
+
+
+def _nodes_as_tfprof(shown: Shown, lines: CodeLines) -> list[list[int]]:
+    """The accounted nodes of the last lines below each last row that is shown: tfprof has no sample of a node if its
+    line calls another one."""
+    end = lines.forest.end
+    nodes: list[list[int]] = [[] for _ in shown.row]
+    for place in range(1, len(nodes)):
+        row = int(shown.row[place])
+        if shown.forest.end[place] == place + 1:
+            last = (line for line in range(row, int(end[row])) if end[line] == line + 1)
+            nodes[place] = [node for line in last for node in shown.of_row(line).tolist()]
+    return nodes
 
 
 class _Profile:
@@ -48,7 +80,7 @@ class _Profile:
         self._locations: dict[tuple[str, int, str], int] = {}
         self._parts: list[bytes] = []
 
-    def message(self, shown: Shown, views: ViewSet, step: int) -> bytes:
+    def message(self, shown: Shown, views: ViewSet, step: int, nodes: list[list[int]]) -> bytes:
         unit = next((unit for suffix, unit in _UNITS.items() if self._measure.endswith(suffix)), "count")
         for kind, of in (("count", "count"), (self._measure, unit)):
             self._parts.append(put(_SAMPLE_TYPE, put(1, self._text(kind)) + put(2, self._text(of))))
@@ -60,7 +92,7 @@ class _Profile:
             above = parent[place]
             if above > 0:
                 calls[place] = varint(self._location(frames[above], frames[place])) + calls[above]
-            for node in shown.members(place).tolist():
+            for node in nodes[place]:
                 label = put(1, self._text("graph node:")) + put(2, self._text(names[node].as_py()))
                 value = varint(1) + varint(int(values[node]))
                 self._parts.append(put(_SAMPLE, put(1, calls[place]) + put(2, value) + put(3, label)))

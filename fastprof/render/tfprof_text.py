@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.derive.tfprof.forest import Ints
+from fastprof.derive.tfprof.name_scopes import text_buffers
 from fastprof.derive.tfprof.options import Options
 from fastprof.derive.tfprof.recorded import FIGURES, Recorded, numbers, plain, texts
 from fastprof.derive.tfprof.views import Shown
@@ -39,7 +40,7 @@ def report(shown: Shown, view: str, recorded: Recorded, options: Options) -> Ite
     bounds = np.r_[np.flatnonzero(np.r_[True, piece[1:] != piece[:-1]]), len(piece)]
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         lines_of = _Lines(shown, slice(begin, end), recorded, options)
-        yield from lines_of.text().to_pylist()
+        yield text_buffers(lines_of.text())[1].tobytes().decode("utf-8", "replace")
 
 
 class _Lines:
@@ -113,9 +114,9 @@ class _Lines:
 
 def _by_value(values: Ints, spell: Callable[[int], str]) -> pa.Array:
     """The texts of numbers, each different one spelt once."""
-    different, which = np.unique(values, return_inverse=True)
-    spelt = pa.array([spell(value) for value in different.tolist()], pa.string())
-    return spelt.take(pa.array(which))
+    encoded = pa.array(values).dictionary_encode()
+    spelt = pa.array([spell(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return spelt.take(encoded.indices)
 
 
 def _also(parts: pa.Array) -> pa.Array:

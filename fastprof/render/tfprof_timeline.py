@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fastprof.derive.tfprof.options import Options
 from fastprof.derive.tfprof.recorded import FIGURES, Recorded
 from fastprof.derive.tfprof.step_runs import StepRuns, is_canonical
 from fastprof.derive.tfprof.views import Shown
@@ -37,6 +38,18 @@ def document(events: Iterable[str]) -> str:
 def warning(trace: str) -> str:
     """What tfprof says of a large file; empty: nothing."""
     return _TOO_LARGE if len(trace) > _LARGE else ""
+
+
+def trace(shown: Shown, view: str, recorded: Recorded, options: Options) -> str:
+    """The trace file of a view. UsageError: the view has none, or no step is chosen."""
+    if view == "op":
+        raise UsageError("the view op has no timeline: choose scope, graph or code")
+    if view != "graph":
+        return document(boxes(shown))
+    steps = recorded.steps if options.step < 0 else [options.step]
+    if len(steps) != 1:
+        raise UsageError(f"the timeline of the graph is of one step: choose one of {', '.join(map(str, steps))}")
+    return document(GraphTimeline(shown, recorded, steps[0]).events())
 
 
 # ---- scope and code
@@ -173,7 +186,7 @@ class _Memory:
         self._held: dict[str, dict[str, tuple[list[int], list[int]]]] = defaultdict(dict)
         self._in_use: dict[str, dict[int, int]] = defaultdict(dict)
         for node, name, device in zip(nodes, names, canonical, strict=True):
-            if "cpu" in device:
+            if "gpu" not in device:
                 continue
             changes = defaultdict[int, int](int)
             for time, size in runs.timed[node]:
@@ -202,17 +215,20 @@ class _Memory:
     def _top(self, device: str, time: int, size: int) -> dict[str, str]:
         """The largest allocations at a time."""
         held = []
-        for name, (times, sizes) in self._held[device].items():
+        for name, (times, sizes) in sorted(self._held[device].items(), key=lambda one: one[0].encode()):
             place = bisect_right(times, time) - 1
             if place >= 0 and sizes[place] > 0:
                 held.append((sizes[place], name))
         held.sort(key=lambda one: -one[0])
-        top = held[:_TOP]
-        rest = size - sum(one for one, _ in top)
-        spelt = [f"{one / 1e6:g} MB from {name}" for one, name in top] + ["N/A"] * (_TOP - len(top))
-        return {"Not Displayed": f"{rest / 1e6:.2f} MB"} | {
-            f"Top Allocation {n:02}": text for n, text in enumerate(spelt)
-        }
+        top: list[tuple[int, str]] = []
+        rest = size
+        for one, name in held:  # tfprof leaves out what is larger than the memory in use that the others leave
+            if one <= rest and len(top) < _TOP:
+                top.append((one, name))
+                rest -= one
+        spelt = {n: f"{one / 1e6:g} MB from {name}" for n, (one, name) in enumerate(top)}
+        spelt |= dict.fromkeys(range(max(1, len(top)), _TOP), "N/A")  # tfprof leaves out the first if there is none
+        return {"Not Displayed": f"{rest / 1e6:.2f} MB"} | {f"Top Allocation {n:02}": text for n, text in spelt.items()}
 
 
 # ---- events, with their keys in alphabetical order

@@ -50,7 +50,7 @@ def home(verb: str) -> set[str]:
     if verb == "report":
         params = set().union(*(home(other) for other in command._ANALYSES))
         return (documented(*names, f"fastprof {verb}") | params) - FILTERS
-    if verb == "hlo":
+    if verb in ("hlo", "tfprof"):
         return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
     if verb in ("convert", "serve"):
         return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")

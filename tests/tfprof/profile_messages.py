@@ -161,7 +161,7 @@ def _node_row(node: Any, profile: Any, texts: Any, host: str) -> dict[str, Any]:
     for size in node.shape:
         parameters *= size
     inputs = [
-        {"slot": slot, "node": profile.nodes[number].name, "output": node.src_output_index.get(number, 0)}
+        {"slot": slot, "node": profile.nodes[number].name, "output": node.src_output_index.get(number)}
         for slot, number in sorted(node.inputs.items())
     ]
     return {

@@ -1,3 +1,14 @@
 """What do tfprof's views show of a graph: by name scope, by input, by op, by line of code?"""
 
-__all__ = ["advisor", "code_view", "forest", "options", "recorded", "step_runs", "view_set", "views"]
+__all__ = [
+    "advisor",
+    "code_view",
+    "forest",
+    "name_scopes",
+    "options",
+    "recorded",
+    "step_runs",
+    "view_set",
+    "view_tables",
+    "views",
+]

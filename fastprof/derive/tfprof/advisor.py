@@ -31,7 +31,7 @@ class Use(NamedTuple):
 
 
 def uses(recorded: Recorded) -> list[Use]:
-    """The accelerators that computed anything, by name."""
+    """The accelerators that ran anything, by name."""
     last: dict[int, tuple[int, int, int]] = {}
     runs = plain(recorded.nodes["runs"])
     each = pc.list_flatten(runs)
@@ -52,8 +52,7 @@ def uses(recorded: Recorded) -> list[Use]:
         if start:
             begins[device] = min(begins.get(device, start), start)
     spans = {device: ends[device] - begins.get(device, 0) for device in sorted(computed, key=str.encode)}
-    used = (Use(device, computed[device] / span) for device, span in spans.items() if span > 0)
-    return [one for one in used if one.share > 0]
+    return [Use(device, computed[device] / span) for device, span in spans.items() if span > 0]
 
 
 def _accelerator_times(recorded: Recorded, last: dict[int, tuple[int, int, int]]) -> dict[int, int]:
@@ -109,16 +108,14 @@ def costly_scopes(views: ViewSet) -> list[Costly]:
 
 
 def costly_lines(views: ViewSet) -> list[Costly] | None:
-    """Where the code branches: the lines below each that take longest, from the first branch on. None: no line is
-    shown."""
+    """Where the code branches: the lines below each that take longest, from the first branch on. None: it does
+    not branch."""
     shown = views.shown("code", _LINES)
     below, place = _below(shown, 0), 0
-    if not below:
-        return None
     while len(below) == 1:
         (place,) = below
         below = _below(shown, place)
-    return list(_branches(shown, place, 0))
+    return None if not below else list(_branches(shown, place, 0))
 
 
 def _branches(shown: Shown, place: int, depth: int) -> Iterator[Costly]:

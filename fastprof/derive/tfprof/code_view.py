@@ -35,6 +35,8 @@ class CodeLines:
         self.is_known = bool(lengths.any())
         begins = np.cumsum(lengths) - lengths
         made = _made(recorded, np.flatnonzero(lengths))
+        self.unmatched_gradients = made.unmatched
+        """How many nodes, without frames or absent, have gradients with frames, which are in no row then."""
         labels, label_of = _labels(self.frames)
         parent, frame, label, leaf = _rows(made, begins, lengths, label_of, len(labels))
         order = preorder(parent)
@@ -57,6 +59,7 @@ class _Made:
         self.nodes: list[list[int]] = []
         self.gradients = 0
         """How many of the last ones are of gradients."""
+        self.unmatched = 0
 
 
 def _made(recorded: Recorded, traced: Ints) -> _Made:
@@ -72,7 +75,9 @@ def _made(recorded: Recorded, traced: Ints) -> _Made:
         else:
             gradients[of].append(node)
     for name in sorted(gradients, key=str.encode):
-        if name in forward:
+        if name not in forward:
+            made.unmatched += 1
+        else:
             made.path.append(forward[name])
             made.nodes.append(gradients[name])
             made.gradients += 1

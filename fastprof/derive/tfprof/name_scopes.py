@@ -11,6 +11,8 @@ comes right before all names that continue it with a slash::
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +35,7 @@ class NameScopes:
         self._first_slash = np.searchsorted(self._slashes, self._offsets[:-1])
         parts = np.diff(np.r_[self._first_slash, len(self._slashes)]) + 1
         order = _preorder(self._offsets, self._bytes)
-        shared = _shared_parts(names, parts, order)
+        shared = _shared_parts(self._offsets, self._bytes, self._slashes, order)
         added = np.maximum(parts[order] - shared, 0)
         owner = np.repeat(order, added)
         level = np.arange(len(owner)) - np.repeat(np.cumsum(added) - added, added) + np.repeat(shared, added) + 1
@@ -90,18 +92,40 @@ def _preorder(offsets: Ints, data: np.typing.NDArray[np.uint8]) -> Ints:
     return np.asarray(pc.sort_indices(ranked)).astype(np.int64)
 
 
-def _shared_parts(names: pa.Array, parts: Ints, order: Ints) -> Ints:
-    """How many parts of each name, in ``order``, are those of the name before."""
-    shared = np.zeros(len(order), np.int64)
-    split = pc.split_pattern(names, "/")
-    part = np.asarray(split.flatten().dictionary_encode().indices).astype(np.int64)
-    begin = np.cumsum(parts) - parts
-    pairs = np.arange(1, len(order))
-    while len(pairs):
-        level = shared[pairs[0]]  # the same for all that are left
-        here, before = order[pairs], order[pairs - 1]
-        pairs = pairs[(parts[here] > level) & (parts[before] > level)]
-        here, before = order[pairs], order[pairs - 1]
-        pairs = pairs[part[begin[here] + level] == part[begin[before] + level]]
-        shared[pairs] += 1
+def _shared_bytes(begin: Ints, length: Ints, data: np.typing.NDArray[np.uint8]) -> Ints:
+    """How many bytes each text begins with that the text before begins with, too. Eight at a time are compared, as one
+    number: the lowest byte that differs is the first."""
+    padded = np.r_[data, np.zeros(8, np.uint8)]
+    eights = np.ndarray(len(data) + 1, np.dtype("<u8"), padded, strides=(1,))
+    shared, most = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
+    most[1:] = np.minimum(length[1:], length[:-1])
+    left = np.flatnonzero(most)
+    while len(left) >= _FEW:
+        differing = eights[begin[left] + shared[left]] ^ eights[begin[left - 1] + shared[left]]
+        lowest = differing & (~differing + np.uint64(1))
+        alike = np.searchsorted(_FIRST_BITS, lowest, "right") - 1
+        alike[differing == 0] = 8
+        shared[left] = np.minimum(shared[left] + alike, most[left])
+        left = left[(alike == 8) & (shared[left] < most[left])]
+    for text in left.tolist():
+        here, before, done = begin[text], begin[text - 1], shared[text]
+        rest = data[here + done : here + most[text]] != data[before + done : before + most[text]]
+        shared[text] += int(rest.argmax()) if rest.any() else len(rest)
     return shared
+
+
+_FEW: Final = 64  # pairs of texts that are compared one by one
+_FIRST_BITS: Final = np.uint64(1) << np.arange(0, 64, 8, dtype=np.uint64)
+
+
+def _shared_parts(offsets: Ints, data: np.typing.NDArray[np.uint8], slashes: Ints, order: Ints) -> Ints:
+    """How many parts of each name, in ``order``, are those of the name before."""
+    begin, length = offsets[order], np.diff(offsets)[order]
+    shared = _shared_bytes(begin, length, data)
+    first = np.searchsorted(slashes, begin)
+    parts = np.searchsorted(slashes, begin + shared) - first
+    before = np.r_[0, length[:-1]]
+    followed = np.r_[slashes, -1][np.searchsorted(slashes, begin + shared)] == begin + shared
+    whole = (shared == before) & (followed | (length == shared)) & (np.arange(len(order)) > 0)
+    both: Ints = parts + whole
+    return both

@@ -37,6 +37,7 @@ def shown(recorded: Recorded, ops: Ops, options: Options) -> Shown:
     root = totals[:, 0] if len(order) else np.zeros(len(FIGURES), np.int64)
     names = ops.names.take(pa.array(order))
     wanted = _stretch(names, options) & large_enough(totals, options) & named(names, options)
+    wanted &= figures[FIGURES.index("definition_count")] >= options.min_occurrence
     order, figures, totals = order[wanted], figures[:, wanted], totals[:, wanted]
     if options.account_displayed_op_only:
         totals = _suffix_sums(figures)

@@ -62,9 +62,10 @@ class Recorded:
         shapes = pc.list_flatten(outputs)
         key = (numbers(pc.list_parent_indices(outputs)) << 32) + numbers(shapes.field("slot"))
         order = np.argsort(key, kind="stable")
-        wanted = (self.rows_of(each.field("node")) << 32) + numbers(each.field("output"))
+        output = each.field("output")
+        wanted = (self.rows_of(each.field("node")) << 32) + numbers(pc.fill_null(output, 0))
         place = np.searchsorted(key[order], wanted)
-        there = np.r_[key[order], -1][place] == wanted
+        there = (np.r_[key[order], -1][place] == wanted) & flags(output.is_valid())
         taken = shapes.field("shape").take(pa.array(np.r_[order, 0][place], mask=~there))
         known = pc.if_else(taken.is_valid(), taken, pa.scalar([], taken.type))
         lengths = numbers(pc.fill_null(pc.list_value_length(inputs), 0))
@@ -104,7 +105,16 @@ class Recorded:
 
     def rows_of(self, names: pa.ChunkedArray | pa.Array) -> Ints:
         """The nodes of these names; -1: there is none."""
-        return numbers(pc.fill_null(pc.index_in(texts(names), self.names), -1))
+        array = plain(names)
+        if not pa.types.is_dictionary(array.type):
+            return self._places(array)
+        places = self._places(array.dictionary)
+        return places[numbers(array.indices)]
+
+    def _places(self, names: pa.Array) -> Ints:
+        if names.equals(self.names):
+            return np.arange(len(names))
+        return numbers(pc.fill_null(pc.index_in(names, self.names), -1))
 
     # ---- accounting
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fastprof.derive.tfprof import code_view, graph_view, op_view, scope_view, views
 from fastprof.derive.tfprof.code_view import CodeLines
@@ -10,7 +14,7 @@ from fastprof.derive.tfprof.graph_view import Walk
 from fastprof.derive.tfprof.name_scopes import NameScopes
 from fastprof.derive.tfprof.op_view import Ops
 from fastprof.derive.tfprof.options import VIEWS, Options
-from fastprof.derive.tfprof.recorded import Recorded
+from fastprof.derive.tfprof.recorded import Recorded, texts
 from fastprof.derive.tfprof.views import Shown
 from fastprof.errors import UsageError
 from fastprof.wording.spelling import meant
@@ -58,7 +62,25 @@ class ViewSet:
         return step < 0 or step in self.recorded.steps
 
 
+def view_set(tables: Mapping[str, pa.Table], host: str | None = None) -> ViewSet:
+    """The views of a host's profile, from the tables of a session. UsageError: none of this host, or several."""
+    profiles = tables["tfprof_profiles"]
+    hosts = texts(profiles["host"]).to_pylist()
+    if not hosts:
+        raise UsageError("the session has no profile of tfprof, and no graph")
+    if host is None and len(hosts) > 1:
+        raise UsageError(f"{len(hosts)} hosts have profiles of tfprof: {', '.join(hosts)}; choose one")
+    if host is not None and host not in hosts:
+        raise UsageError(f"host {host!r} has no profile of tfprof{meant(host, hosts)} (there are: {', '.join(hosts)})")
+    place = 0 if host is None else hosts.index(host)
+    own = [tables[f"tfprof_{name}"] for name in ("nodes", "executions", "memory")]
+    if len(hosts) > 1:
+        own = [table.filter(pc.equal(texts(table["host"]), hosts[place])) for table in own]
+    (described,) = profiles.slice(place, 1).to_pylist()
+    return ViewSet(Recorded(described, *own))
+
+
 def check_view(view: str) -> None:
     """UsageError: tfprof has no such view."""
     if view not in VIEWS:
-        raise UsageError(f"tfprof has no view {view!r}{meant(view, VIEWS)} (choose from {', '.join(VIEWS)})")
+        raise UsageError(f"unknown view {view!r}{meant(view, VIEWS)} (choose from {', '.join(VIEWS)})")

@@ -67,9 +67,13 @@ class Shown:
 
     def members(self, place: int) -> Ints:
         """The nodes of the row at a place of the report."""
-        row = int(self.row[place])
         if self.groups is None:
             return self.row[:0] if self.node is None or self.node[place] < 0 else self.node[place : place + 1]
+        return self.of_row(int(self.row[place]))
+
+    def of_row(self, row: int) -> Ints:
+        """The accounted nodes of a row of the tree, shown or not."""
+        assert self.groups is not None
         return self.groups.of_row(row) if row >= 0 else self.row[:0]
 
 
@@ -81,14 +85,16 @@ def nothing() -> Shown:
 
 def shown(tree: Tree, options: Options) -> Shown:
     """What ``options`` show of a tree."""
-    rows = np.flatnonzero(tree.kept)
-    forest = tree.forest.only(tree.kept)
-    figures = tree.figures[:, rows]
+    rows, forest, figures = np.arange(len(tree.kept)), tree.forest, tree.figures
+    if not tree.kept.all():
+        rows, forest, figures = np.flatnonzero(tree.kept), forest.only(tree.kept), figures[:, tree.kept]
     totals = forest.below(figures)
     names = tree.names(rows) if _uses_names(options) else None
 
     def narrowed(chosen: Flags) -> None:
         nonlocal forest, rows, figures, totals, names
+        if chosen.all():
+            return
         forest, rows = forest.only(chosen), rows[chosen]
         figures, totals = figures[:, chosen], totals[:, chosen]
         names = None if names is None else names.filter(pa.array(chosen))
@@ -142,9 +148,8 @@ def large_enough(totals: Ints, options: Options, own: Ints | None = None) -> Fla
     """Rows whose figures reach the least ones. ``own``: those of nodes themselves; None: rows have several."""
     large = np.ones(totals.shape[1], np.bool_)
     for name, option in _LEAST.items():
-        of_self = name in _LEAST_OF_SELF
+        compared = own if own is not None and name in _LEAST_OF_SELF else totals
         if own is not None or name != "run_count":
-            compared = own if own is not None and of_self else totals
             large &= compared[FIGURES.index(name)] >= getattr(options, option)
     return large
 
@@ -164,12 +169,12 @@ def _order(
 ) -> Ints:
     """The order of the report."""
     if options.order_by in FIGURES:
-        return forest.sorted([~totals[FIGURES.index(options.order_by)]])
+        return forest.sorted(~totals[FIGURES.index(options.order_by)])
     if options.order_by == "occurrence" and tree.groups is not None:
-        return forest.sorted([-np.diff(tree.groups.begins)[rows]])
+        return forest.sorted(-np.diff(tree.groups.begins)[rows])
     if tree.by_name and not moved:
         return np.arange(len(rows))
-    return forest.sorted([name_ranks(tree.names(rows) if names is None else names)])
+    return forest.sorted(name_ranks(tree.names(rows) if names is None else names))
 
 
 def name_ranks(names: pa.Array) -> Ints:

@@ -1,0 +1,203 @@
+"""The views of tfprof: a graph by name scope, by input, by op or by line of code; or its advice.
+
+VIEW is scope, graph, op, code or advise. Options have tfprof's names, and the defaults of its command line; --preset
+and --options start from other ones. --format tfprof prints tfprof's own report. Regular expressions are RE2's and match
+entire names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastprof.cli import arguments, opening, output
+from fastprof.derive.tfprof import options as tfprof_options
+from fastprof.errors import UsageError
+from fastprof.render.table_forms import FORMATS
+from fastprof.wording.spelling import meant
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.profile.profile import Profile
+    from fastprof.profile.tfprof_views import TfprofView
+
+ADVISE = "advise"
+_VIEWS = (*tfprof_options.VIEWS, ADVISE)
+_OWN = ("tfprof", "timeline", "pprof")
+_TABLE = "table"
+_FIELDS = [field for field in dataclasses.fields(tfprof_options.Options) if field.name != "output"]
+_HELP = {
+    "max_depth": "hide rows deeper than this; the root is at depth 1",
+    "min_occurrence": "hide nodes with fewer runs",
+    "step": "number of the step; -1: averages over the steps in which a node ran",
+    "order_by": "sort rows by this, largest first, or by name",
+    "account_type_regexes": "account nodes with a type that any of these matches: an op, a device, a type of a log",
+    "start_name_regexes": "start at rows whose name any of these matches",
+    "trim_name_regexes": "hide what is below rows whose name any of these matches",
+    "show_name_regexes": "show only rows whose name any of these matches",
+    "hide_name_regexes": "hide rows whose name any of these matches",
+    "account_displayed_op_only": "sum up only what is shown",
+    "select": "what to show of a row",
+}
+_CHOICES = {"order_by": tfprof_options.ORDERS}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_session(parser)
+    parser.add_argument("view", metavar="VIEW", help=f"one of {', '.join(_VIEWS)}")
+    parser.add_argument("--host", metavar="NAME", help="the profile of this host, if several have one")
+    group = parser.add_argument_group("options of tfprof")
+    group.add_argument(
+        "--preset",
+        choices=tuple(tfprof_options.PRESETS),
+        help="start from one of the option sets of tfprof's Python interface",
+    )
+    group.add_argument(
+        "--options",
+        metavar="FILE",
+        help="start from a JSON object of options, with the defaults of tfprof's Python interface",
+    )
+    for field in _FIELDS:
+        _add_option(group, field)
+    group.add_argument(
+        "--checkers",
+        metavar="A,B",
+        type=arguments.names,
+        action="extend",
+        help="with advise: only these checkers; repeatable",
+    )
+    arguments.add_output(parser, "rows", (*FORMATS, *_OWN))
+    arguments.add_talk(parser)
+
+
+def _add_option(group: argparse._ArgumentGroup, field: dataclasses.Field[Any]) -> None:
+    name = field.name
+    flag = f"--{name.replace('_', '-')}"
+    shown = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+    described = _HELP.get(name) or f"hide rows whose {name.removeprefix('min_')} are less"
+    usual = "no" if field.default is False else shown
+    text = described + (f" (default: {usual})" if usual != "" else "")
+    text = text.replace("%", "%%")
+    if isinstance(field.default, bool):
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
+    elif isinstance(field.default, int):
+        group.add_argument(flag, metavar="N", type=_number, help=text)
+    elif name in _CHOICES:
+        group.add_argument(flag, choices=_CHOICES[name], help=text)
+    else:
+        group.add_argument(flag, metavar="A,B", type=_list, action="extend", help=f"{text}; repeatable")
+
+
+@arguments.reader
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+
+
+def _list(text: str) -> list[str]:
+    """Regular expressions or names with commas between them; an empty text is an empty list."""
+    return [one.strip() for one in text.split(",")] if text.strip() else []
+
+
+def run(args: argparse.Namespace) -> None:
+    if args.view not in _VIEWS:
+        raise UsageError(f"unknown view {args.view!r}{meant(args.view, _VIEWS)} (choose from {', '.join(_VIEWS)})")
+    form = output.format_for(args.format, args.output, (*FORMATS, *_OWN))
+    if args.checkers and args.view != ADVISE:
+        raise UsageError(f"--checkers needs the view {ADVISE}")
+    profile = opening.open_session(args)
+    opening.check_one_run(profile, "a view of tfprof")
+    with output.opened(args, form) as sink:
+        if args.view == ADVISE:
+            _write_advice(profile, args, sink, form)
+        else:
+            _write_view(profile, args, sink, form)
+    opening.note_log(profile, args.talk)
+    output.note_written(args)
+
+
+def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
+    if form in ("timeline", "pprof"):
+        raise UsageError(f"--format {form} needs a view, not {ADVISE}")
+    advice = profile.tfprof_advice(args.checkers, host=args.host)
+    if form == "tfprof":
+        sink.send([_encoded(advice.text, sink)])
+        return
+    output.send_table(args, sink, advice.table, "tfprof_advice", form, "reports")
+    if not advice.table.num_rows:
+        args.talk.note("the advisor reports nothing")
+
+
+def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
+    given = {field.name: value for field in _FIELDS if (value := getattr(args, field.name)) is not None}
+    from_file = None if args.options is None else _from_file(args.options)
+    view = profile.tfprof(args.view, host=args.host, preset=args.preset, options=from_file, **given)
+    args.talk.progress.clear()
+    if form == "pprof":
+        sink.send([view.to_pprof()])
+    elif form == "timeline":
+        sink.send([view.timeline().encode("utf-8", "replace")])
+    elif form == "tfprof":
+        sink.send(_encoded(piece, sink) for piece in view.pieces())
+    elif form == "json":
+        _write_json(view, args, sink)
+    else:
+        table = _for_people(view) if form == _TABLE else view.table
+        output.send_table(args, sink, table, "tfprof_view", form, "rows", by_worth=True)
+
+
+def _encoded(text: str, sink: output.Sink) -> bytes:
+    encoding = "utf-8" if sink.look.file or not sink.look.screen else sink.look.encoding
+    return text.encode(encoding, "backslashreplace")
+
+
+def _from_file(path: str) -> dict[str, Any]:
+    """The options of a file."""
+    import json
+
+    try:
+        options = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} has no JSON: {error}") from None
+    if not isinstance(options, dict):
+        raise UsageError(f"{path} has no object of options")
+    return options
+
+
+def _write_json(view: TfprofView, args: argparse.Namespace, sink: output.Sink) -> None:
+    """The view, the nodes of its rows, and the options that made them."""
+    from fastprof.render import as_json
+
+    limit = arguments.row_limit(args.limit, "json")
+    options = dataclasses.asdict(view.options)
+    summary = {"view": view.view, "options": {name: _json(value) for name, value in options.items()}}
+    tables = {"tfprof_view": view.table, "tfprof_view_nodes": view.nodes}
+    sink.send(as_json.sections(summary, {name: table.slice(0, limit) for name, table in tables.items()}))
+
+
+def _json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _for_people(view: TfprofView) -> pa.Table:
+    """The selected columns, and names below each other as rows are."""
+    import pyarrow as pa
+
+    table = view.table
+    wanted = {*view.options.select} | ({"accelerator_micros", "cpu_micros"} & set(view.options.select))
+    columns = [name for name in table.column_names if name.removeprefix("total_") in wanted]
+    more = {"occurrence": ("run_count", "total_run_count", "definition_count", "total_definition_count"),
+            "device": ("devices",), "op_types": ("types",), "input_shapes": ("input_shapes",)}  # fmt: skip
+    for name, others in more.items():
+        columns += [one for one in others if name in wanted and one in table.column_names and one not in columns]
+    indented = (
+        ["  " * depth + name for depth, name in zip(table["depth"].to_pylist(), table["name"].to_pylist(), strict=True)]
+        if view.view != "op"
+        else table["name"].to_pylist()
+    )
+    return table.select(columns).append_column("name", pa.array(indented, pa.string()))

@@ -1,0 +1,116 @@
+"""A view of tfprof, and its advice, as users hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fastprof.derive.tfprof.options import PRESETS, Options, of_mapping
+from fastprof.errors import UsageError
+from fastprof.wording.spelling import meant
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from fastprof.derive.tfprof.view_set import ViewSet
+
+
+def chosen_options(preset: str | None, options: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Options:
+    """The options of a request: of tfprof's command line, of a preset or of a dictionary, then those given by name."""
+    if preset is not None and options is not None:
+        raise UsageError("preset and options exclude each other")
+    if preset is not None:
+        if preset not in PRESETS:
+            raise UsageError(f"unknown preset {preset!r}{meant(preset, PRESETS)} (choose from {', '.join(PRESETS)})")
+        options = PRESETS[preset]
+    return (Options() if options is None else of_mapping(options)).replaced(**given)
+
+
+class TfprofView:
+    """A view: its rows as a table, the report as tfprof prints it, and its other outputs."""
+
+    def __init__(self, views: ViewSet, view: str, options: Options) -> None:
+        self.view = view
+        self.options = options
+        self._views = views
+        self._shown = views.shown(view, options)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows in the order of the report, the root first; numbers are complete and not rounded."""
+        from fastprof.derive.tfprof.view_tables import view_table
+
+        return view_table(self._shown, self._views.recorded)
+
+    @cached_property
+    def nodes(self) -> pa.Table:
+        """The accounted nodes of each row."""
+        from fastprof.derive.tfprof.view_tables import member_table
+
+        return member_table(self._shown, self._views.recorded, self.options.step)
+
+    def pieces(self) -> Iterator[str]:
+        """The report, byte for byte as tfprof writes it to a file, in pieces."""
+        from fastprof.render.tfprof_text import report
+
+        return report(self._shown, self.view, self._views.recorded, self.options)
+
+    @property
+    def text(self) -> str:
+        """The report as one text."""
+        return "".join(self.pieces())
+
+    def timeline(self) -> str:
+        """The view as a Chrome trace, as tfprof writes it. Of the graph view, one step: choose it by ``step``."""
+        from fastprof.render.tfprof_timeline import trace
+
+        return trace(self._shown, self.view, self._views.recorded, self.options)
+
+    def to_pprof(self) -> bytes:
+        """The code view as a compressed file of pprof; ``select`` names what its samples count."""
+        from fastprof.render.tfprof_stacks import compressed
+
+        if self.view != "code":
+            raise UsageError("files of pprof have stacks, which only the view code has")
+        return compressed(self._shown, self._views, self.options)
+
+    def to_pandas(self) -> pd.DataFrame:
+        return self.table.to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"<fastprof view {self.view} of tfprof: {len(self._shown.row):,} rows; .table, .nodes, .text>"
+
+
+class TfprofAdvice:
+    """The reports of tfprof's advisor, by the names of its checkers."""
+
+    def __init__(self, views: ViewSet, checkers: Sequence[str] | None) -> None:
+        from fastprof.derive.tfprof.advisor import CHECKERS
+        from fastprof.render.tfprof_advice import advice
+
+        for name in checkers or ():
+            if name not in CHECKERS:
+                raise UsageError(f"unknown checker {name!r}{meant(name, CHECKERS)} (choose from {', '.join(CHECKERS)})")
+        self.reports: Mapping[str, list[str]] = advice(views, CHECKERS if checkers is None else checkers)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """One row a report: checker, report."""
+        from fastprof.render.tfprof_advice import advice_table
+
+        return advice_table(self.reports)
+
+    @cached_property
+    def text(self) -> str:
+        """The reports as tfprof prints them."""
+        from fastprof.render.tfprof_advice import text
+
+        return text(self.reports)
+
+    def __repr__(self) -> str:
+        return f"<fastprof advice of tfprof: {sum(map(len, self.reports.values()))} reports; .reports, .table, .text>"
