@@ -8,16 +8,24 @@ static bool is_left_out(const fp_message_fields *found, uint32_t number) {
   return number < FP_NUMBERS_LEFT_OUT && (found->left_out[number / 64] >> (number % 64) & 1);
 }
 
+/* Makes room for a field in the three columns, which grow together. */
+static bool has_room(fp_message_fields *found) {
+  fp_vector *columns[] = {&found->numbers, &found->values, &found->lengths};
+  for (int i = 0; i < 3; i++)
+    if (!fp_vector_reserve(found->memory, columns[i], sizeof(int64_t), 1)) return false;
+  return true;
+}
+
 /* Appends a field to the three columns. */
 static bool add(fp_message_fields *found, const wire_field *field) {
+  size_t at = found->numbers.count;
   bool bytes = (field->tag & 7) == WIRE_LEN;
-  int64_t *number = fp_vector_add(found->memory, &found->numbers, sizeof *number);
-  uint64_t *value = number ? fp_vector_add(found->memory, &found->values, sizeof *value) : NULL;
-  int64_t *length = value ? fp_vector_add(found->memory, &found->lengths, sizeof *length) : NULL;
-  if (!length) return false;
-  *number = field->tag >> 3;
-  *value = bytes ? (uint64_t)(field->payload - found->data) : field->value;
-  *length = bytes ? (int64_t)field->value : -1;
+  if ((at == found->numbers.capacity || at == found->values.capacity || at == found->lengths.capacity) && !has_room(found))
+    return false;
+  ((int64_t *)found->numbers.items)[at] = field->tag >> 3;
+  ((uint64_t *)found->values.items)[at] = bytes ? (uint64_t)(field->payload - found->data) : field->value;
+  ((int64_t *)found->lengths.items)[at] = bytes ? (int64_t)field->value : -1;
+  found->numbers.count = found->values.count = found->lengths.count = at + 1;
   return true;
 }
 

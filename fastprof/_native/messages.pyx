@@ -1,6 +1,6 @@
 """The fields of protobuf messages."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from fastprof._native.border cimport *
@@ -82,3 +82,72 @@ def read_message(data, str doing):
         return fields
     finally:
         fp_message_fields_free(&found)
+
+
+cdef extern from "formats/message_tables.h" nogil:
+    enum: FP_TABLE_FIELDS, FP_MOST_TABLES, FP_FIELD_INT, FP_FIELD_SPAN, FP_FIELD_TABLE, FP_FIELD_NUMBERS, FP_FIELD_SPANS
+    ctypedef struct fp_message_table:
+        uint8_t use[32]
+        uint8_t place[32]
+        uint32_t ints, width
+        fp_vector values
+    ctypedef struct fp_message_tables:
+        fp_memory *memory
+        const uint8_t *data
+        uint64_t size
+        fp_message_table tables[32]
+    fp_code fp_message_tables_read(fp_message_tables *found, void *spans, size_t count, fp_fault *fault)
+    void fp_message_tables_free(fp_message_tables *found)
+
+
+def read_message_tables(data, spans, tables, str doing):
+    """Tables of the messages of ``data`` whose offsets and lengths, uint64, are in ``spans`` by turns, and of messages in
+    them: of each table int64 bytes, row by row.
+
+    ``tables``: of each the numbers of fields, all below 32, of its integers; of its texts, bytes or messages whose places
+    are wanted; of messages that are rows of a later table, with its number; of numbers that are; and of texts that are. A row
+    is the number of the row around it, or of the span; the integers; and the places, offset and length, -1: there is none. Raises CaptureError
+    where one does not decode, which says what a reader was ``doing``, and MemoryLimitError.
+    """
+    cdef Array content = given(data, U8), places = given(spans, U64)
+    cdef fp_memory memory
+    cdef fp_message_tables found
+    cdef fp_message_table *table
+    cdef fp_fault fault
+    cdef fp_code code
+    cdef int at, i
+    if places.count % 2:
+        raise ValueError("there is not one length for each offset")
+    if not 0 < len(tables) <= FP_MOST_TABLES:
+        raise ValueError("too many tables, or none")
+    memset(&found, 0, sizeof(found))
+    for at, (integers, texts, messages, numbers, lists) in enumerate(tables):
+        table = &found.tables[at]
+        table.ints, table.width = len(integers), 1 + len(integers) + 2 * len(texts)
+        for kind, fields in ((FP_FIELD_INT, integers), (FP_FIELD_SPAN, texts)):
+            for i, number in enumerate(fields):
+                set_use(table, number, kind, i)
+        for kind, pairs in ((FP_FIELD_TABLE, messages), (FP_FIELD_NUMBERS, numbers), (FP_FIELD_SPANS, lists)):
+            for number, later in pairs:
+                if not at < later < len(tables):
+                    raise IndexError(later)
+                shape = len(tables[later][0]), len(tables[later][1])
+                if (kind == FP_FIELD_NUMBERS and shape != (1, 0)) or (kind == FP_FIELD_SPANS and shape != (0, 1)):
+                    raise ValueError("a table of other columns than its rows have")
+                set_use(table, number, kind, later)
+    fp_memory_init(&memory)
+    found.memory, found.data, found.size = &memory, <const uint8_t *>content.at, content.count
+    try:
+        with nogil:
+            code = fp_message_tables_read(&found, places.at, places.count // 2, &fault)
+        check(code, doing, &fault if code != FP_NO_MEMORY else NULL)
+        return [taken(&found.tables[at].values, 8) for at in range(len(tables))]
+    finally:
+        fp_message_tables_free(&found)
+
+
+cdef int set_use(fp_message_table *table, int number, int use, int place) except -1:
+    if not 0 < number < FP_TABLE_FIELDS:
+        raise IndexError(number)
+    table.use[number], table.place[number] = use, place
+    return 0

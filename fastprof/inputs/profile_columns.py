@@ -17,6 +17,7 @@ import numpy as np
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.message_columns import Buffer, MessageColumns, Spans, all_of
+from fastprof.inputs.message_tables import Message, Rows, read_tables
 from fastprof.inputs.value_columns import (
     Texts,
     by_key,
@@ -24,7 +25,6 @@ from fastprof.inputs.value_columns import (
     bytes_at,
     ends_of,
     integers_at,
-    only,
     places,
     texts_at,
 )
@@ -54,6 +54,24 @@ _INLINE: Final = {FILE_ID: 1, FUNCTION_ID: 3, LINE_ID: 4}
 MEMORY_NUMBERS: Final = range(1, 11)
 """Fields of ExecMemory that are numbers."""
 OUTPUT_MEMORY: Final = 11
+_DEVICE_TIMES: Final = Message(texts=(KEY,), messages={VALUE: Message(messages={TIMES: Message(numbers=(TUPLE,))})})
+_OUTPUTS: Final = Message((KEY,), messages={VALUE: Message((1, 2))})
+_RUN: Final = Message(
+    (RUN_COUNT, START, END),
+    messages={
+        ACCELERATOR_EXECS: _DEVICE_TIMES, CPU_EXECS: _DEVICE_TIMES,
+        MEMORY: Message(tuple(MEMORY_NUMBERS), messages={OUTPUT_MEMORY: _OUTPUTS}),
+    },
+)  # fmt: skip
+_LISTS: Final = Message(messages={ALLOCATIONS: Message((1, 2))}, lists=(DEVICES,))
+_LISTS_OF_RUNS: Final = Message(messages={EXECS: Message(messages={VALUE: _LISTS})})
+_SCALARS: Final = Message((FLOAT_OPS,), (CANONICAL_DEVICE, HOST_DEVICE, OP), numbers=(SHAPE,), lists=(TYPES,))
+_LINK: Final = Message((KEY, VALUE))
+_LINKS: Final = Message(messages={INPUTS: _LINK, OUTPUTS: _LINK, OUTPUT_OF_INPUT: _LINK})
+_SLOT_SHAPES: Final = Message((KEY,), messages={VALUE: Message(numbers=(TUPLE,))})
+_ATTRS: Final = Message(messages={ATTRS: Message(texts=(KEY, VALUE))})
+_CODE: Final = Message(messages={TRACE: Message(lists=(1,))})
+_NODE_RUNS: Final = Message(messages={EXECS: Message((KEY,), messages={VALUE: _RUN})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +147,12 @@ class ProfileColumns:
         self.lost: dict[str, int] = {}
         self._tolerant = tolerant
         self._top = MessageColumns(data, all_of(data), DOING)
-        entries = MessageColumns(data, self._top.each(NODES).at, DOING)
+        entries = read_tables(data, self._top.each(NODES).at, Message((KEY,), (VALUE,)), DOING)
         ids, messages = entries.integers(KEY), entries.spans(VALUE)
         last = by_key(np.zeros(len(ids), np.int64), ids)
         last.sort()
         ids, messages = ids[last], messages.taken(last)
-        found = texts_at(data, _present(MessageColumns(data, messages, DOING, only(NAME)).spans(NAME)), DOING)
+        found = texts_at(data, _present(read_tables(data, messages, Message(texts=(NAME,)), DOING).spans(NAME)), DOING)
         before = np.maximum.accumulate(np.append(-1, found.number))[:-1]
         first = np.flatnonzero(found.number > before)
         order = byte_order(found.words)
@@ -148,7 +166,7 @@ class ProfileColumns:
 
     def check(self) -> None:
         """Raise CaptureError if any column does not decode."""
-        for name in ("executions", "inputs", "outputs", "input_shapes", "output_shapes", "attrs", "frames"):
+        for name in ("executions", "types", "inputs", "outputs", "input_shapes", "output_shapes", "attrs", "frames"):
             getattr(self, name)
         for one in (self.allocations, self.run_devices, self.memory, self.output_memory):
             assert one is not None
@@ -169,16 +187,16 @@ class ProfileColumns:
 
     # ---- of nodes
 
-    def _nodes(self, *numbers: int) -> MessageColumns:
-        return MessageColumns(self.data, self._at, DOING, only(*numbers))
+    def _read(self, wanted: Message) -> Rows:
+        return read_tables(self.data, self._at, wanted, DOING)
 
     @cached_property
-    def _scalars(self) -> MessageColumns:
-        return self._nodes(SHAPE, TYPES, CANONICAL_DEVICE, HOST_DEVICE, FLOAT_OPS, OP)
+    def _scalars(self) -> Rows:
+        return self._read(_SCALARS)
 
     @cached_property
-    def _links(self) -> MessageColumns:
-        return self._nodes(INPUTS, OUTPUTS, OUTPUT_OF_INPUT, OUTPUT_SHAPES, INPUT_SHAPES)
+    def _links(self) -> Rows:
+        return self._read(_LINKS)
 
     @property
     def ops(self) -> Texts:
@@ -199,16 +217,19 @@ class ProfileColumns:
     @property
     def shapes(self) -> tuple[Int64s, Int64s]:
         """Sizes, and where those of each node end, after 0."""
-        owner, sizes = integers_at(self.data, self._scalars, SHAPE, DOING)
-        return sizes, ends_of(owner, len(self))
+        sizes = self._scalars.rows_of[SHAPE]
+        return sizes.integers(), ends_of(sizes.parent, len(self))
 
     @property
     def types(self) -> Lists:
         """Each once, in the order of their bytes."""
-        every = self._scalars.each(TYPES)
-        found = texts_at(self.data, every.at, DOING)
-        order = by_key(every.owner, found.rank()[found.number])
-        return Lists(every.owner[order], Texts(found.number[order], found.words))
+        every = self._scalars.rows_of[TYPES]
+        return self._distinct(every.parent, every.spans())
+
+    def _distinct(self, owner: Int64s, at: Spans) -> Lists:
+        found = texts_at(self.data, at, DOING)
+        order = by_key(owner, found.rank()[found.number])
+        return Lists(owner[order], Texts(found.number[order], found.words))
 
     # ---- the graph
 
@@ -216,10 +237,9 @@ class ProfileColumns:
     def inputs(self) -> Links:
         """Inputs from one node share one output, the last that is recorded: tfprof keeps it by the node."""
         node, slot, other = self._linked(INPUTS, "input")
-        every = self._links.each(OUTPUT_OF_INPUT)
-        entries = MessageColumns(self.data, every.at, DOING)
+        entries = self._links.rows_of[OUTPUT_OF_INPUT]
         rows, known = self._rows_of(entries.integers(KEY))
-        owner, producer, output = every.owner[known], rows[known], entries.integers(VALUE)[known]
+        owner, producer, output = entries.parent[known], rows[known], entries.integers(VALUE)[known]
         last = by_key(owner, producer)
         keys, wanted = owner[last] * len(self) + producer[last], node * len(self) + other
         at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
@@ -234,15 +254,14 @@ class ProfileColumns:
         return Links(node, slot, other, slot)
 
     def _linked(self, number: int, what: str) -> tuple[Int64s, Int64s, Int64s]:
-        every = self._links.each(number)
-        entries = MessageColumns(self.data, every.at, DOING)
-        slot, ids = entries.integers(KEY), entries.integers(VALUE)
-        order = by_key(every.owner, slot)
+        entries = self._links.rows_of[number]
+        owner, slot, ids = entries.parent, entries.integers(KEY), entries.integers(VALUE)
+        order = by_key(owner, slot)
         rows, known = self._rows_of(ids[order])
         if not known.all():
-            self._lose(f"{what}s", int((~known).sum()), lambda: self._no_node(what, every.owner, order, known, ids))
+            self._lose(f"{what}s", int((~known).sum()), lambda: self._no_node(what, owner, order, known, ids))
         order = order[known]
-        return every.owner[order], slot[order], rows[known]
+        return owner[order], slot[order], rows[known]
 
     def _rows_of(self, ids: Int64s) -> tuple[Int64s, Bools]:
         """The nodes with these ids, and which there are."""
@@ -272,36 +291,40 @@ class ProfileColumns:
         return self._shapes_of(OUTPUT_SHAPES)
 
     def _shapes_of(self, number: int) -> Shapes:
-        every = self._links.each(number)
-        entries = MessageColumns(self.data, every.at, DOING)
-        slot = entries.integers(KEY)
-        order = by_key(every.owner, slot)
-        tuples = MessageColumns(self.data, entries.spans(VALUE).taken(order), DOING)
-        owner, sizes = integers_at(self.data, tuples, TUPLE, DOING)
-        return Shapes(every.owner[order], slot[order], sizes, ends_of(owner, len(order)))
+        entries = self._read(Message(messages={number: _SLOT_SHAPES})).rows_of[number]
+        node, slot, tuples = entries.parent, entries.integers(KEY), entries.rows_of[VALUE]
+        order = by_key(node, slot)
+        of_tuple = np.full(len(tuples), -1, np.int64)
+        row = tuples.last(len(entries))[order]
+        of_tuple[row[row >= 0]] = np.flatnonzero(row >= 0)
+        sizes = tuples.rows_of[TUPLE]
+        of = of_tuple[sizes.parent]
+        rows = _sorted_rows(of)
+        return Shapes(node[order], slot[order], sizes.integers()[rows], ends_of(of[rows], len(order)))
 
     @property
     def attrs(self) -> tuple[Int64s, Texts, Int32s, Spans, bytes]:
         """Attributes by node and name: nodes, names, numbers of values; and where each value, an AttrValue, lies in the
         bytes returned."""
-        every = self._nodes(ATTRS).each(ATTRS)
-        entries = MessageColumns(self.data, every.at, DOING)
+        entries = self._read(_ATTRS).rows_of[ATTRS]
         names = texts_at(self.data, _present(entries.spans(KEY)), DOING)
         number, at, content = bytes_at(self.data, _present(entries.spans(VALUE)), DOING)
-        order = by_key(every.owner, names.rank()[names.number])
-        return every.owner[order], Texts(names.number[order], names.words), number[order], at, content
+        order = by_key(entries.parent, names.rank()[names.number])
+        return entries.parent[order], Texts(names.number[order], names.words), number[order], at, content
 
     # ---- code
 
     @property
     def frames(self) -> Frames:
         """Equal frames are read once: a program has few, but each node many."""
-        codes = self._nodes(TRACE).spans(TRACE)
-        every = MessageColumns(self.data, codes, DOING).each(1)
-        frame, at, content = bytes_at(self.data, every.at, DOING)
+        codes = self._read(_CODE).rows_of[TRACE]
+        every = codes.rows_of[1]
+        node = codes.parent[every.parent]
+        rows = np.flatnonzero(codes.last(len(self))[node] == every.parent)
+        frame, at, content = bytes_at(self.data, every.spans().taken(rows), DOING)
         traces = MessageColumns(content, at, DOING)
         texts = [self._frame_texts(content, traces, number) for number in (FILE_ID, FUNCTION_ID, LINE_ID)]
-        return Frames(every.owner, frame, traces.integers(LINE), traces.integers(FUNCTION_LINE), *texts)
+        return Frames(node[rows], frame, traces.integers(LINE), traces.integers(FUNCTION_LINE), *texts)
 
     @cached_property
     def _strings(self) -> tuple[Int64s, Spans]:
@@ -327,13 +350,21 @@ class ProfileColumns:
     # ---- runs
 
     @cached_property
-    def _runs(self) -> tuple[Int64s, Int64s, MessageColumns]:
-        """Nodes and steps of runs, in their order, and the runs."""
-        every = self._nodes(EXECS).each(EXECS)
-        entries = MessageColumns(self.data, every.at, DOING)
-        step = entries.integers(KEY)
-        order = by_key(every.owner, step)
-        return every.owner[order], step[order], MessageColumns(self.data, entries.spans(VALUE).taken(order), DOING)
+    def _ran(self) -> Rows:
+        return read_tables(self.data, self._at, _NODE_RUNS, DOING).rows_of[EXECS]
+
+    @cached_property
+    def _runs(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Nodes and steps of runs, in their order; the row that each is, -1: nothing is recorded; and for each row the
+        run, -1: it does not count."""
+        entries = self._ran
+        node, step = entries.parent, entries.integers(KEY)
+        order = by_key(node, step)
+        row = entries.rows_of[VALUE].last(len(entries))[order]
+        run = np.full(len(entries.rows_of[VALUE]) + 1, -1, np.int64)
+        run[row] = np.arange(len(order))
+        run[-1] = -1
+        return node[order], step[order], row, run[:-1]
 
     @property
     def runs(self) -> tuple[Int64s, Int64s]:
@@ -341,40 +372,48 @@ class ProfileColumns:
         return self._runs[:2]
 
     def run_integers(self, number: int) -> Int64s:
-        return self._runs[2].integers(number)
+        return np.append(self._ran.rows_of[VALUE].integers(number), 0)[self._runs[2]]
+
+    @cached_property
+    def _run_lists(self) -> Rows:
+        return self._read(_LISTS_OF_RUNS).rows_of[EXECS].rows_of[VALUE]
 
     @property
     def run_devices(self) -> Lists:
         """The devices that mention a run, in the order of runs, each once."""
-        every = self._runs[2].each(DEVICES)
-        found = texts_at(self.data, every.at, DOING)
-        order = by_key(every.owner, found.rank()[found.number])
-        return Lists(every.owner[order], Texts(found.number[order], found.words))
+        every = self._run_lists.rows_of[DEVICES]
+        run = self._runs[3][every.parent]
+        rows = np.flatnonzero(run >= 0)
+        return self._distinct(run[rows], every.spans().taken(rows))
 
     @property
     def allocations(self) -> tuple[Int64s, Int64s, Int64s]:
         """The run, time in microseconds and bytes of allocations, in the order of runs."""
-        every = self._runs[2].each(ALLOCATIONS)
-        records = MessageColumns(self.data, every.at, DOING)
-        return every.owner, records.integers(1), records.integers(2)
+        records = self._run_lists.rows_of[ALLOCATIONS]
+        run = self._runs[3][records.parent]
+        rows = _sorted_rows(run)
+        return run[rows], records.integers(1)[rows], records.integers(2)[rows]
 
     @cached_property
     def _executions(self) -> tuple[Executions, Texts]:
-        node, step, runs = self._runs
-        found = [runs.each(number) for number in (CPU_EXECS, ACCELERATOR_EXECS)]
-        owner = np.concatenate([one.owner for one in found])
-        at = Spans(*(np.concatenate([one.at[place] for one in found]) for place in (0, 1)))
-        is_accelerator = np.repeat([False, True], [len(one.owner) for one in found])
-        entries = MessageColumns(self.data, at, DOING)
-        device = texts_at(self.data, _present(entries.spans(KEY)), DOING)
-        order = by_key(owner, 2 * device.rank()[device.number] + is_accelerator)
-        times = MessageColumns(self.data, entries.spans(VALUE).taken(order), DOING).each(TIMES)
-        of, values = integers_at(self.data, MessageColumns(self.data, times.at, DOING), TUPLE, DOING)
-        ends = ends_of(of, len(times.owner))
-        start, duration = (_nth(values, ends, place) for place in (0, 1))
-        rows = order[times.owner]
-        run = owner[rows]
-        every = Executions(node[run], step[run], device.number[rows], is_accelerator[rows], start, duration)
+        node, step, _, run_of_row = self._runs
+        found = [self._ran.rows_of[VALUE].rows_of[number] for number in (CPU_EXECS, ACCELERATOR_EXECS)]
+        run = np.concatenate([run_of_row[one.parent] for one in found])
+        at = Spans(*(np.concatenate([one.spans(KEY)[place] for one in found]) for place in (0, 1)))
+        device = texts_at(self.data, _present(at), DOING)
+        is_accelerator = np.repeat([False, True], [len(one) for one in found])
+        known = np.flatnonzero(run >= 0)
+        order = known[by_key(run[known], (2 * device.rank()[device.number] + is_accelerator)[known])]
+        place = np.full(len(run), -1, np.int64)
+        place[order] = np.arange(len(order))
+        cpu, accelerator = (_times(one) for one in found)
+        entry = np.concatenate([cpu[0], len(found[0]) + accelerator[0]])
+        start, duration = (np.concatenate([cpu[at], accelerator[at]]) for at in (1, 2))
+        rows = _sorted_rows(place[entry])
+        entry = entry[rows]
+        every = Executions(
+            node[run[entry]], step[run[entry]], device.number[entry], is_accelerator[entry], start[rows], duration[rows]
+        )
         return every, device
 
     @property
@@ -389,25 +428,52 @@ class ProfileColumns:
     # ---- memory
 
     @cached_property
-    def _memory(self) -> tuple[Int64s, MessageColumns]:
-        every = self._runs[2].each(MEMORY)
-        return every.owner, MessageColumns(self.data, every.at, DOING)
+    def _memory(self) -> tuple[Int64s, Int64s, Rows]:
+        """The rows of records, in the order of runs, and the run of each."""
+        records = self._ran.rows_of[VALUE].rows_of[MEMORY]
+        run = self._runs[3][records.parent]
+        rows = _sorted_rows(run)
+        return rows, run[rows], records
 
     @property
     def memory(self) -> tuple[Int64s, dict[int, Int64s]]:
         """The run of each record of memory, and its numbers by field."""
-        run, records = self._memory
-        return run, {number: records.integers(number) for number in MEMORY_NUMBERS}
+        rows, run, records = self._memory
+        return run, {number: records.integers(number)[rows] for number in MEMORY_NUMBERS}
 
     @property
     def output_memory(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """The record, slot, bytes and address of outputs, in this order."""
-        every = self._memory[1].each(OUTPUT_MEMORY)
-        entries = MessageColumns(self.data, every.at, DOING)
-        slot = entries.integers(KEY)
-        order = by_key(every.owner, slot)
-        places_ = MessageColumns(self.data, entries.spans(VALUE).taken(order), DOING)
-        return every.owner[order], slot[order], places_.integers(1), places_.integers(2)
+        rows, _, records = self._memory
+        entries = records.rows_of[OUTPUT_MEMORY]
+        place = np.full(len(records), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        record, slot = place[entries.parent], entries.integers(KEY)
+        known = np.flatnonzero(record >= 0)
+        order = known[by_key(record[known], slot[known])]
+        values = entries.rows_of[VALUE]
+        row = values.last(len(entries))[order]
+        sizes, pointers = (np.append(values.integers(number), 0)[row] for number in (1, 2))
+        return record[order], slot[order], sizes, pointers
+
+
+def _times(devices: Rows) -> tuple[Int64s, Int64s, Int64s]:
+    """The device, start and duration of each time, in microseconds."""
+    times = devices.rows_of[VALUE]
+    tuples = times.rows_of[TIMES]
+    known = np.flatnonzero(times.last(len(devices))[times.parent[tuples.parent]] == tuples.parent)
+    values = tuples.rows_of[TUPLE]
+    ends = ends_of(values.parent, len(tuples))
+    start, duration = (_nth(values.integers(), ends, place)[known] for place in (0, 1))
+    return times.parent[tuples.parent[known]], start, duration
+
+
+def _sorted_rows(keys: Int64s) -> Int64s:
+    """The rows whose key is not negative, in the order of keys."""
+    if not len(keys) or (keys[0] >= 0 and (np.diff(keys) >= 0).all()):
+        return np.arange(len(keys))
+    order = np.argsort(keys, kind="stable")
+    return order[np.searchsorted(keys[order], 0) :]
 
 
 def _present(at: Spans) -> Spans:

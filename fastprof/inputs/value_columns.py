@@ -41,11 +41,6 @@ def places(order: Int64s) -> Int64s:
     return found
 
 
-def only(*numbers: int) -> list[int]:
-    """All other numbers of fields that can be left out."""
-    return [number for number in range(1, 128) if number not in numbers]
-
-
 def texts_at(data: Buffer, at: Spans, doing: str) -> Texts:
     """Invalid UTF-8 is replaced."""
     numbers, offsets, content = span_texts(data, _joined(at), True, doing)
