@@ -67,6 +67,7 @@ _RECORDED: Final = "time that devices recorded, each from its first to its last 
 SCALARS = {
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything; null: they are threads"),
+    "rank_count": ScalarSpec(None, "ranks of the program, as PyTorch's process groups record them; each is a host"),
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed"),
     "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps"),
     "exposed_share": ScalarSpec("share", "time in which devices do not compute while communication is in flight / "
@@ -206,6 +207,7 @@ def _values(
     return {
         "device_count": device_count.device_count([one.present for one in hosts]),
         "used_device_count": _used(hosts, devices, nothing),
+        "rank_count": max((one.rank_count or 0 for one in hosts), default=0) or (None, "no process group records it"),
         "recorded_ps": _in_64_bits(recorded),
         **{
             f"{name}_share": total[f"{name}_ps"] / recorded if recorded else (None, nothing)

@@ -250,9 +250,9 @@ class AnalysisMethods:
         launches); auto: the first of these that there is, with the work that it launched
 
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers.
-        Figures: device_count, used_device_count, recorded_ps, compute_share, exposed_share, idle_share, exposed_ps,
-        hidden_ps, costliest_kind, costliest_operation, step_count, step_time_mean_ps, step_exposed_mean_ps,
-        step_if_hidden_mean_ps, step_gain_share, meeting_count, meeting_wait_ps, last_device.
+        Figures: device_count, used_device_count, rank_count, recorded_ps, compute_share, exposed_share, idle_share,
+        exposed_ps, hidden_ps, costliest_kind, costliest_operation, step_count, step_time_mean_ps,
+        step_exposed_mean_ps, step_if_hidden_mean_ps, step_gain_share, meeting_count, meeting_wait_ps, last_device.
         """
         return self.report("communication", steps_from=steps_from)
 

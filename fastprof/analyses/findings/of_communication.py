@@ -19,7 +19,7 @@ import numpy as np
 
 from fastprof.analyses.findings.advice import advice, on_collectives
 from fastprof.analyses.findings.facts import Facts
-from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
+from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.ops.tables import sums_by
@@ -60,14 +60,17 @@ def found(facts: Facts) -> Iterator[Finding]:
     if spent is None:
         return
     if spent.waited_ps:
-        host, device = spent.last()
+        missing = _ranks_missing(facts)
+        host, device = (None, None) if missing else spent.last()
         yield Finding(
             "straggler",
             f"Devices wait in collectives for {device or host or 'the last of them'}",
             spent.waited_ps,
-            CERTAIN if host else LIKELY,
+            POSSIBLE if missing else CERTAIN if host else LIKELY,
             _shown(facts, "stragglers"),
             advice("straggler", facts.framework),
+            is_bound=bool(missing),
+            detail=missing,
             host=host,
             device=device,
         )
@@ -84,6 +87,14 @@ def found(facts: Facts) -> Iterator[Finding]:
         op=ops[0]["name"] if ops else None,
         detail=_by_kind(facts, kinds),
     )
+
+
+def _ranks_missing(facts: Facts) -> str | None:
+    """How many ranks are recorded, if not all are."""
+    count, recorded = facts.figure("communication", "rank_count"), len(facts.budget.hosts)
+    if not isinstance(count, int) or recorded >= count:
+        return None
+    return f"{recorded} of {count:,} ranks are recorded: those that come last may be others."
 
 
 def _exposed(facts: Facts) -> dict[str, int]:

@@ -60,8 +60,10 @@ def remarks(
         yield "info", "Nothing communicates: no collective, copy or feed ran on any device."
         return
     yield from _costs(tables, costs, _OF_TORCH if any(host.of_torch for host in hosts) else _OVERLAP)
-    yield from _stragglers(tables["stragglers"])
+    yield from _stragglers(tables["stragglers"], missing := ranks_missing(hosts))
     yield from _unmatched(found)
+    if missing and len(found):
+        yield "info", f"{missing}: which one is the last of all is not known."
 
 
 def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str) -> Iterator[Remark]:
@@ -90,8 +92,15 @@ def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str
     yield "recommendation", text
 
 
-def _stragglers(waits: pa.Table) -> Iterator[Remark]:
-    if len(waits) < 2:
+def ranks_missing(hosts: Sequence[HostCommunication]) -> str:
+    """How many of the program's ranks are recorded, in words; "": all, or it is not known."""
+    count = max((host.rank_count or 0 for host in hosts), default=0)
+    return f"{len(hosts)} of {count:,} ranks are recorded" if len(hosts) < count else ""
+
+
+def _stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
+    """``missing``: see ranks_missing."""
+    if len(waits) < 2 or missing:
         return
     joined, last = int(waits["meetings"][0].as_py()), int(waits["last_count"][0].as_py())
     caused, late = int(waits["caused_ps"][0].as_py()), waits["late_ps"][0].as_py()
@@ -118,8 +127,8 @@ def _unmatched(found: Meetings) -> Iterator[Remark]:
         yield "info", text
     if found.apart:
         text = (
-            f"{_collectives(found.apart)} that would belong together by their order did not run at the same time, so "
-            "that meetings leave them out."
+            f"{_collectives(found.apart)} that would belong together by their order or kind did not run at the same "
+            "time, so that meetings leave them out."
         )
         yield "info", text
     has_collectives = any(one.kind.meets for one in found.operations)

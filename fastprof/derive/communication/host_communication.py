@@ -14,6 +14,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.communication import activities, gpu_flights, tpu_flights
 from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, measured
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
+from fastprof.derive.communication.ranks import rank_count, zero_ns
 from fastprof.derive.communication.teams import Assignments, DeviceIds, device_ids
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.devices.device_count import HostDevices
@@ -68,6 +69,7 @@ class Arrivals:
         self.op, self.group = flights.op[chosen], _groups_at(flights.begin_ps[chosen], windows)
         self.begin_ps, self.end_ps = flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen]
         self.duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
+        self.bytes = flights.bytes[chosen]
         self.blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
 
 
@@ -101,6 +103,9 @@ class HostCommunication:
     teams: tuple[Int64s, ...]
     of_torch: bool = False
     """PyTorch's profiler recorded it."""
+    zero_ns: int | None = None
+    rank_count: int | None = None
+    """What times count from, and of how many ranks the program is; see ranks."""
 
 
 class _Windows(NamedTuple):
@@ -138,8 +143,9 @@ def host_communication(
     teams = _teams(devices, ids, modules, operations.known, hardware)
     present = HostDevices.of(events)
     return HostCommunication(
-        events.host, hardware, present, tuple(devices), tuple(operations.known), teams, is_kineto(events)
-    )
+        events.host, hardware, present, tuple(devices), tuple(operations.known), teams, is_kineto(events),
+        zero_ns(events), rank_count(events),
+    )  # fmt: skip
 
 
 def _teams(

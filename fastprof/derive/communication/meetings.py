@@ -2,7 +2,8 @@
 
 Occurrences of an op with the same number belong together: on each device they are counted in the step, or, without
 steps, over the capture. They count only if all devices have begun before any is done, on the clock of their host,
-because nobody is done before the last one has come. Clocks of different hosts are never compared.
+because nobody is done before the last one has come. Clocks of different hosts are compared only if these are ranks of
+PyTorch whose traces count from Unix epoch: there, what goes on at once belongs together; see ranks.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastprof.derive.communication.flights import Operation
+from fastprof.derive.communication.flights import NO_BYTES, Operation
 from fastprof.derive.communication.host_communication import Device, HostCommunication, merged
+from fastprof.derive.communication.ranks import at_once, offsets_ps
+from fastprof.derive.devices.communication_kinds import Kind
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int64s
@@ -43,6 +46,7 @@ class _Occurrences:
     end_ps: Int64s
     duration_ps: Int64s
     blocks: Bools
+    size: Int64s
 
     def take(self, rows: Int64s | Bools) -> _Occurrences:
         return _Occurrences(*(getattr(self, name)[rows] for name in self.__slots__))
@@ -102,10 +106,11 @@ def meetings(kept: Sequence[HostCommunication], groups: Groups) -> Meetings:
     operations, places = merged(kept)
     found, grouped = _occurrences(kept, groups, places)
     found = found.take(np.lexsort((found.begin_ps, found.step, found.op, found.device)))
-    meeting, count, number = _matched(found)
-    together = _together(found, meeting, count)
+    ranks = _met(found, kept)
+    meeting, count, number = _matched(found) if ranks is None else ranks
+    together = np.ones(count, np.bool_) if ranks is not None else _together(found, meeting, count)
     several = np.bincount(meeting, minlength=count) > 1
-    apart = int((several & ~together)[meeting].sum())
+    apart = int((~several if ranks is not None else several & ~together)[meeting].sum())
     chosen = several & together
     rows = np.flatnonzero(chosen[meeting])
     place = _in_order(found.take(rows), meeting[rows], count)
@@ -118,9 +123,10 @@ def _occurrences(
 ) -> tuple[_Occurrences, int]:
     """All that known groups of devices do together, of all devices; and how many occurrences are of unknown ones.
     ``places``: of the operations of each host."""
-    parts, grouped = [_Occurrences(*(np.zeros(0, kind) for kind in "qqqqqqqq?"))], 0
+    parts, grouped = [_Occurrences(*(np.zeros(0, kind) for kind in "qqqqqqqq?q"))], 0
     each = [(place, at, device) for place, host in enumerate(kept) for at, device in enumerate(host.devices)]
     all_meet = [np.array([one.kind.meets for one in host.operations], np.bool_) for host in kept]
+    uneven = [np.array([one.kind is Kind.ALL_TO_ALL for one in host.operations], np.bool_) for host in kept]
     for number, (place, at, device) in enumerate(each):
         arrivals = device.arrivals
         team = kept[place].teams[at][np.searchsorted(device.operations.op, arrivals.op)]
@@ -138,10 +144,26 @@ def _occurrences(
             end_ps=arrivals.end_ps,
             duration_ps=arrivals.duration_ps,
             blocks=arrivals.blocks,
+            size=np.where(uneven[place][arrivals.op], NO_BYTES, arrivals.bytes),
         )
         parts.append(one.take(meets & (team >= 0)))
     names = _Occurrences.__slots__
     return _Occurrences(*(np.concatenate([getattr(part, name) for part in parts]) for name in names)), grouped
+
+
+def _met(found: _Occurrences, kept: Sequence[HostCommunication]) -> tuple[Int64s, int, Int64s] | None:
+    """The same as _matched, of ranks that count from one moment. None: they do not, or their clocks disagree, as less
+    than half of the collectives have others at once."""
+    offsets = offsets_ps([one.zero_ns for one in kept])
+    if offsets is None or not all(one.of_torch for one in kept) or not len(found):
+        return None
+    shift = np.array(offsets, np.int64)[found.host]
+    series, _ = _joined([found.op, found.team, found.size])
+    met = at_once(series, found.device, found.begin_ps + shift, found.end_ps + shift)
+    count = int(met.max()) + 1
+    if 2 * np.count_nonzero((np.bincount(met, minlength=count) > 1)[met]) < len(found):
+        return None
+    return met, count, _numbers(found)[0]
 
 
 def _matched(found: _Occurrences) -> tuple[Int64s, int, Int64s]:
