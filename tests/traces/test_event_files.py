@@ -51,6 +51,7 @@ def test_the_sample_has_the_events_of_both_files_that_it_was_made_of() -> None:
         return sorted(
             (*(row[name] for name in columns), zero[row["line_id"]] + row["start_ps"])
             for row in tables["events"].to_pylist()
+            if row["line"] != "Steps"  # their names are the numbers of the runs
         )
 
     parts = [events(fastprof.load(INPUTS / f"gpu_run_metadata_{number}.pb")) for number in (0, 1)]
@@ -98,3 +99,14 @@ def test_chunks_cuts_and_changes_give_the_same_an_end_or_an_error() -> None:
         changed = bytearray(data)
         changed[chance.randrange(len(changed))] = chance.randrange(256)
         transcribed(bytes(changed), 1000)
+
+
+def test_runs_on_a_gpu_are_steps_of_its_kernels() -> None:
+    profile = fastprof.load(SAMPLE)
+    steps = profile.report("steps").tables["steps"].to_pylist()
+    assert [row["name"] for row in steps] == ["0", "1"]
+    kernels = [row for row in profile.events.to_pylist() if row["line"] in ("stream 7", "stream 13", "memcpy")]
+    first = min(row["start_ps"] for row in kernels)
+    (shown,) = (row for row in profile.events.to_pylist() if (row["line"], row["name"]) == ("Steps", "0"))
+    assert shown["start_ps"] == first
+    assert [row["duration_ps"] for row in steps] == [1_453_011_000] * 2

@@ -36,7 +36,7 @@ def ran(profile: fastprof.Profile) -> list[dict[str, Any]]:
     return [
         {**row, "start": zero[row["line_id"]] + row["start_ps"], **stats.get(row["event_id"], {})}
         for row in tables["events"].to_pylist()
-        if row["line"] not in ("allocations", "runs", "_counters_")
+        if row["line"] not in ("allocations", "runs", "Steps", "_counters_")
     ]
 
 

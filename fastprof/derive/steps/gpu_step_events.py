@@ -25,7 +25,9 @@ from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEv
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
-STATS = ("correlation_id", "shape")
+_OF_RUN = "op_end_ps"
+"""A stat of events that a RunMetadata recorded, which knows no launches."""
+STATS = ("correlation_id", "shape", _OF_RUN)
 
 _SPELLINGS = (
     (("memcpyhtod", "memcpyh2d", "copyhosttodevice"), EventType.HOST_TO_DEVICE),
@@ -87,11 +89,11 @@ def _kernel_of_torch(name: str) -> int:
 
 
 def gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents:
-    """Events of all GPUs of a host that run for a launch (they have a correlation id), in groups whose step the same
-    GPU marks."""
+    """Events of all GPUs of a host that run for a launch (they have a correlation id) or that a RunMetadata recorded,
+    in groups whose step the same GPU marks."""
     stat = events.stat("correlation_id")
     launched = (stat.kind == records.INT64) & (stat.value >= 0) | (stat.kind == records.UINT64)
-    launched_rows = stat.rows[launched]
+    launched_rows = np.union1d(stat.rows[launched], events.ints(_OF_RUN)[0]).astype(np.int32)
     launched_rows = launched_rows[groups.group_id[launched_rows] >= 0]
     markers, parts, sizes, ids = [], [launched_rows[:0]], [0], []
     for plane in events.planes_of("GPU"):

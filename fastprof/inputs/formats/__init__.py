@@ -11,6 +11,7 @@ from fastprof.inputs.formats import (
     chrome_json,
     event_file,
     graph_def,
+    graph_def_text,
     op_log,
     profile_proto,
     riegeli,
@@ -22,7 +23,7 @@ from fastprof.inputs.formats.contract import Format, Scribe
 __all__ = ["FORMATS", "HEAD", "Format", "Scribe", "format_of"]
 
 FORMATS: Final[tuple[Format, ...]] = (
-    chrome_json, riegeli, run_metadata, run_metadata_text, event_file, graph_def, profile_proto, op_log,
+    chrome_json, riegeli, run_metadata, run_metadata_text, event_file, graph_def, graph_def_text, profile_proto, op_log,
 )  # fmt: skip
 """The first whose ``begins`` is true counts."""
 

@@ -23,6 +23,9 @@ from fastprof.schema.message_fields import prefix, put
 
 _DERIVED: Final = 0xDEADBEEF + 300
 """Lines with such ids are made from others."""
+_STEPS: Final = "Steps"
+_STEPS_LINE: Final = 0xDEADBEEF
+"""The line of a GPU's steps, by its id."""
 _ALLOCATIONS: Final = "allocations"
 _ALLOCATORS: Final = "Allocators"
 _COUNTERS: Final = "_counters_"
@@ -32,8 +35,11 @@ _RUNS: Final = "runs"
 
 @dataclass(slots=True)
 class _Line:
+    """``id``: 0: by its place; ``derived``: made from others."""
+
     name: str
     derived: bool = False
+    id: int = 0
     parts: list[bytes] = field(default_factory=list)
 
 
@@ -46,8 +52,8 @@ class _Plane:
     names: dict[str, int] = field(default_factory=dict)
     stats: dict[str, int] = field(default_factory=dict)
 
-    def line(self, name: str, derived: bool = False) -> _Line:
-        return self.lines.setdefault(name, _Line(name, derived=derived))
+    def line(self, name: str, derived: bool = False, id_: int = 0) -> _Line:
+        return self.lines.setdefault(name, _Line(name, derived, id_))
 
 
 @dataclass(slots=True)
@@ -123,6 +129,22 @@ class StepPlanes:
             events.add_integers(np.zeros(1, np.int64), "group_id", np.array([group]))
             events.add_texts(np.zeros(1, np.int64), "step_name", [str(run.number)])
             self._put(_RUNS, events, zero)
+        self._mark_gpus(run, group, zero)
+
+    def _mark_gpus(self, run: _Run, group: int, zero: int) -> None:
+        """The step of each GPU: from its first event of the run to the last."""
+        gpus: dict[str, list[int]] = {}
+        for one in run.placed:
+            if one.plane.name.startswith("/device:GPU:"):
+                gpus.setdefault(one.plane.name, []).extend(_bounds(one.device))
+        for name, bounds in gpus.items():
+            if bounds:
+                begin, end = min(bounds), max(bounds)
+                events = Events([str(run.number)], np.array([begin]), np.array([end - begin]))
+                events.add_integers(np.zeros(1, np.int64), "group_id", np.array([group]))
+                plane = self._plane(name)
+                line = plane.line(_STEPS, derived=True, id_=_STEPS_LINE)
+                line.parts.append(events.columns(plane.names, plane.stats, zero).written())
 
     def _allocate(self, run: _Run, named: list[dict[int, str]], group: int, zero: int) -> None:
         """Events of allocators, in order of time, with what each holds by then."""
@@ -323,7 +345,8 @@ def _written(plane: _Plane, number: int, zero_ns: int) -> Iterator[bytes]:
     stats = b"".join(put(5, _entry(id_, name)) for name, id_ in plane.stats.items())
     lines = []
     for place, line in enumerate(plane.lines.values()):
-        start = put(1, _DERIVED + place if line.derived else place + 1) + put(2, line.name) + put(3, zero_ns)
+        id_ = line.id or (_DERIVED + place if line.derived else place + 1)
+        start = put(1, id_) + put(2, line.name) + put(3, zero_ns)
         lines.append((prefix(3, len(start) + sum(map(len, line.parts))) + start, line.parts))
     length = sum(len(start) + sum(map(len, parts)) for start, parts in lines)
     yield prefix(1, len(head) + length + len(names) + len(stats)) + head
