@@ -85,7 +85,8 @@ _TABLES: Final = (
         String("name", "name of the step; null: the capture records no name",
                lambda rows: [name or None for name in rows.db.label]),
         Flag("complete", "false if the step may be cut off and does not count for averages and verdicts: the first "
-             "and the last of more than five steps, except on TPUs", lambda rows: rows.db.complete),
+             "and the last of more than five steps, except on TPUs and of PyTorch's profiler",
+             lambda rows: rows.db.complete),
         Picoseconds("step_ps", "duration of the step on its slowest core"),
         Picoseconds("input_ps", "time to wait for input and to copy it to devices: mean over hosts; on TPUs, of the "
                     "core that waited longest"),

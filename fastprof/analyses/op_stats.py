@@ -432,7 +432,7 @@ def _notices(session: OpDatabase) -> Iterator[Notice]:
     for severity, text in (*attribution(session.device.table), *of_programs(session.devices)):
         yield Notice(severity, text)
     crossing = sum(one.host.crossing for one in session.hosts)
-    if crossing:
+    if crossing and host_ops.TORCH_OP not in session.host.table.category:
         yield Notice(
             "info",
             f"{crossing:,} occurrences of host ops cross another op of their thread, or end together with it. They are "

@@ -79,7 +79,9 @@ class StepDatabase:
     name: list[str]  # [n] of steps of host threads: "train 7"; empty where devices mark the steps
     label: list[str]  # [n] name of the step's group, also on devices
     numbered: Bools  # [n] the capture records the number in that name; False: it only counts the groups of the host
-    complete: Bools  # [n] False: the first and the last of more than five steps, except on TPUs
+    complete: (
+        Bools  # [n] False: the first and the last of more than five steps, except on TPUs and of PyTorch's profiler
+    )
     cores: Cores  # [c]
     group: Int64s  # [n, hosts] the step's group id on each host; -1: no such step there
     present: Bools  # [n, c] the core took part in the step

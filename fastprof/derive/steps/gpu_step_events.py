@@ -19,10 +19,10 @@ from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
-from fastprof.derive.steps.host_reasons import INPUT, HostReasons
+from fastprof.derive.steps.host_reasons import INPUT, HostReasons, meetings
 from fastprof.derive.steps.host_step_events import host_step_events
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types, time_by_type
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
 _OF_RUN = "op_end_ps"
@@ -56,7 +56,8 @@ class NamedMoves:
 @dataclass(frozen=True, slots=True)
 class GpuStepEvents:
     """``group_count``: groups of the host. ``lines``: the events at which lines begin, and the end of the last;
-    ``line_plane``: by line, the recorded id of its plane."""
+    ``line_plane``: by line, the recorded id of its plane; ``fit``: groups that are steps even if the GPUs did nothing
+    in them, None: none."""
 
     group_count: int
     markers: Markers
@@ -64,6 +65,7 @@ class GpuStepEvents:
     lines: Int64s
     line_plane: Int64s
     moves: NamedMoves
+    fit: Bools | None = None
 
 
 def type_of_name(name: str) -> int:
@@ -123,7 +125,28 @@ def _of_plane(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, 
     return steps.markers[seen[steps.group_id]], rows
 
 
-def _types(events: HostEvents, rows: Int32s) -> tuple[Types, NamedMoves]:
+def events_in_time(events: HostEvents, groups: Groups, spans: Markers) -> GpuStepEvents:
+    """What all GPUs of a host ran in the time of steps, whichever step launched it. An event that two steps meet is an
+    event of both."""
+    planes = events.planes_of("GPU")
+    own = [(plane, line) for plane in planes for line in plane.lines if not is_derived(line)]
+    rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for _, line in own)])
+    type_, moves = _types(events, rows)
+    none = np.full(len(rows), -1, np.int32)
+    met, place = meetings(TypedEvents(none, type_, events.start_ps[rows], events.duration_ps[rows]), spans)
+    lines = np.searchsorted(place, np.cumsum([0, *(line.last - line.first for _, line in own)]))
+    number = np.full(len(rows), -1, np.int64)
+    number[moves.row] = np.arange(len(moves.row))
+    row = np.flatnonzero(number[place] >= 0)
+    of = number[place[row]]
+    moved = NamedMoves(row, moves.name[of], moves.names, moves.kernel_type[of])
+    fit = np.zeros(groups.count, np.bool_)
+    fit[spans.group] = True
+    ids = np.array([plane.xplane_id for plane, _ in own], np.int64)
+    return GpuStepEvents(groups.count, spans, met, lines.astype(np.int64), ids, moved, fit)
+
+
+def _types(events: HostEvents, rows: Int32s | Int64s) -> tuple[Types, NamedMoves]:
     """By name; the recorded shape of a kernel's operands, where there is one, decides whether it is 16-bit."""
     meta = events.meta[rows]
     distinct, place = np.unique(meta, return_inverse=True)

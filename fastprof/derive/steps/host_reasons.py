@@ -79,6 +79,11 @@ def in_order(markers: Markers) -> Markers:
 
 def spread(moved: TypedEvents, spans: Markers) -> TypedEvents:
     """The events, once for each span that they meet."""
+    return meetings(moved, spans)[0]
+
+
+def meetings(moved: TypedEvents, spans: Markers) -> tuple[TypedEvents, Int64s]:
+    """The same, and the place of each in ``moved``."""
     spans = in_order(spans)
     ends = np.maximum.accumulate(ends_of(spans.start_ps, spans.duration_ps))
     low = np.searchsorted(ends, moved.start_ps, side="right")
@@ -86,4 +91,4 @@ def spread(moved: TypedEvents, spans: Markers) -> TypedEvents:
     times = np.maximum(high - low, 0)
     copies = np.repeat(np.arange(len(moved)), times)
     span = np.arange(len(copies)) - np.repeat(np.cumsum(times) - times, times) + np.repeat(low, times)
-    return replace(moved[copies], group=spans.group[span].astype(np.int32))
+    return replace(moved[copies], group=spans.group[span].astype(np.int32)), copies

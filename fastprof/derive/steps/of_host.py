@@ -37,7 +37,8 @@ StepNames = Callable[[Int32s], tuple[list[str], Bools]]
 """For groups, the names of their steps, and which of these the capture numbers."""
 
 MOST_WITHOUT_ENDS: Final = 5
-"""Of more steps than this, the first and the last count as incomplete."""
+"""Of more steps than this, the first and the last count as incomplete, but for those of PyTorch's profiler: it begins
+and ends with a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,11 @@ def steps_of_host(
             events.host, hostname, cores, groups, source.on_threads, together=source.source != MODULES
         )
     elif gpus:
-        kernels = gpu_step_events.gpu_step_events(events, groups)
+        kernels = (
+            gpu_step_events.gpu_step_events(events, groups)
+            if source.spans is None
+            else gpu_step_events.events_in_time(events, groups, source.spans)
+        )
         database, unfit = of_gpus(events.host, hostname, kernels, groups.step_names)
         waited = host_times(database, kernels, events, groups, reasons)
         database = with_host_times(database, waited)
@@ -97,6 +102,8 @@ def steps_of_host(
         database = empty_database(hardware, [events.host], one_core(hostname))
     else:
         database, unfit = of_threads(events.host, hostname, threads, groups)
+    if source.entire:
+        database = replace(database, complete=np.ones(len(database), np.bool_))
     if not tpus:
         database = replace(database, cores=replace(database.cores, device=[_device(events)]))
     return HostSteps(
@@ -176,7 +183,7 @@ def _of_events(
         events = replace(events, group=slot[events.group])
     time = time_by_type(events, seen.lines, spans.start_ps, spans.duration_ps)
     fit: Bools = np.asarray(time.seen[:, list(needs)].any(axis=1))
-    if isinstance(seen, HostStepEvents) and seen.fit is not None:
+    if seen.fit is not None:
         fit |= seen.fit[spans.group]
     spans, n = spans[fit], int(fit.sum())
     labels, numbered = step_names(spans.group)

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.derive.devices.kineto_categories import is_kineto, is_op
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.executions import Executions
 from fastprof.derive.steps.grouping import Groups
@@ -127,7 +128,7 @@ def on_threads(
     if runs is not None and has_runs:
         seen = _with_pools(events, groups, spans, runs, seen, reasons)
     else:
-        seen = _with_ops(seen, reasons)
+        seen = _with_ops(events, seen, reasons)
     if reasons is None:
         return seen
     said = reasons.within(spans)
@@ -135,12 +136,20 @@ def on_threads(
     return replace(seen, events=TypedEvents.joined([seen.events, said]), rows=None, lines=lines)
 
 
-def _with_ops(seen: HostStepEvents, reasons: HostReasons | None) -> HostStepEvents:
-    """With ops set apart from what else threads do, and without events that last no time."""
+_CALLS: Final = ((), (Code.LAUNCH,))
+"""What ops may be beside work: those of PyTorch also short ones in a row."""
+
+
+def _with_ops(events: HostEvents, seen: HostStepEvents, reasons: HostReasons | None) -> HostStepEvents:
+    """With ops set apart from what else threads do, and without events that last no time, nor annotations of PyTorch
+    but for those that wait: its ops are recorded."""
     type_ = np.where(seen.events.duration_ps > 0, seen.events.type, np.uint8(NO_TYPE))
+    if seen.rows is not None and is_kineto(events):
+        others = ~is_op(events)[events.meta[seen.rows]]
+        type_[others & (type_ == EventType.HOST_COMPUTE)] = NO_TYPE
     if reasons is not None and seen.rows is not None:
-        is_op = reasons.code[seen.rows] == Code.HOST_COMPUTE
-        type_[is_op & (type_ == EventType.HOST_COMPUTE)] = WORK
+        works = np.isin(reasons.code[seen.rows], (Code.HOST_COMPUTE, *_CALLS[is_kineto(events)]))
+        type_[works & (type_ == EventType.HOST_COMPUTE)] = WORK
     return replace(seen, events=replace(seen.events, type=type_))
 
 

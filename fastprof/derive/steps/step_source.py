@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.derive.steps import device_steps, marker_kinds, pool_work, repeating
+from fastprof.derive.steps import device_steps, marker_kinds, pool_work, profiler_steps, repeating
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.executions import Executions, executions, main_module
 from fastprof.derive.steps.forest import Forest
@@ -58,9 +58,10 @@ STEPS_FROM: Final[dict[str, Any]] = {
 @dataclass(frozen=True, slots=True)
 class StepSource:
     """``groups``: those that make the steps. ``source``: what they are made from, as above, ``nothing`` if there is
-    nothing; ``why``: in words. ``spans``: of a host without devices, when each step is; None: as its markers say.
-    ``marks``: rows of the annotations that steps are made from; None: none are. ``kinds``: in words, which of several
-    kinds of markers make the steps."""
+    nothing; ``why``: in words. ``spans``: when each step is, of hosts without devices and of PyTorch's profiler; None:
+    as markers or devices say. ``marks``: rows of the annotations that steps are made from; None: none are. ``kinds``:
+    in words, which of several kinds of markers make the steps; ``entire``: whether the first and the last step are
+    recorded from begin to end."""
 
     groups: Groups
     source: str
@@ -68,6 +69,7 @@ class StepSource:
     spans: Markers | None = None
     marks: Int64s | None = None
     kinds: str = ""
+    entire: bool = False
 
     @property
     def marked(self) -> Int64s:
@@ -112,7 +114,19 @@ def requested(
     return _by_itself(groups, forest, marked)
 
 
+def _of_torch(groups: Groups) -> StepSource | None:
+    """The steps of PyTorch's profiler, from the begin to the end of their markers on the host."""
+    events = groups.events
+    if not len(groups.step_rows) or not len(profiler_steps.step_marks(events)):
+        return None
+    rows = groups.step_rows
+    spans = Markers(groups.step_groups, events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+    return StepSource(groups, MARKERS, "each marker is a step", spans, entire=True)
+
+
 def _by_itself(groups: Groups, forest: Callable[[], Forest], marked: Callable[[], StepDatabase]) -> StepSource:
+    if (of_torch := _of_torch(groups)) is not None:
+        return of_torch
     try:
         database = marked()
     except MemoryLimitError:  # there are some, and a choice of them may fit
