@@ -23,6 +23,8 @@ from fastprof.derive.tfprof.views import Tree
 GRADIENT = " (gradient)"
 _BEFORE_NAME, _AFTER_NAME = "gradients/", "_grad/"
 _LONG, _PART = 20, 17  # letters of a function
+_LINE_BITS = 32
+_LINE = (1 << _LINE_BITS) - 1
 
 
 class CodeLines:
@@ -34,7 +36,7 @@ class CodeLines:
         lengths = numbers(pc.fill_null(pc.list_value_length(traces), 0))
         self.is_known = bool(lengths.any())
         begins = np.cumsum(lengths) - lengths
-        made = _made(recorded, np.flatnonzero(lengths))
+        made = _Made(recorded, np.flatnonzero(lengths))
         self.unmatched_gradients = made.unmatched
         """How many nodes, without frames or absent, have gradients with frames, which are in no row then."""
         labels, label_of = _labels(self.frames)
@@ -46,42 +48,36 @@ class CodeLines:
         self.is_gradient = label >= len(labels)
         both = pa.concat_arrays([labels, pc.binary_join_element_wise(labels, GRADIENT, "")])
         self.names = pc.fill_null(both.take(pa.array(label, mask=label < 0)), ROOT)
-        entry = np.repeat(np.arange(len(made.path)), [len(nodes) for nodes in made.nodes])
-        node = np.array([one for nodes in made.nodes for one in nodes], np.int64)
-        self.groups = Groups.of(place[leaf[entry]], node, len(order))
+        self.groups = Groups.of(place[leaf[made.entry]], made.node, len(order))
 
 
 class _Made:
-    """In the order of insertion: a node whose frames become rows, and the nodes that are put at the last of them."""
+    """In the order of insertion: the nodes whose frames become rows, and the nodes that are put at the last of them."""
 
-    def __init__(self) -> None:
-        self.path: list[int] = []
-        self.nodes: list[list[int]] = []
-        self.gradients = 0
-        """How many of the last ones are of gradients."""
-        self.unmatched = 0
-
-
-def _made(recorded: Recorded, traced: Ints) -> _Made:
-    made, gradients = _Made(), defaultdict[str, list[int]](list)
-    forward: dict[str, int] = {}
-    names = recorded.names.take(pa.array(traced)).to_pylist()
-    for node, name in zip(traced.tolist(), names, strict=True):
-        of = forward_name(name)
-        if of is None:
-            forward[name] = node
-            made.path.append(node)
-            made.nodes.append([node])
-        else:
-            gradients[of].append(node)
-    for name in sorted(gradients, key=str.encode):
-        if name not in forward:
-            made.unmatched += 1
-        else:
-            made.path.append(forward[name])
-            made.nodes.append(gradients[name])
-            made.gradients += 1
-    return made
+    def __init__(self, recorded: Recorded, traced: Ints) -> None:
+        names = recorded.names.take(pa.array(traced))
+        gradients = defaultdict[str, list[int]](list)
+        others = np.ones(len(traced), np.bool_)
+        marked = (numbers(pc.find_substring(names, mark)) >= 0 for mark in (_BEFORE_NAME, _AFTER_NAME))
+        for place in np.flatnonzero(np.logical_and(*marked)).tolist():
+            of = forward_name(names[place].as_py())
+            if of is not None:
+                others[place] = False
+                gradients[of].append(int(traced[place]))
+        known = sorted(gradients, key=str.encode)
+        forward = names.filter(pa.array(others))
+        place_of = numbers(pc.fill_null(pc.index_in(pa.array(known, pa.string()), forward), -1))
+        found = [(gradients[name], place) for name, place in zip(known, place_of.tolist(), strict=True) if place >= 0]
+        self.unmatched = len(known) - len(found)
+        self.gradients = len(found)
+        """How many of the last entries are of gradients."""
+        forward_nodes = traced[others]
+        self.path: Ints = np.r_[forward_nodes, forward_nodes[[place for _, place in found]]]
+        self.entry: Ints = np.r_[
+            np.arange(len(forward_nodes)),
+            np.repeat(len(forward_nodes) + np.arange(len(found)), [len(nodes) for nodes, _ in found]),
+        ]
+        self.node: Ints = np.r_[forward_nodes, [node for nodes, _ in found for node in nodes]].astype(np.int64)
 
 
 def forward_name(name: str) -> str | None:
@@ -105,11 +101,16 @@ def _labels(frames: pa.Array) -> tuple[pa.Array, Ints]:
     functions = texts(frames.field("function")).dictionary_encode()
     short_files = [one.rpartition("/")[2] for one in files.dictionary.to_pylist()]
     short_functions = [_short(one) for one in functions.dictionary.to_pylist()]
-    parts = np.stack([numbers(files.indices), numbers(frames.field("line")), numbers(functions.indices)])
-    different, each = np.unique(parts, axis=1, return_inverse=True)
-    spelt = [f"{short_files[a]}:{line}:{short_functions[b]}" for a, line, b in different.T.tolist()]
-    encoded = pa.array(spelt, pa.string()).dictionary_encode()
-    return encoded.dictionary, numbers(encoded.indices)[each.reshape(-1)] if len(spelt) else np.zeros(0, np.int64)
+    both = numbers(files.indices) * max(1, len(short_functions)) + numbers(functions.indices)
+    places = pa.array(both).dictionary_encode()
+    lines = numbers(frames.field("line")) & _LINE
+    frames_of = pa.array((numbers(places.indices) << _LINE_BITS) + lines).dictionary_encode()
+    place, line = numbers(frames_of.dictionary) >> _LINE_BITS, numbers(frames_of.dictionary) & _LINE
+    file, function = np.divmod(numbers(places.dictionary)[place], max(1, len(short_functions)))
+    rows = zip(file.tolist(), line.astype(np.uint32).view(np.int32).tolist(), function.tolist(), strict=True)
+    encoded = pa.array([f"{short_files[a]}:{n}:{short_functions[b]}" for a, n, b in rows], pa.string())
+    encoded = encoded.dictionary_encode()
+    return encoded.dictionary, numbers(encoded.indices)[numbers(frames_of.indices)]
 
 
 def _short(function: str) -> str:
@@ -120,7 +121,7 @@ def _short(function: str) -> str:
 def _rows(made: _Made, begins: Ints, lengths: Ints, label_of: Ints, labels: int) -> tuple[Ints, Ints, Ints, Ints]:
     """Rows level by level, in the order of insertion: parent, first frame, label (that of a gradient is ``labels``
     more); and for each entry of ``made`` its last row."""
-    path = np.array(made.path, np.int64)
+    path = made.path
     shift = np.zeros(len(path), np.int64)
     shift[len(path) - made.gradients :] = labels
     current = np.zeros(len(path), np.int64)
