@@ -264,6 +264,13 @@ def test_36_other_json(document: str) -> None:
         assert key in str(error.value)
 
 
+@pytest.mark.captures
+def test_36_a_profile_of_speedscope() -> None:
+    path = Path(__file__).resolve().parents[3] / "shared" / "captures" / "corrupt" / "incomplete-trace.json"
+    with pytest.raises(fastprof.CaptureError, match=r"no traceEvents; its keys are \$schema, shared, profiles"):
+        fastprof.load(path)
+
+
 def test_38_one_time_of_zero_among_unix_times() -> None:
     times = ["0", *(str(1_700_000_000_000_000 + i) for i in range(10))]
     profile = fastprof.load(array(*(x(f"e{i}", ts) for i, ts in enumerate(times))))
