@@ -31,6 +31,8 @@ FAR_FROM_ROOFLINE_PERCENT: Final = 50.0
 
 _SINGLE: Final = re.compile(r"(?:^|[_\W])[sdcz]gemm|ffma|dcudnn|simt|f32f32_f32f32|s[ck]udnn", re.IGNORECASE)
 """Names of library kernels that multiply in 32 or 64 bits, without Tensor Cores."""
+_OF_FLOATS: Final = re.compile(r"^(?!.*(?:half|bfloat|bf16|fp16|int8)).*<(?:[^<>]*, )?(?:float|double)\b")
+"""The same, by the types of templates: cuDNN's kernels of backward passes have no other sign."""
 _CONVOLVES: Final = re.compile(r"conv(?!ert)|cudnn|miopen|implicit_gemm", re.IGNORECASE)
 _TRANSPOSES: Final = re.compile(r"transpose|nchwtonhwc|nhwctonchw|SwapDimension1And2", re.IGNORECASE)
 
@@ -194,17 +196,26 @@ def _ops(facts: Facts) -> _Ops:
 def _kernels(facts: Facts, ops: list[str]) -> tuple[pa.Table, list[int], list[int]]:
     """The kernels; the row of the kernel of each op, -1: it is not known; and the rows of kernels of no op."""
     kernels = facts.table("kernel_stats", "kernels")
-    rows = {plain(name): row for row, name in reversed(list(enumerate(kernels["name"].to_pylist())))}
-    of_op = [rows.get(plain(name), -1) for name in ops]
-    taken = {plain(name) for name in ops}
-    alone = [row for row, name in enumerate(kernels["name"].to_pylist()) if plain(name) not in taken]
+    names = list(zip(kernels["name"].to_pylist(), kernels["op_name"].to_pylist(), strict=True))
+    back = list(reversed(list(enumerate(names))))
+    rows = {plain(name): row for row, (name, _) in back} | {plain(name): row for row, (name, op) in back if not op}
+    rows |= {f"{op}/{plain(name)}": row for row, (name, op) in back if op}  # as ops of PyTorch are called
+    keys = [_key(name) for name in ops]
+    of_op, taken = [rows.get(key, -1) for key in keys], set(keys)
+    alone = [row for row, (name, op) in enumerate(names) if not {plain(name), f"{op}/{plain(name)}"} & taken]
     return kernels, of_op, alone
+
+
+def _key(op: str) -> str:
+    """The name of an op with that of its kernel, if it has one, as a key of kernels."""
+    of, apart, kernel = op.partition("/")
+    return f"{of}/{plain(kernel)}" if apart and "::" in of else plain(op)
 
 
 def single_precision_kernels(kernels: pa.Table) -> list[bool]:
     """Kernels of products that could use Tensor Cores, and are named after arithmetic in more bits."""
     flags = (kernels[name].to_pylist() for name in ("name", "uses_tensor_cores", "could_use_tensor_cores"))
     return [
-        could is True and uses is False and _SINGLE.search(name) is not None
+        could is True and uses is False and (_SINGLE.search(name) or _OF_FLOATS.match(name)) is not None
         for name, uses, could in zip(*flags, strict=True)
     ]
