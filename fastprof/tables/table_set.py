@@ -32,6 +32,7 @@ from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
+    from fastprof.tables.tfprof_rows import LazyColumns
 
 NESTING: Final = TableSchema("nesting", "an event and its place among the events of its line", (
     EVENT_ID,
@@ -281,6 +282,16 @@ class TableSet(Mapping[str, pa.Table]):
 
         parts = ((capture.host, profile, capture.path) for capture, profile in known)
         return self._described(tfprof_table(TFPROF_TABLES[name], parts))
+
+    def tfprof_columns(self, host: str) -> dict[str, LazyColumns]:
+        """The tables of tfprof for one host, a column at a time. CaptureError, KeyError: it has no profile."""
+        from fastprof.tables.tfprof_rows import LazyColumns
+
+        number = self.session.hosts.index(host)
+        profile, capture = self.session.tfprof(number), self.session.captures[number]
+        if profile is None:
+            raise KeyError(host)
+        return {name: LazyColumns(name, host, profile, capture.path) for name in TFPROF_TABLES}
 
     def nesting_request(self) -> Request:
         """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""

@@ -17,7 +17,7 @@ from fastprof.inputs.profile_columns import ProfileColumns
 from fastprof.inputs.value_columns import Texts, ends_of
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.tables import TableSchema
-from fastprof.tables.tfprof_tables import EXECUTIONS, MEMORY, NODES, PROFILES
+from fastprof.tables.tfprof_tables import EXECUTIONS, MEMORY, NODES, PROFILES, TFPROF_TABLES
 
 
 def tfprof_table(schema: TableSchema, parts: Iterable[tuple[str, ProfileColumns, str]]) -> pa.Table:
@@ -35,6 +35,29 @@ def tfprof_table(schema: TableSchema, parts: Iterable[tuple[str, ProfileColumns,
     columns = [_narrow(column) for column in table.columns]
     fields = [schema[name].field(column.type) for name, column in zip(table.column_names, columns, strict=True)]
     return pa.table(columns, schema=pa.schema(fields))
+
+
+class LazyColumns:
+    """The columns of a table for one host, each made when it is first used: a view needs few of them."""
+
+    def __init__(self, name: str, host: str, profile: ProfileColumns, path: str) -> None:
+        self._schema = TFPROF_TABLES[name]
+        self._made: dict[str, pa.Array] = {}
+        self._how = host, profile
+        self._path = path
+
+    @cached_property
+    def _rows(self) -> _Rows:
+        return _ROWS[self._schema.name](*self._how)
+
+    def __getitem__(self, name: str) -> pa.Array:
+        """CaptureError: it is damaged."""
+        if name not in self._made:
+            try:
+                self._made[name] = self._schema[name].array(self._rows)
+            except CaptureError as fault:
+                raise CaptureError(fault.message, path=self._path, offset=fault.offset) from None
+        return self._made[name]
 
 
 def _narrow(column: pa.ChunkedArray) -> pa.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,16 +23,21 @@ _MEMORY: Final = ("requested_bytes", "peak_bytes", "residual_bytes", "output_byt
 _AVERAGE: Final = -1
 
 
+class Columns(Protocol):
+    """A table, or the columns of one that are made when they are used."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
 class Recorded:
     """Nodes of one host, from its rows of the tables tfprof_profiles, tfprof_nodes, …_executions and …_memory."""
 
-    def __init__(self, profile: Mapping[str, object], nodes: pa.Table, executions: pa.Table, memory: pa.Table) -> None:
+    def __init__(self, profile: Mapping[str, object], nodes: Columns, executions: Columns, memory: Columns) -> None:
         steps = profile["steps"]
         assert isinstance(steps, list)
         self.steps: Sequence[int] = steps
         self.misses_accelerator_stream = bool(profile["misses_accelerator_stream"])
-        self.nodes = nodes.combine_chunks()
-        self.executions, self.memory = executions.combine_chunks(), memory.combine_chunks()
+        self.nodes, self.executions, self.memory = nodes, executions, memory
         self._figures: dict[int, Ints] = {}
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ from fastprof.derive.tfprof.options import VIEWS, Options
 from fastprof.derive.tfprof.recorded import Recorded, texts
 from fastprof.derive.tfprof.views import Shown
 from fastprof.errors import UsageError
+from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
 
 
@@ -73,10 +74,14 @@ def view_set(tables: Mapping[str, pa.Table], host: str | None = None) -> ViewSet
     if host is not None and host not in hosts:
         raise UsageError(f"host {host!r} has no profile of tfprof{meant(host, hosts)} (there are: {', '.join(hosts)})")
     place = 0 if host is None else hosts.index(host)
-    own = [tables[f"tfprof_{name}"] for name in ("nodes", "executions", "memory")]
+    (described,) = profiles.slice(place, 1).to_pylist()
+    names = ("tfprof_nodes", "tfprof_executions", "tfprof_memory")
+    if isinstance(tables, TableSet):
+        columns = tables.tfprof_columns(hosts[place])
+        return ViewSet(Recorded(described, *(columns[name] for name in names)))
+    own = [tables[name] for name in names]
     if len(hosts) > 1:
         own = [table.filter(pc.equal(texts(table["host"]), hosts[place])) for table in own]
-    (described,) = profiles.slice(place, 1).to_pylist()
     return ViewSet(Recorded(described, *own))
 
 
