@@ -15,6 +15,7 @@ void fp_window_begin(fp_window *w, fp_memory *memory) {
 void fp_window_of_memory(fp_window *w, const uint8_t *data, uint64_t size) {
   w->data = w->bytes = data;
   w->descriptor = -1;
+  w->parts = NULL;
   w->first = 0;
   w->end = w->size = size;
   w->readable = data + size;
@@ -23,6 +24,7 @@ void fp_window_of_memory(fp_window *w, const uint8_t *data, uint64_t size) {
 void fp_window_of_file(fp_window *w, int descriptor, uint64_t size, bool same) {
   w->data = NULL;
   w->descriptor = descriptor;
+  w->parts = NULL;
   w->size = size;
   if (same) return;
   w->bytes = w->readable = w->buffer;
@@ -53,7 +55,7 @@ static bool move_to_front(fp_window *w, size_t room, uint64_t offset, size_t kep
 }
 
 /* Reads `size` bytes of the file from `offset` on. */
-static fp_code read_at(int descriptor, uint8_t *to, uint64_t offset, size_t size) {
+static fp_code read_file(int descriptor, uint8_t *to, uint64_t offset, size_t size) {
   while (size) {
     ssize_t got = pread(descriptor, to, size, (off_t)offset);
     if (got < 0 && errno == EINTR) continue;
@@ -62,6 +64,32 @@ static fp_code read_at(int descriptor, uint8_t *to, uint64_t offset, size_t size
     to += got;
     offset += (uint64_t)got;
     size -= (size_t)got;
+  }
+  return FP_OK;
+}
+
+/* The part that has a byte of the capture. */
+static size_t part_of(const fp_window *w, uint64_t offset) {
+  size_t low = 0, high = w->part_count;
+  while (high - low > 1) {
+    size_t middle = low + (high - low) / 2;
+    if (w->parts[middle].begin <= offset) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+/* Reads `size` bytes of the capture from `offset` on. */
+static fp_code read_at(const fp_window *w, uint8_t *to, uint64_t offset, size_t size) {
+  if (!w->parts) return read_file(w->descriptor, to, offset, size);
+  for (size_t i = size ? part_of(w, offset) : 0; size; i++) {
+    uint64_t end = i + 1 < w->part_count ? w->parts[i + 1].begin : w->size;
+    size_t piece = size < end - offset ? size : (size_t)(end - offset);
+    fp_code code = read_file(w->descriptor, to, w->parts[i].place + (offset - w->parts[i].begin), piece);
+    if (code) return code;
+    to += piece;
+    offset += piece;
+    size -= piece;
   }
   return FP_OK;
 }
@@ -80,7 +108,7 @@ fp_code fp_window_load(fp_window *w, uint64_t offset, uint64_t end) {
   if (!move_to_front(w, size, offset, kept)) return FP_NO_MEMORY;
   w->bytes = w->buffer;
   w->first = w->end = offset; /* nothing is in it, should reading fail */
-  fp_code code = read_at(w->descriptor, w->buffer + kept, offset + kept, size - kept);
+  fp_code code = read_at(w, w->buffer + kept, offset + kept, size - kept);
   w->readable = w->buffer;
   if (code) return code;
   w->end = stop;
@@ -93,7 +121,7 @@ fp_code fp_window_load(fp_window *w, uint64_t offset, uint64_t end) {
 
 fp_code fp_window_copy(fp_window *w, uint64_t offset, uint64_t size, uint8_t *to) {
   if (!size) return FP_OK;
-  if (size > w->most && !w->data) return read_at(w->descriptor, to, offset, (size_t)size);
+  if (size > w->most && !w->data) return read_at(w, to, offset, (size_t)size);
   fp_code code = fp_window_need(w, offset, offset + size);
   if (!code) memcpy(to, fp_window_at(w, offset), (size_t)size);
   return code;

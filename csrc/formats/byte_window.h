@@ -17,11 +17,18 @@ enum {
   FP_WINDOW_LEAST = 1 << 13  /* what is read at once after a jump */
 };
 
+/* From byte `begin` of the capture on, up to the next part, bytes stand in the file from `place` on. */
+typedef struct fp_window_part {
+  uint64_t begin, place;
+} fp_window_part;
+
 /* The caller sets memory by fp_window_begin, and one of the sources; threads must not share a window. */
 typedef struct fp_window {
   fp_memory *memory;
   const uint8_t *data; /* all bytes, the caller's; NULL: they are read from `descriptor` */
   int descriptor;
+  const fp_window_part *parts; /* the caller's, ascending from 0; NULL: the file is the capture */
+  size_t part_count;
   uint64_t size; /* of the capture */
   uint64_t most; /* what is read at once; tests make it small */
   /* what lies in memory now */
@@ -35,7 +42,7 @@ typedef struct fp_window {
 
 /* A window without a source or a buffer. */
 void fp_window_begin(fp_window *window, fp_memory *memory);
-/* Sets the source. A buffer is kept; `same`: so are the bytes in it, which are of the same unchanged file. */
+/* Sets the source, which has no parts until they are set. A buffer is kept; `same`: so are the bytes in it, which are of the same unchanged file. */
 void fp_window_of_memory(fp_window *window, const uint8_t *data, uint64_t size);
 void fp_window_of_file(fp_window *window, int descriptor, uint64_t size, bool same);
 /* Releases the buffer. May be called twice. */

@@ -3,20 +3,16 @@
 
 enum { FIRST_LOOK = 1 << 20, LAST_LOOK = 1 << 26 };
 
-static void take_remark(void *context, fp_json_remark what, uint64_t offset, uint64_t count) {
-  static const chrome_fault faults[] = {
-      [FP_JSON_EXTRA_COMMA] = CHROME_EXTRA_COMMA, [FP_JSON_SEVERAL_DOCUMENTS] = CHROME_SEVERAL_DOCUMENTS,
-      [FP_JSON_SEVERAL_ARRAYS] = CHROME_SEVERAL_ARRAYS, [FP_JSON_STRAY_ITEM] = CHROME_STRAY_ITEM,
-      [FP_JSON_LOST] = CHROME_LOST, [FP_JSON_ENDS_EARLY] = CHROME_TRUNCATED};
+/* Takes a member as it is scanned. */
+static bool take_member(void *context, const uint8_t *key, size_t key_length, const uint8_t *text, size_t length, bool is_whole) {
   fp_chrome *chrome = context;
-  chrome->object_count += what == FP_JSON_STRAY_ITEM;
-  bool is_early = what == FP_JSON_ENDS_EARLY;
-  chrome_remark(chrome, faults[what], offset, is_early ? 1 : count);
-  if (is_early) chrome->remarks[CHROME_TRUNCATED].open_brackets = count;
+  chrome->member_end = chrome->scan.base + chrome->scan.walk.at;
+  chrome->document = chrome->scan.documents;
+  return chrome_take_member(chrome, key, key_length, text, length, is_whole);
 }
 
 fp_chrome *fp_chrome_new(fp_memory *memory, bool salvage) {
-  static const fp_json_handlers handlers = {chrome_take_event, chrome_take_member, take_remark};
+  static const fp_json_handlers handlers = {chrome_take_event, take_member, chrome_take_remark};
   fp_chrome *chrome = fp_alloc_zeroed(memory, 1, sizeof *chrome);
   if (!chrome) return NULL;
   chrome->memory = memory;
@@ -29,9 +25,9 @@ fp_chrome *fp_chrome_new(fp_memory *memory, bool salvage) {
   fp_strings *pools[] = {&chrome->names, &chrome->cats, &chrome->stats, &chrome->texts, &chrome->flow_texts};
   fp_key_map *maps[] = {&chrome->process_keys, &chrome->thread_keys, &chrome->plane_keys, &chrome->line_keys,
                         &chrome->metadata_keys, &chrome->async_keys, &chrome->hour_keys};
-  fp_bytes *bytes[] = {&chrome->head, &chrome->decoded, &chrome->arg_of, &chrome->sides, &chrome->event_stats,
+  fp_bytes *bytes[] = {&chrome->head, &chrome->field_name, &chrome->decoded, &chrome->arg_of, &chrome->sides, &chrome->event_stats,
                        &chrome->held_stats, &chrome->window, &chrome->spill, &chrome->environment, &chrome->stacks,
-                       &chrome->keys, &chrome->literals};
+                       &chrome->keys};
   for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) pools[i]->memory = memory;
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) maps[i]->memory = memory;
   for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) bytes[i]->memory = memory;
@@ -51,9 +47,9 @@ void fp_chrome_free(fp_chrome *chrome) {
   fp_strings *pools[] = {&chrome->names, &chrome->cats, &chrome->stats, &chrome->texts, &chrome->flow_texts};
   fp_key_map *maps[] = {&chrome->process_keys, &chrome->thread_keys, &chrome->plane_keys, &chrome->line_keys,
                         &chrome->metadata_keys, &chrome->async_keys, &chrome->hour_keys};
-  fp_bytes *bytes[] = {&chrome->head, &chrome->decoded, &chrome->arg_of, &chrome->sides, &chrome->event_stats,
+  fp_bytes *bytes[] = {&chrome->head, &chrome->field_name, &chrome->decoded, &chrome->arg_of, &chrome->sides, &chrome->event_stats,
                        &chrome->held_stats, &chrome->window, &chrome->spill, &chrome->environment, &chrome->stacks,
-                       &chrome->keys, &chrome->literals};
+                       &chrome->keys};
   fp_vector *vectors[] = {&chrome->processes, &chrome->threads, &chrome->planes, &chrome->lines, &chrome->metadatas,
                           &chrome->last_metadatas, &chrome->stat_list, &chrome->next_stat, &chrome->stat_seen, &chrome->held,
                           &chrome->epochs, &chrome->fragments, &chrome->hours, &chrome->members, &chrome->frames,
@@ -70,38 +66,55 @@ static fp_code checked(fp_chrome *chrome, fp_code code, fp_fault *fault) {
   return chrome->failed ? fp_fail(fault, FP_NO_MEMORY, 0, "a trace") : code;
 }
 
+/* Decides what wrote the document by its first megabyte, or twice as much as the last time: where chunks end makes no
+ * difference. */
+static void decide(fp_chrome *chrome, bool is_all) {
+  while (!chrome->is_decided && (is_all || chrome->head.size >= chrome->look_at)) {
+    bool is_sure, is_last = chrome->look_at >= LAST_LOOK || (is_all && chrome->head.size <= chrome->look_at);
+    size_t size = chrome->head.size < chrome->look_at ? chrome->head.size : chrome->look_at;
+    const uint8_t *head = chrome->head.data ? chrome->head.data : (const uint8_t *)"";
+    chrome->dialect = chrome_guess(chrome, head, size, is_last && is_all, &is_sure);
+    if (chrome->failed) return;
+    chrome->is_decided = is_sure || is_last;
+    chrome->look_at *= 2;
+  }
+}
+
+/* Keeps bytes until the dialect is decided. False: it is not, or memory ran out. */
+static bool keep_head(fp_chrome *chrome, const uint8_t *data, size_t size) {
+  fp_bytes_put(&chrome->head, data, size);
+  chrome->failed |= chrome->head.failed;
+  if (!chrome->failed) decide(chrome, false);
+  return chrome->is_decided && !chrome->failed;
+}
+
 /* Reads the head, whose dialect is decided. */
-static fp_code read_head(fp_chrome *chrome, fp_fault *fault) {
-  chrome->is_decided = true;
+static fp_code push_head(fp_chrome *chrome, fp_fault *fault) {
   fp_code code = FP_OK;
   if (chrome->head.size) code = fp_json_scan_push(&chrome->scan, chrome->head.data, chrome->head.size, fault);
   fp_bytes_free(&chrome->head);
   return checked(chrome, code, fault);
 }
 
-/* Looks at the first megabyte, or twice as much as the last time: where chunks end makes no difference. */
-static fp_code decide(fp_chrome *chrome, bool is_all, fp_fault *fault) {
-  while (!chrome->is_decided && (is_all || chrome->head.size >= chrome->look_at)) {
-    bool is_sure, is_last = chrome->look_at >= LAST_LOOK || (is_all && chrome->head.size <= chrome->look_at);
-    size_t size = chrome->head.size < chrome->look_at ? chrome->head.size : chrome->look_at;
-    const uint8_t *head = chrome->head.data ? chrome->head.data : (const uint8_t *)"";
-    chrome->dialect = chrome_guess(chrome, head, size, is_last && is_all, &is_sure);
-    if (chrome->failed) return FP_OK;
-    if (is_sure || is_last) return read_head(chrome, fault);
-    chrome->look_at *= 2;
-  }
-  return FP_OK;
-}
-
 fp_code fp_chrome_push(fp_chrome *chrome, const uint8_t *data, size_t size, fp_fault *fault) {
   if (chrome->is_decided) return checked(chrome, fp_json_scan_push(&chrome->scan, data, size, fault), fault);
-  fp_bytes_put(&chrome->head, data, size);
-  chrome->failed |= chrome->head.failed;
-  return checked(chrome, chrome->failed ? FP_OK : decide(chrome, false, fault), fault);
+  return keep_head(chrome, data, size) ? push_head(chrome, fault) : checked(chrome, FP_OK, fault);
+}
+
+void fp_chrome_scan(fp_chrome *chrome, fp_chrome_tape *tape, const uint8_t *data, size_t size) {
+  if (chrome->is_decided) {
+    chrome_record(chrome, tape, data, size);
+  } else if (keep_head(chrome, data, size)) {
+    chrome_record(chrome, tape, chrome->head.data, chrome->head.size);
+    fp_bytes_free(&chrome->head);
+  } else {
+    chrome_record(chrome, tape, data, 0);
+  }
 }
 
 fp_code fp_chrome_finish(fp_chrome *chrome, fp_fault *fault) {
-  fp_code code = decide(chrome, true, fault);
+  if (!chrome->is_decided) decide(chrome, true);
+  fp_code code = chrome->failed ? FP_OK : push_head(chrome, fault);
   if (!code && !chrome->failed) code = fp_json_scan_finish(&chrome->scan, fault);
   code = checked(chrome, code, fault);
   if (code) return code;
@@ -125,10 +138,6 @@ fp_bytes *fp_chrome_spill(fp_chrome *chrome) {
 const fp_chrome_part *fp_chrome_parts(const fp_chrome *chrome, size_t *count) {
   *count = chrome->parts.count;
   return chrome->parts.items;
-}
-
-const fp_bytes *fp_chrome_literals(const fp_chrome *chrome) {
-  return &chrome->literals;
 }
 
 const fp_chrome_remark *fp_chrome_remarks(const fp_chrome *chrome, size_t *count) {

@@ -3,11 +3,11 @@
  *    document --push--> events --> window --flush--> spill ------.
  *                         |   names, lines, planes                |
  *                         '--> held: B E b n e S T p F            v
- *    finish: match what was held, find the zero of times; then the XSpace, plane after plane:
- *            literal bytes (names, metadata) and ranges of the spill (events of a line)
+ *    finish: match what was held, find the zero of times; spill names and metadata; then the XSpace, plane after plane:
+ *            ranges of the spill
  *
  * Memory holds the event in progress, a window of events, names, and what is held. The caller keeps the spill, and reads
- * ranges of it when the XSpace is put together. */
+ * its ranges as the XSpace. */
 #ifndef FASTPROF_CHROME_H
 #define FASTPROF_CHROME_H
 
@@ -15,11 +15,11 @@
 #include "status.h"
 
 typedef struct fp_chrome fp_chrome;
+typedef struct fp_chrome_tape fp_chrome_tape;
 
-/* A part of the XSpace: `length` bytes at `offset` of the literal bytes (0) or of the spill (1). */
+/* A part of the XSpace: `length` bytes at `place` of all that was spilled. */
 typedef struct fp_chrome_part {
-  uint64_t offset, length;
-  int64_t is_spilled;
+  uint64_t place, length;
 } fp_chrome_part;
 
 /* What is remarked: severity 0 info, 1 notice, 2 data_loss. `open_brackets`: of a document that ends early. */
@@ -35,15 +35,19 @@ void fp_chrome_free(fp_chrome *chrome);
 
 /* Takes the next bytes of the document. Then `fp_chrome_spill` may have bytes to be kept. */
 fp_code fp_chrome_push(fp_chrome *chrome, const uint8_t *data, size_t size, fp_fault *fault);
-/* All bytes have been pushed. Then
- * the parts of the XSpace are known. FP_BAD_JSON: it is not a trace; fp_chrome_keys says which keys it has. */
+/* The same in two steps; one thread may do the first while another does the second of what came before: scans the next bytes, less than a gibibyte, onto a tape; takes what a tape has. Where the scan failed, taking does. A tape may be
+ * used again once it was taken. Not to be salvaged. */
+fp_chrome_tape *fp_chrome_tape_new(fp_memory *memory);
+void fp_chrome_tape_free(fp_chrome_tape *tape);
+void fp_chrome_scan(fp_chrome *chrome, fp_chrome_tape *tape, const uint8_t *data, size_t size);
+fp_code fp_chrome_take(fp_chrome *chrome, const fp_chrome_tape *tape, fp_fault *fault);
+/* All bytes have been pushed, or scanned and taken. Then there may be bytes to be kept, and the parts are known. FP_BAD_JSON: it is not a trace; fp_chrome_keys says which keys it has. */
 fp_code fp_chrome_finish(fp_chrome *chrome, fp_fault *fault);
 
 /* Bytes to be appended to the spill. The caller keeps them and sets the size to 0. */
 fp_bytes *fp_chrome_spill(fp_chrome *chrome);
-/* After finish: the parts, the literal bytes, and what is remarked. They are the reader's. */
+/* After finish: the parts of the XSpace, one behind the other, and what is remarked. They are the reader's. */
 const fp_chrome_part *fp_chrome_parts(const fp_chrome *chrome, size_t *count);
-const fp_bytes *fp_chrome_literals(const fp_chrome *chrome);
 const fp_chrome_remark *fp_chrome_remarks(const fp_chrome *chrome, size_t *count);
 /* The first keys of a document that is not a trace, separated by ", ". */
 const fp_bytes *fp_chrome_keys(const fp_chrome *chrome);

@@ -1,5 +1,5 @@
 /* An event: its fields, then what its phase makes of it. Nothing is kept of an event before its last brace has been seen,
- * as the text may end before. */
+ * as the text may end before. Fields are read without the trace, so that another thread may do it (chrome_tape.c). */
 #include "formats/chrome_parts.h"
 #include "formats/json_values.h"
 
@@ -46,15 +46,22 @@ static chrome_field field_of(const uint8_t *text, size_t length) {
   return FIELD_COUNT;
 }
 
-/* Keeps a field's value; null is as if the field were absent. */
-static void keep_field(fp_chrome *chrome, chrome_event *event, const fp_json_value *key, const fp_json_value *value) {
+/* The field of a name with escapes. */
+static chrome_field escaped_field(const uint8_t *text, size_t length, fp_bytes *name) {
+  fp_json_bad_text bad = {0, 0};
+  name->size = 0;
+  fp_json_decode(name, text, length, &bad);
+  size_t size = name->size;
+  fp_bytes_put(name, "   ", 3);
+  return name->failed || !size ? FIELD_COUNT : field_of(name->data, size);
+}
+
+/* Keeps a field's value; null is as if the field were absent. `name`: room for a name. */
+static void keep_field(chrome_event *event, const fp_json_value *key, const fp_json_value *value, fp_bytes *name) {
   const uint8_t *text = event->view->text + key->from;
   size_t length = key->to - key->from;
   chrome_field field = field_of(text, length);
-  if (field == FIELD_COUNT && memchr(text, '\\', length)) {
-    text = chrome_text(chrome, event->view, key, &length);
-    if (length) field = field_of(text, length);
-  }
+  if (field == FIELD_COUNT && memchr(text, '\\', length)) field = escaped_field(text, length, name);
   event->has_fields = true;
   if (field == FIELD_COUNT) return;
   if (event->present >> field & 1) event->is_twice = true;
@@ -306,38 +313,51 @@ static bool take(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
   return chrome->failed || put_phase(chrome, event, at);
 }
 
+void chrome_begin_event(chrome_event *event, const fp_json_view *view, uint64_t offset) {
+  event->view = view;
+  event->present = 0;
+  event->is_deep = event->has_fields = event->is_twice = event->is_local = false;
+  event->offset = offset;
+  event->duration_ps = 0;
+  event->args_found = 0;
+  for (int i = 0; i < FIELD_COUNT; i++) event->fields[i].kind = FP_JSON_NOTHING;
+}
+
+fp_json_step chrome_read_fields(const fp_json_view *view, fp_json_walk *walk, uint64_t offset, fp_bytes *name, chrome_event *event) {
+  fp_json_value key, value;
+  fp_json_step step;
+  chrome_begin_event(event, view, offset);
+  while ((step = fp_json_next_member(view, walk, &key, &value)) == FP_WALK_ITEM || step == FP_WALK_DEEP) {
+    event->is_deep |= step == FP_WALK_DEEP;
+    keep_field(event, &key, &value, name);
+  }
+  return step;
+}
+
+bool chrome_take_fields(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
+  uint64_t offset = event->offset;
+  if (chrome->is_empty_before) chrome_remark(chrome, CHROME_EMPTY_EVENT, chrome->empty_offset, 1);
+  chrome->is_empty_before = !event->has_fields;
+  chrome->empty_offset = chrome->offset = offset;
+  chrome->has_events |= event->present & 1;
+  chrome->object_count += event->has_fields;
+  if (!event->has_fields) return true;
+  if (event->is_deep) {
+    chrome_remark(chrome, CHROME_TOO_DEEP, offset, 1);
+    return true;
+  }
+  if (!take(chrome, event, at)) return false;
+  if (event->is_twice) chrome_remark(chrome, CHROME_DUPLICATE_KEY, offset, 1);
+  return true;
+}
+
 fp_json_step chrome_take_event(void *context, const fp_json_view *view, fp_json_walk *walk, uint64_t offset) {
   fp_chrome *chrome = context;
   chrome_event event;
-  fp_json_value key, value;
-  fp_json_step step;
   uint32_t at = 0;
-  event.view = view;
-  event.present = 0;
-  event.is_deep = event.has_fields = event.is_twice = event.is_local = false;
-  event.offset = offset;
-  event.duration_ps = 0;
-  event.args_found = 0;
-  for (int i = 0; i < FIELD_COUNT; i++) event.fields[i].kind = FP_JSON_NOTHING;
-  while ((step = fp_json_next_member(view, walk, &key, &value)) == FP_WALK_ITEM || step == FP_WALK_DEEP) {
-    event.is_deep |= step == FP_WALK_DEEP;
-    keep_field(chrome, &event, &key, &value);
-  }
-  if (step != FP_WALK_END) return step;
-  if (chrome->is_empty_before) chrome_remark(chrome, CHROME_EMPTY_EVENT, chrome->empty_offset, 1);
-  chrome->is_empty_before = !event.has_fields;
-  chrome->empty_offset = chrome->offset = offset;
-  chrome->has_events |= event.present & 1;
-  chrome->object_count += event.has_fields;
-  if (!event.has_fields) return FP_WALK_END;
-  if (event.is_deep) {
-    chrome_remark(chrome, CHROME_TOO_DEEP, offset, 1);
-    return FP_WALK_END;
-  }
-  if (!take(chrome, &event, &at)) {
-    walk->at = at;
-    return FP_WALK_FAULT;
-  }
-  if (event.is_twice) chrome_remark(chrome, CHROME_DUPLICATE_KEY, offset, 1);
-  return FP_WALK_END;
+  fp_json_step step = chrome_read_fields(view, walk, offset, &chrome->field_name, &event);
+  chrome->failed |= chrome->field_name.failed;
+  if (step != FP_WALK_END || chrome_take_fields(chrome, &event, &at)) return step;
+  walk->at = at;
+  return FP_WALK_FAULT;
 }

@@ -46,3 +46,15 @@ void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint6
   remark->severity = rows[fault].severity;
   remark->count += count;
 }
+
+void chrome_take_remark(void *context, fp_json_remark what, uint64_t offset, uint64_t count) {
+  static const chrome_fault faults[] = {
+      [FP_JSON_EXTRA_COMMA] = CHROME_EXTRA_COMMA, [FP_JSON_SEVERAL_DOCUMENTS] = CHROME_SEVERAL_DOCUMENTS,
+      [FP_JSON_SEVERAL_ARRAYS] = CHROME_SEVERAL_ARRAYS, [FP_JSON_STRAY_ITEM] = CHROME_STRAY_ITEM,
+      [FP_JSON_LOST] = CHROME_LOST, [FP_JSON_ENDS_EARLY] = CHROME_TRUNCATED};
+  fp_chrome *chrome = context;
+  chrome->object_count += what == FP_JSON_STRAY_ITEM;
+  bool is_early = what == FP_JSON_ENDS_EARLY;
+  chrome_remark(chrome, faults[what], offset, is_early ? 1 : count);
+  if (is_early) chrome->remarks[CHROME_TRUNCATED].open_brackets = count;
+}

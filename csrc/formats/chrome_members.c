@@ -64,12 +64,12 @@ static bool is_kept(fp_chrome *chrome, int32_t name, bool *is_again) {
   *is_again = false;
   for (size_t i = 0; i < chrome->members.count; i++) {
     if (kept[i].name != name) continue;
-    *is_again = kept[i].document == chrome->scan.documents;
+    *is_again = kept[i].document == chrome->document;
     return *is_again;
   }
   chrome_kept *fresh = fp_vector_add(chrome->memory, &chrome->members, sizeof *fresh);
   if (!fresh) chrome->failed = true;
-  else *fresh = (chrome_kept){name, chrome->scan.documents};
+  else *fresh = (chrome_kept){name, chrome->document};
   return fresh != NULL;
 }
 
@@ -85,18 +85,18 @@ static bool keep_member(fp_chrome *chrome, const uint8_t *key, size_t key_length
   int32_t number = name.failed ? -1 : chrome_stat_number(chrome, (const char *)name.data);
   if (number >= 0 && is_kept(chrome, number, &is_again)) {
     if (is_again) {
-      chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->scan.base + chrome->scan.walk.at, 1);
+      chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->member_end, 1);
       chrome_drop_stat(&chrome->environment, number);
     }
     if (value->kind == FP_JSON_TEXT) fp_json_decode(&plain, text->text + value->from, value->to - value->from, &bad);
     else is_json = fp_json_compact(&plain, &text->view, value, MOST_KEPT, &bad, &at);
     size_t size = plain.size < MOST_KEPT ? plain.size : MOST_KEPT;
     while (size < plain.size && size && (plain.data[size] & 0xC0) == 0x80) size--;
-    if (size < plain.size || !is_whole) chrome_remark(chrome, CHROME_CUT_VALUE, chrome->scan.base, 1);
+    if (size < plain.size || !is_whole) chrome_remark(chrome, CHROME_CUT_VALUE, chrome->member_end, 1);
     if (is_json || !is_whole)
       chrome_put_stat_text(&chrome->environment, number, plain.data ? plain.data : (const uint8_t *)"", size);
   }
-  if (bad.count) chrome_remark(chrome, CHROME_BAD_TEXT, chrome->scan.base, bad.count);
+  if (bad.count) chrome_remark(chrome, CHROME_BAD_TEXT, chrome->member_end, bad.count);
   chrome->failed |= name.failed || plain.failed || chrome->environment.failed;
   fp_bytes_free(&name);
   fp_bytes_free(&plain);
@@ -124,7 +124,7 @@ bool chrome_take_member(void *context, const uint8_t *key, size_t key_length, co
   fp_json_value value;
   note_key(chrome, key, key_length);
   if (is_any(key, key_length, unread, sizeof unread / sizeof *unread)) {
-    chrome_remark(chrome, CHROME_NOT_READ, chrome->scan.base, 1);
+    chrome_remark(chrome, CHROME_NOT_READ, chrome->member_end, 1);
     return true;
   }
   if (is_key(key, key_length, "stackFrames")) {

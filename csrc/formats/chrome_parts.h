@@ -199,6 +199,8 @@ struct fp_chrome {
   chrome_dialect dialect;
   bool is_decided, failed, has_ended;
   fp_bytes head; /* until the dialect is decided */
+  fp_chrome_tape *tape; /* what is scanned goes there, while another thread takes the last one: */
+  fp_bytes field_name;  /* these two, head and scan are the scanning one's */
   size_t look_at;
 
   fp_chrome_remark remarks[CHROME_FAULTS];
@@ -233,7 +235,7 @@ struct fp_chrome {
   fp_bytes window, spill;
   fp_vector epochs, fragments;
   int32_t last_epoch;
-  uint64_t spilled;
+  uint64_t spilled; /* bytes, those included that the caller has taken */
   fp_strings flow_texts;
   uint64_t flow_count;
 
@@ -251,6 +253,8 @@ struct fp_chrome {
 
   fp_bytes environment; /* XStats of the plane Task Environment */
   fp_vector members;    /* chrome_kept: members of the document that are kept */
+  uint64_t member_end;  /* of the member that is taken, and in which document it is */
+  uint32_t document;
   fp_bytes stacks;      /* stackFrames, as text */
   fp_vector frames;     /* chrome_frame: those that events name */
   fp_bytes keys;
@@ -259,12 +263,13 @@ struct fp_chrome {
   bool has_events;
 
   fp_vector parts; /* fp_chrome_part */
-  fp_bytes literals;
 };
 
 /* ---- chrome_log.c ---- */
 
 void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint64_t count);
+/* Takes what the scan remarks. */
+void chrome_take_remark(void *context, fp_json_remark what, uint64_t offset, uint64_t count);
 
 /* ---- chrome_text.c: values as texts, ids and times ---- */
 
@@ -392,9 +397,21 @@ void chrome_match(fp_chrome *chrome);
 /* ---- chrome_event.c ---- */
 
 fp_json_step chrome_take_event(void *context, const fp_json_view *view, fp_json_walk *walk, uint64_t offset);
+/* An event without fields. */
+void chrome_begin_event(chrome_event *event, const fp_json_view *view, uint64_t offset);
+/* Reads which fields an event has; nothing else of the trace is touched. `name`: room for a name. */
+fp_json_step chrome_read_fields(const fp_json_view *view, fp_json_walk *walk, uint64_t offset, fp_bytes *name, chrome_event *event);
+/* Takes an event whose fields have been read. False: a value is not JSON, at `*at`. */
+bool chrome_take_fields(fp_chrome *chrome, chrome_event *event, uint32_t *at);
+
+/* ---- chrome_tape.c ---- */
+
+/* Scans the next bytes; what they have goes on the tape. */
+void chrome_record(fp_chrome *chrome, fp_chrome_tape *tape, const uint8_t *data, size_t size);
 
 /* ---- chrome_members.c: members of the document beside events ---- */
 
+/* Its end and its document are known (member_end, document). */
 bool chrome_take_member(void *context, const uint8_t *key, size_t key_length, const uint8_t *text, size_t length, bool is_whole);
 /* Which dialect the head of a document is. `is_sure`: it has said enough. */
 chrome_dialect chrome_guess(fp_chrome *chrome, const uint8_t *head, size_t size, bool is_all, bool *is_sure);

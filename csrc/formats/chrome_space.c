@@ -1,9 +1,10 @@
 /* The XSpace, when all names are known: its planes, of each the lines, the metadata and the stats.
  *
- *    literals   XPlane 1: length, id, name  XLine: length, id, name  |  XLine ...  |  metadata  XPlane 2 ...
- *    spill                                                     [events]      [events]
+ *    spill      [events] ... [events]  |  XPlane 1: length, id, name  XLine: length, id, name  XLine ...  metadata  XPlane 2 ...
+ *                  |             |                                                           ^         ^
+ *    XSpace        '-------------'------------- are read here --------------------------- --'---------'
  *
- * Lengths come before contents, so a plane is put together first: its literal bytes, and where ranges of the spill go. */
+ * Lengths come before contents, so a plane is put together first: its bytes, and where ranges of events go. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -243,24 +244,25 @@ static int32_t main_process(const fp_chrome *chrome, int32_t number) {
   return found;
 }
 
-/* Adds a part of the XSpace: literal bytes that have been written, or a range of the spill. */
-static void add_part(fp_chrome *chrome, bool is_spilled, uint64_t offset, uint64_t length) {
+/* Adds a part of the XSpace, which has been spilled. */
+static void add_part(fp_chrome *chrome, uint64_t place, uint64_t length) {
   size_t count = chrome->parts.count;
   fp_chrome_part *last = count ? (fp_chrome_part *)chrome->parts.items + count - 1 : NULL;
   if (!length) return;
-  if (last && last->is_spilled == is_spilled && last->offset + last->length == offset) {
+  if (last && last->place + last->length == place) {
     last->length += length;
     return;
   }
   fp_chrome_part *part = fp_vector_add(chrome->memory, &chrome->parts, sizeof *part);
-  if (part) *part = (fp_chrome_part){offset, length, is_spilled};
+  if (part) *part = (fp_chrome_part){place, length};
   else chrome->failed = true;
 }
 
 static void put_literal(fp_chrome *chrome, const uint8_t *bytes, size_t length) {
-  fp_bytes_put(&chrome->literals, bytes, length);
-  chrome->failed |= chrome->literals.failed;
-  if (!chrome->failed) add_part(chrome, false, chrome->literals.size - length, length);
+  fp_bytes_put(&chrome->spill, bytes, length);
+  chrome->failed |= chrome->spill.failed;
+  if (!chrome->failed) add_part(chrome, chrome->spilled, length);
+  chrome->spilled += length;
 }
 
 /* Puts a message that has been put together into the XSpace. */
@@ -277,7 +279,7 @@ static void put_message(fp_chrome *chrome, uint32_t field, assembly *message) {
   if (!chrome->failed) put_literal(chrome, head, tag.size);
   for (size_t i = 0; !chrome->failed && i < message->insertions.count; i++) {
     put_literal(chrome, message->bytes.data + at, places[i].at - at);
-    add_part(chrome, true, places[i].offset, places[i].length);
+    add_part(chrome, places[i].offset, places[i].length);
     at = places[i].at;
   }
   if (!chrome->failed) put_literal(chrome, message->bytes.data + at, message->bytes.size - at);

@@ -11,89 +11,6 @@
  * The text that is kept begins at a multiple of 64 bytes of what has been pushed, as blocks of the index do. */
 #include "formats/json_scan.h"
 
-enum { SLICE = 1 << 14, SHORT_SLICE = 256 };
-
-/* ---- bytes and marks ---- */
-
-/* Forgets what has been taken, once that is most of the text. */
-static void forget_taken(fp_json_scan *scan) {
-  size_t taken = scan->walk.at & ~(size_t)(FP_JSON_BLOCK - 1);
-  if (taken > scan->indexed) taken = scan->indexed & ~(size_t)(FP_JSON_BLOCK - 1);
-  if (!taken || taken < scan->text.size / 2) return;
-  memmove(scan->text.data, scan->text.data + taken, scan->text.size - taken);
-  if (scan->indexed > taken)
-    memmove(scan->has, scan->has + taken / FP_JSON_BLOCK, (scan->indexed - taken) / FP_JSON_BLOCK);
-  for (size_t i = scan->walk.mark; i < scan->mark_count; i++) scan->marks[i] -= (uint32_t)taken;
-  scan->text.size -= taken;
-  scan->indexed -= taken;
-  scan->retry_at -= scan->retry_at > taken ? taken : scan->retry_at;
-  scan->walk.at -= (uint32_t)taken;
-  scan->base += taken;
-}
-
-/* Room for the marks of more bytes; those before the walk are dropped. */
-static bool make_room(fp_json_scan *scan, size_t bytes) {
-  size_t blocks = (scan->indexed + bytes) / FP_JSON_BLOCK;
-  if (scan->walk.mark) {
-    scan->mark_count -= scan->walk.mark;
-    memmove(scan->marks, scan->marks + scan->walk.mark, scan->mark_count * sizeof *scan->marks);
-    scan->walk.mark = 0;
-  }
-  if (scan->mark_count + bytes > scan->mark_capacity) {
-    size_t capacity = 2 * scan->mark_capacity > scan->mark_count + bytes ? 2 * scan->mark_capacity : scan->mark_count + bytes;
-    uint32_t *marks = fp_resize(scan->memory, scan->marks, capacity * sizeof *marks);
-    if (!marks) return false;
-    scan->marks = marks;
-    scan->mark_capacity = capacity;
-  }
-  if (blocks > scan->has_capacity) {
-    uint8_t *has = fp_resize(scan->memory, scan->has, 2 * blocks);
-    if (!has) return false;
-    scan->has = has;
-    scan->has_capacity = 2 * blocks;
-  }
-  return true;
-}
-
-/* Indexes blocks behind what is indexed. */
-static void index_blocks(fp_json_scan *scan, size_t blocks) {
-  const uint8_t *text = scan->text.data + scan->indexed;
-  uint8_t first[FP_JSON_BLOCK], *has = scan->has + scan->indexed / FP_JSON_BLOCK;
-  if (scan->restarted) { /* nothing before the walk counts */
-    memcpy(first, text, sizeof first);
-    memset(first, ' ', scan->walk.at - scan->indexed);
-    text = first;
-    blocks = 1;
-    scan->restarted = false;
-  }
-  scan->mark_count +=
-      fp_json_index_blocks(&scan->index, text, blocks, (uint32_t)scan->indexed, scan->marks + scan->mark_count, has);
-  scan->indexed += blocks * FP_JSON_BLOCK;
-}
-
-/* Learns the marks of more bytes: as many as the item at the walk has had, but a slice at least. False: there are no
- * more bytes, or no memory (text.failed). */
-static bool index_more(fp_json_scan *scan) {
-  size_t limit = scan->text.size & ~(size_t)(FP_JSON_BLOCK - 1);
-  if (scan->ended && limit < scan->text.size && scan->indexed >= limit) {
-    uint8_t *pad = fp_bytes_room(&scan->text, FP_JSON_BLOCK);
-    if (!pad) return false;
-    memset(pad, ' ', FP_JSON_BLOCK);
-    limit += FP_JSON_BLOCK;
-  }
-  if (scan->indexed >= limit) return false;
-  size_t had = scan->indexed > scan->walk.at ? scan->indexed - scan->walk.at : 0;
-  size_t slice = scan->state == FP_JSON_TRYING ? SHORT_SLICE : SLICE;
-  if (had > slice) slice = had & ~(size_t)(FP_JSON_BLOCK - 1);
-  if (slice > limit - scan->indexed) slice = limit - scan->indexed;
-  if (!make_room(scan, slice)) {
-    scan->text.failed = true;
-    return false;
-  }
-  index_blocks(scan, slice / FP_JSON_BLOCK);
-  return true;
-}
-
 /* Nothing more can be done until the item at the walk has twice its bytes. */
 static fp_json_step wait(fp_json_scan *scan) {
   scan->retry_at = scan->text.size + (scan->text.size - scan->walk.at) + 1;
@@ -110,7 +27,7 @@ static int peek(fp_json_scan *scan) {
 /* Whether `count` marks from the walk on are known. */
 static bool have_marks(fp_json_scan *scan, size_t count) {
   while (scan->mark_count - scan->walk.mark < count)
-    if (!index_more(scan)) return false;
+    if (!fp_json_index_more(scan)) return false;
   return true;
 }
 
@@ -249,7 +166,7 @@ static fp_json_step in_value(fp_json_scan *scan) {
   while (follow_value(scan) != FP_WALK_END) {
     size_t known = scan->indexed < scan->text.size ? scan->indexed : scan->text.size;
     if (known > scan->walk.at) keep_value(scan, known);
-    if (!index_more(scan)) return FP_WALK_MORE;
+    if (!fp_json_index_more(scan)) return FP_WALK_MORE;
   }
   scan->is_owed = true;
   scan->is_fresh = false;
@@ -275,7 +192,7 @@ static fp_json_step take_event(fp_json_scan *scan) {
       if (step == FP_WALK_FAULT) scan->fault_at = walk.at;
       if (step != FP_WALK_MORE) return step;
     }
-    if (!index_more(scan)) return wait(scan);
+    if (!fp_json_index_more(scan)) return wait(scan);
   }
 }
 
@@ -295,7 +212,7 @@ static fp_json_step over_stray(fp_json_scan *scan) {
       scan->handlers->remark(scan->context, FP_JSON_STRAY_ITEM, offset, 1);
       return FP_WALK_ITEM;
     }
-    if (!index_more(scan)) return wait(scan);
+    if (!fp_json_index_more(scan)) return wait(scan);
   }
 }
 
@@ -364,7 +281,7 @@ static fp_json_step try_event(fp_json_scan *scan) {
       scan->is_owed = scan->is_fresh = false;
       return FP_WALK_ITEM;
     }
-    if (step == FP_WALK_MORE && index_more(scan)) continue;
+    if (step == FP_WALK_MORE && fp_json_index_more(scan)) continue;
     if (step == FP_WALK_MORE && !scan->ended) return wait(scan);
     scan->before = '{';
     scan->walk.at++;
@@ -417,7 +334,7 @@ fp_code fp_json_scan_push(fp_json_scan *scan, const uint8_t *data, size_t size, 
   while (size) { /* in parts, as places in the text have 32 bits */
     size_t part = size < FP_JSON_LARGEST_EVENT ? size : FP_JSON_LARGEST_EVENT;
     scan->text.memory = scan->key.memory = scan->value.memory = scan->memory;
-    forget_taken(scan);
+    if (!scan->text.failed) fp_json_forget_taken(scan);
     fp_bytes_put(&scan->text, data, part);
     if (scan->text.failed) return fp_fail(fault, FP_NO_MEMORY, 0, "JSON");
     fp_code code = run(scan, fault);

@@ -7,7 +7,10 @@
  *     ^ event      ^ event            an array without its end is fine
  *
  * What is kept is the event in which a chunk ends. It is looked at again when twice its bytes are there, so that any
- * size of chunks takes linear time. */
+ * size of chunks takes linear time.
+ *
+ * A handler may read an event later, even in another thread, if it says so (`is_shared`) and the text is handed over
+ * before the next chunk is taken. */
 #ifndef FASTPROF_JSON_SCAN_H
 #define FASTPROF_JSON_SCAN_H
 
@@ -36,6 +39,15 @@ typedef struct fp_json_handlers {
   void (*remark)(void *context, fp_json_remark what, uint64_t offset, uint64_t count);
 } fp_json_handlers;
 
+/* Text that was handed over, with its marks; `base`: of the text in the document. Zeroed: none. */
+typedef struct fp_json_stretch {
+  fp_bytes bytes;
+  uint32_t *marks;
+  uint8_t *has;
+  size_t mark_count, mark_capacity, has_capacity;
+  uint64_t base;
+} fp_json_stretch;
+
 enum { FP_JSON_KEPT_VALUE = 1 << 20, FP_JSON_KEPT_STACKS = 1 << 28, FP_JSON_LARGEST_EVENT = 1 << 30 };
 
 typedef enum fp_json_state {
@@ -60,6 +72,7 @@ typedef struct fp_json_scan {
   fp_json_walk walk;
   fp_json_state state;
   bool ended;             /* no more bytes come */
+  bool is_shared;         /* a handler refers to the text */
   bool is_array;          /* the document is the array of events */
   bool is_fresh;          /* no item of the object or array has been read, and no comma */
   bool is_owed;           /* a comma is owed before the next item */
@@ -80,5 +93,16 @@ fp_code fp_json_scan_push(fp_json_scan *scan, const uint8_t *data, size_t size, 
 /* All bytes have been pushed. */
 fp_code fp_json_scan_finish(fp_json_scan *scan, fp_fault *fault);
 void fp_json_scan_free(fp_json_scan *scan);
+
+/* ---- json_held.c ---- */
+
+/* Forgets what has been taken, once that is most of the text. */
+void fp_json_forget_taken(fp_json_scan *scan);
+/* Learns the marks of more bytes: as many as the item at the walk has had, but a slice at least. False: there are no
+ * more bytes, or no memory (text.failed). */
+bool fp_json_index_more(fp_json_scan *scan);
+/* Hands over the text that a handler refers to, in exchange for what was handed over before. False: memory ran out. */
+bool fp_json_scan_hand_over(fp_json_scan *scan, fp_json_stretch *text);
+void fp_json_stretch_free(fp_memory *memory, fp_json_stretch *text);
 
 #endif

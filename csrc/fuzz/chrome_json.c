@@ -1,12 +1,13 @@
-/* However a document is cut into chunks, its transcription is the same, or the same error at the same offset; what is
- * transcribed is an XSpace. */
-#include "formats/chrome.h"
+/* However a document is cut into chunks, and whether or not they are scanned ahead, its transcription is the same, or the
+ * same error at the same offset; what is transcribed is an XSpace. */
+#include "formats/chrome_parts.h"
 #include "formats/wire.h"
 #include "fuzz/target.h"
 
 typedef struct transcript {
   fp_memory memory;
   fp_chrome *chrome;
+  fp_chrome_tape *tapes[2]; /* NULL: chunks are pushed; else the first of them is scanned ahead */
   fp_code code;
   fp_fault fault;
   uint8_t *kept; /* what was spilled */
@@ -29,17 +30,33 @@ static void push(transcript *t, const uint8_t *data, size_t size) {
   uint8_t *chunk = malloc(size);
   CHECK(chunk || !size);
   if (size) memcpy(chunk, data, size);
-  if (!t->code) t->code = fp_chrome_push(t->chrome, chunk, size, &t->fault);
+  if (t->tapes[0]) {
+    fp_chrome_tape *last = t->tapes[1];
+    fp_chrome_scan(t->chrome, last, chunk, size);
+    if (!t->code) t->code = fp_chrome_take(t->chrome, t->tapes[0], &t->fault);
+    t->tapes[1] = t->tapes[0];
+    t->tapes[0] = last;
+  } else if (!t->code) {
+    t->code = fp_chrome_push(t->chrome, chunk, size, &t->fault);
+  }
   keep(t);
   free(chunk);
 }
 
-static void transcribe(transcript *t, const uint8_t *data, size_t size, size_t step, bool salvage) {
+/* `look`: bytes by which the dialect is decided, if that is possible; until then, none are read. */
+static void transcribe(transcript *t, const uint8_t *data, size_t size, size_t step, size_t look, bool salvage, bool ahead) {
   memset(t, 0, sizeof *t);
   fp_memory_init(&t->memory);
   t->chrome = fp_chrome_new(&t->memory, salvage);
   CHECK(t->chrome);
+  t->chrome->look_at = look;
+  for (int i = 0; ahead && i < 2; i++) {
+    t->tapes[i] = fp_chrome_tape_new(&t->memory);
+    CHECK(t->tapes[i]);
+  }
   for (size_t at = 0; at < size; at += step) push(t, data + at, step < size - at ? step : size - at);
+  if (ahead && !t->code) t->code = fp_chrome_take(t->chrome, t->tapes[0], &t->fault);
+  keep(t);
   if (!t->code) t->code = fp_chrome_finish(t->chrome, &t->fault);
   keep(t);
 }
@@ -48,15 +65,13 @@ static void transcribe(transcript *t, const uint8_t *data, size_t size, size_t s
 static uint8_t *space_of(const transcript *t, size_t *size) {
   size_t count;
   const fp_chrome_part *parts = fp_chrome_parts(t->chrome, &count);
-  const fp_bytes *literals = fp_chrome_literals(t->chrome);
   *size = 0;
   for (size_t i = 0; i < count; i++) *size += parts[i].length;
   uint8_t *space = malloc(*size), *to = space;
   CHECK(space || !*size);
   for (size_t i = 0; i < count; i++) {
-    size_t whole = parts[i].is_spilled ? t->kept_size : literals->size;
-    CHECK(parts[i].offset <= whole && parts[i].length <= whole - parts[i].offset);
-    memcpy(to, (parts[i].is_spilled ? t->kept : literals->data) + parts[i].offset, parts[i].length);
+    CHECK(parts[i].length <= t->kept_size && parts[i].place <= t->kept_size - parts[i].length);
+    memcpy(to, t->kept + parts[i].place, parts[i].length);
     to += parts[i].length;
   }
   return space;
@@ -105,6 +120,7 @@ static void compare(const transcript *a, const transcript *b) {
 }
 
 static void end(transcript *t) {
+  for (int i = 0; i < 2; i++) fp_chrome_tape_free(t->tapes[i]);
   fp_chrome_free(t->chrome);
   free(t->kept);
   CHECK_INT(t->memory.live, 0);
@@ -114,13 +130,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   dice chance = dice_of(data, size);
   for (int salvage = 0; salvage < 2; salvage++) {
     static const size_t steps[] = {1, 7, 64, 4096};
-    size_t step = steps[roll_below(&chance, 4)];
-    transcript whole, split;
-    transcribe(&whole, data, size, size ? size : 1, salvage);
-    transcribe(&split, data, size, step, salvage);
+    size_t step = steps[roll_below(&chance, 4)], look = (size_t)16 << 4 * roll_below(&chance, 5);
+    transcript whole, split, ahead;
+    transcribe(&whole, data, size, size ? size : 1, look, salvage, false);
+    transcribe(&split, data, size, step, look, salvage, false);
     compare(&whole, &split);
-    end(&whole);
     end(&split);
+    if (!salvage) {
+      transcribe(&ahead, data, size, step, look, false, true);
+      compare(&whole, &ahead);
+      end(&ahead);
+    }
+    end(&whole);
   }
   return 0;
 }

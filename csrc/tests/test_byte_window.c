@@ -136,6 +136,38 @@ static void copies_are_of_any_size(void) {
   end(&o);
 }
 
+/* Bytes of a file in another order: of the capture, 0 to 300000 stand last, and a part is left out. */
+static void parts_of_a_file_are_read_as_one(void) {
+  static const fp_window_part parts[] = {{0, 700000}, {300000, 5}, {300001, 1000}, {600000, 400000}};
+  const uint64_t size = 700000, spans[][2] = {{0, 1}, {299990, 300010}, {599000, 700000}, {250000, 700000}, {300000, 300001}};
+  opened o;
+  begin(&o, SIZE);
+  o.window.parts = parts;
+  o.window.part_count = sizeof parts / sizeof *parts;
+  o.window.size = size;
+  uint8_t *copy = malloc(size);
+  CHECK(copy != NULL);
+  for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+    CHECK_INT(fp_window_need(&o.window, spans[i][0], spans[i][1]), FP_OK);
+    CHECK_INT(fp_window_copy(&o.window, spans[i][0], spans[i][1] - spans[i][0], copy), FP_OK);
+    for (uint64_t at = spans[i][0]; at < spans[i][1]; at++) {
+      const fp_window_part *part = at < 300000 ? &parts[0] : at < 300001 ? &parts[1] : at < 600000 ? &parts[2] : &parts[3];
+      uint8_t wanted = byte_at(part->place + (at - part->begin));
+      CHECK_INT(*fp_window_at(&o.window, at), wanted);
+      CHECK_INT(copy[at - spans[i][0]], wanted);
+    }
+  }
+  CHECK_INT(fp_window_need(&o.window, 0, size + 1), FP_CHANGED);
+  CHECK_INT(ftruncate(fileno(o.file), 690000), 0);
+  fp_window_of_file(&o.window, fileno(o.file), size, false);
+  o.window.parts = parts;
+  o.window.part_count = sizeof parts / sizeof *parts;
+  CHECK_INT(fp_window_need(&o.window, 0, 10), FP_CHANGED);
+  CHECK_INT(fp_window_need(&o.window, 300000, 310000), FP_OK);
+  free(copy);
+  end(&o);
+}
+
 static void memory_that_runs_out_is_reported(void) {
   opened o;
   begin(&o, SIZE);
@@ -157,6 +189,7 @@ int main(void) {
   RUN(a_file_that_became_shorter_has_changed);
   RUN(a_file_that_cannot_be_read_is_said_to_be_so);
   RUN(copies_are_of_any_size);
+  RUN(parts_of_a_file_are_read_as_one);
   RUN(memory_that_runs_out_is_reported);
   return 0;
 }

@@ -1,6 +1,6 @@
 /* The scribe of Chrome's traces where memory runs out and where documents end early. What events become is tested from
  * Python, against a slow reader. */
-#include "formats/chrome.h"
+#include "formats/chrome_parts.h"
 #include "formats/wire.h"
 #include "tests/check.h"
 
@@ -43,43 +43,59 @@ static uint64_t count_events(const uint8_t *p, size_t size, int depth) {
   return found;
 }
 
-/* Transcribes a text in chunks of 64 bytes, with `most` allocations; gives its events. */
-static fp_code transcribe(const char *text, size_t size, int64_t most, bool salvage, uint64_t *events) {
+/* Scans a text, a chunk ahead of what is taken. */
+static fp_code push_ahead(fp_chrome *chrome, fp_chrome_tape *tapes[2], const char *text, size_t size, fp_fault *fault) {
+  fp_code code = tapes[0] && tapes[1] ? FP_OK : FP_NO_MEMORY;
+  for (size_t i = 0; i <= (size + 63) / 64 && !code; i++) {
+    size_t at = 64 * i;
+    if (at < size) fp_chrome_scan(chrome, tapes[i % 2], (const uint8_t *)text + at, size - at < 64 ? size - at : 64);
+    if (i) code = fp_chrome_take(chrome, tapes[(i - 1) % 2], fault);
+  }
+  return code;
+}
+
+/* Transcribes a text in chunks of 64 bytes, with `most` allocations; gives its events. `ahead`: scanned a chunk ahead. */
+static fp_code transcribe(const char *text, size_t size, int64_t most, bool salvage, bool ahead, uint64_t *events) {
   fp_memory memory;
   fp_memory_init(&memory);
   memory.countdown = most;
   fp_chrome *chrome = fp_chrome_new(&memory, salvage);
   fp_code code = chrome ? FP_OK : FP_NO_MEMORY;
   fp_fault fault;
-  for (size_t at = 0; at < size && !code; at += 64)
+  fp_chrome_tape *tapes[2] = {NULL, NULL};
+  if (chrome) chrome->look_at = 64; /* else all is read at the end */
+  for (int i = 0; i < 2 && ahead && !code; i++) tapes[i] = fp_chrome_tape_new(&memory);
+  if (ahead && !code) code = push_ahead(chrome, tapes, text, size, &fault);
+  for (size_t at = 0; at < size && !code && !ahead; at += 64)
     code = fp_chrome_push(chrome, (const uint8_t *)text + at, size - at < 64 ? size - at : 64, &fault);
   if (!code) code = fp_chrome_finish(chrome, &fault);
   *events = 0;
   if (!code) {
     size_t count, length = 0;
     const fp_chrome_part *parts = fp_chrome_parts(chrome, &count);
-    const fp_bytes *literals = fp_chrome_literals(chrome), *spill = fp_chrome_spill(chrome);
-    uint8_t *space = malloc(literals->size + spill->size + 1);
+    const fp_bytes *spill = fp_chrome_spill(chrome);
+    uint8_t *space = malloc(spill->size + 1);
     CHECK(space);
     for (size_t i = 0; i < count; i++) {
-      const fp_bytes *from = parts[i].is_spilled ? spill : literals;
-      memcpy(space + length, from->data + parts[i].offset, parts[i].length);
+      CHECK(parts[i].length <= spill->size - length && parts[i].place <= spill->size - parts[i].length);
+      memcpy(space + length, spill->data + parts[i].place, parts[i].length);
       length += parts[i].length;
     }
     *events = count_events(space, length, 0);
     free(space);
   }
+  for (int i = 0; i < 2; i++) fp_chrome_tape_free(tapes[i]);
   fp_chrome_free(chrome);
   CHECK_INT(memory.live, 0);
   return code;
 }
 
-static void each_allocation_may_fail(const char *text, size_t size, uint64_t wanted) {
+static void each_allocation_may_fail(const char *text, size_t size, bool ahead, uint64_t wanted) {
   uint64_t events;
-  CHECK_INT(transcribe(text, size, -1, false, &events), FP_OK);
+  CHECK_INT(transcribe(text, size, -1, false, ahead, &events), FP_OK);
   CHECK_INT(events, wanted);
   for (int64_t most = 0;; most++) {
-    fp_code code = transcribe(text, size, most, false, &events);
+    fp_code code = transcribe(text, size, most, false, ahead, &events);
     CHECK(!code || code == FP_NO_MEMORY);
     if (code) continue;
     CHECK_INT(events, wanted);
@@ -90,14 +106,16 @@ static void each_allocation_may_fail(const char *text, size_t size, uint64_t wan
 
 /* Of the time among the others' that is far, the event is left out. */
 static void memory_may_run_out_anywhere(void) {
-  each_allocation_may_fail(EVERY_PHASE, sizeof EVERY_PHASE - 1, 8);
-  each_allocation_may_fail(KINETO, sizeof KINETO - 1, 3);
+  for (int ahead = 0; ahead < 2; ahead++) {
+    each_allocation_may_fail(EVERY_PHASE, sizeof EVERY_PHASE - 1, ahead, 8);
+    each_allocation_may_fail(KINETO, sizeof KINETO - 1, ahead, 3);
+  }
 }
 
 static void a_document_cut_anywhere_keeps_what_was_whole(void) {
   uint64_t before = 0, events;
   for (size_t size = sizeof "{\"displayTimeUnit\""; size < sizeof EVERY_PHASE - 1; size++) {
-    fp_code code = transcribe(EVERY_PHASE, size, -1, false, &events);
+    fp_code code = transcribe(EVERY_PHASE, size, -1, false, false, &events);
     CHECK(!code || code == FP_BAD_JSON);
     CHECK(code || events <= 9);
     before = events > before ? events : before;
@@ -109,9 +127,9 @@ static void other_json_is_an_error(void) {
   static const char *const texts[] = {"{}", "{\"a\":1}", "[1,2]", "[{\"a\":1}]", "", "x", "{\"traceEvents\":3}"};
   uint64_t events;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    CHECK_INT(transcribe(texts[i], strlen(texts[i]), -1, false, &events), FP_BAD_JSON);
-  CHECK_INT(transcribe("[]", 2, -1, false, &events), FP_OK);
-  CHECK_INT(transcribe("{\"traceEvents\":[]}", 18, -1, false, &events), FP_OK);
+    CHECK_INT(transcribe(texts[i], strlen(texts[i]), -1, false, false, &events), FP_BAD_JSON);
+  CHECK_INT(transcribe("[]", 2, -1, false, false, &events), FP_OK);
+  CHECK_INT(transcribe("{\"traceEvents\":[]}", 18, -1, false, false, &events), FP_OK);
 }
 
 int main(void) {

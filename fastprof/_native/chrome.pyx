@@ -17,9 +17,10 @@ cdef extern from "formats/growing_bytes.h" nogil:
 cdef extern from "formats/chrome.h" nogil:
     ctypedef struct fp_chrome:
         pass
+    ctypedef struct fp_chrome_tape:
+        pass
     ctypedef struct fp_chrome_part:
-        uint64_t offset, length
-        int64_t is_spilled
+        uint64_t place, length
     ctypedef struct fp_chrome_remark:
         const char *code
         const char *text
@@ -28,29 +29,50 @@ cdef extern from "formats/chrome.h" nogil:
     fp_chrome *fp_chrome_new(fp_memory *memory, bint salvage)
     void fp_chrome_free(fp_chrome *chrome)
     fp_code fp_chrome_push(fp_chrome *chrome, const uint8_t *data, size_t size, fp_fault *fault)
+    fp_chrome_tape *fp_chrome_tape_new(fp_memory *memory)
+    void fp_chrome_tape_free(fp_chrome_tape *tape)
+    void fp_chrome_scan(fp_chrome *chrome, fp_chrome_tape *tape, const uint8_t *data, size_t size)
+    fp_code fp_chrome_take(fp_chrome *chrome, const fp_chrome_tape *tape, fp_fault *fault)
     fp_code fp_chrome_finish(fp_chrome *chrome, fp_fault *fault)
     fp_bytes *fp_chrome_spill(fp_chrome *chrome)
     const fp_chrome_part *fp_chrome_parts(const fp_chrome *chrome, size_t *count)
-    const fp_bytes *fp_chrome_literals(const fp_chrome *chrome)
     const fp_chrome_remark *fp_chrome_remarks(const fp_chrome *chrome, size_t *count)
     const fp_bytes *fp_chrome_keys(const fp_chrome *chrome)
 
 
 cdef object SEVERITIES = ("info", "notice", "data_loss")
+cdef enum: MOST_SCANNED = 1 << 28
+
+cdef class ChromeScribe
+
+
+@cython.no_gc_clear  # __dealloc__ needs the memory of the document
+@cython.final
+cdef class Tape:
+    """What a stretch of a document has."""
+
+    cdef fp_chrome_tape *tape  # NULL: it was taken
+    cdef ChromeScribe document
+
+    def __dealloc__(self):
+        fp_chrome_tape_free(self.tape)
 
 
 @cython.final
 cdef class ChromeScribe:
-    """Reads one document. What it gives on the way, events of lines, is to be kept; the XSpace is made of it at the end."""
+    """Reads one document. What it gives is to be kept, one behind the other: ``parts`` of it are the XSpace."""
 
     cdef fp_memory memory
     cdef fp_chrome *chrome
     cdef str path
-    cdef bint finished
+    cdef bint finished, salvage
+    cdef list unused  # tapes that were taken
 
     def __cinit__(self, str path not None, bint salvage):
         fp_memory_init(&self.memory)
         self.path = path
+        self.salvage = salvage
+        self.unused = []
         self.chrome = fp_chrome_new(&self.memory, salvage)
         check(FP_NO_MEMORY if self.chrome == NULL else FP_OK, "reading JSON", NULL, path)
 
@@ -75,6 +97,38 @@ cdef class ChromeScribe:
         check(code, "reading JSON", &fault if code != FP_NO_MEMORY else NULL, self.path)
         return self.spilled()
 
+    def scan(self, data):
+        """Scans the next bytes; to ``take`` what this returns is to push them. Of two threads, one may scan while the other
+        takes what was scanned before, each in the order of the document. Not to be salvaged."""
+        cdef Array chunk = given(data, U8)
+        cdef Tape tape
+        if self.finished or self.salvage or chunk.count > MOST_SCANNED:
+            raise ValueError("all bytes have been pushed, or too many are, or they are salvaged")
+        try:
+            tape = self.unused.pop()
+        except IndexError:
+            tape = Tape.__new__(Tape)
+            tape.tape = fp_chrome_tape_new(&self.memory)
+            check(FP_NO_MEMORY if tape.tape == NULL else FP_OK, "reading JSON", NULL, self.path)
+        tape.document = self
+        with nogil:
+            fp_chrome_scan(self.chrome, tape.tape, <const uint8_t *>chunk.at, chunk.count)
+        return tape
+
+    def take(self, Tape tape not None):
+        """Takes what was scanned; returns what is to be kept. Raises what ``push`` raises."""
+        cdef Tape other = Tape.__new__(Tape)
+        cdef fp_fault fault
+        cdef fp_code code
+        if tape.tape == NULL or tape.document is not self or self.finished:
+            raise ValueError("the tape is of another document, or was taken")
+        other.tape, tape.tape = tape.tape, NULL
+        with nogil:
+            code = fp_chrome_take(self.chrome, other.tape, &fault)
+        self.unused.append(other)
+        check(code, "reading JSON", &fault if code != FP_NO_MEMORY else NULL, self.path)
+        return self.spilled()
+
     def finish(self):
         """All bytes have been pushed; returns what is to be kept. CaptureError: it is not a trace. MemoryLimitError."""
         cdef fp_fault fault
@@ -95,18 +149,10 @@ cdef class ChromeScribe:
         return f"JSON that is not a trace: {missing}" + (f"; its keys are {shown}" if shown else "")
 
     def parts(self):
-        """After finish: the XSpace, as pairs of whether it is in what was kept, and the offset and length there; of what
-        was not kept, its bytes."""
+        """After finish: the parts of the XSpace, as uint64 pairs: where each stands in what was kept, and its length."""
         cdef size_t count
         cdef const fp_chrome_part *parts = fp_chrome_parts(self.chrome, &count)
-        cdef const fp_bytes *literals = fp_chrome_literals(self.chrome)
-        found = []
-        for i in range(count):
-            if parts[i].is_spilled:
-                found.append((parts[i].offset, parts[i].length))
-            else:
-                found.append(PyBytes_FromStringAndSize(<char *>literals.data + parts[i].offset, <Py_ssize_t>parts[i].length))
-        return found
+        return PyBytes_FromStringAndSize(<const char *>parts, <Py_ssize_t>(count * sizeof(fp_chrome_part)))
 
     def remarks(self):
         """After finish: severity, code, text, count and first offset of what was remarked."""

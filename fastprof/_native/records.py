@@ -1,4 +1,4 @@
-"""The structs of csrc/formats/xspace.h as NumPy types; a test compares their sizes with C's."""
+"""The structs of csrc/formats/xspace.h and byte_window.h as NumPy types; a test compares their sizes with C's."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ EVENT_KEY = np.dtype(
     [("start", "i8"), ("reversed_duration", "i8"), ("offset", "u8"), ("length", "u4"), ("stat_count", "u4")]
     + [("piece", "i4"), ("kept", "i4")]
 )
+WINDOW_PART = np.dtype([("begin", "u8"), ("place", "u8")])
 BYTES_AT = np.dtype([("row", "i8"), ("column", "i8"), ("offset", "u8"), ("length", "u8")])
 LINE_ROWS = np.dtype([("first", "i8"), ("last", "i8"), ("event_id", "i8")])
 GROUP_SUM = np.dtype([("count", "i8"), ("total", "i8"), ("minimum", "i8"), ("maximum", "i8")])

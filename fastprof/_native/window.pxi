@@ -52,26 +52,39 @@ cdef class Memory:
         return 0
 
 
+cdef int begins_of_parts(Array parts, uint64_t size) except -1:
+    """Raises ValueError unless parts begin at 0 and ascend, all within ``size``."""
+    cdef const fp_window_part *part = <const fp_window_part *>parts.at
+    cdef size_t i
+    for i in range(parts.count):
+        if part[i].begin >= size or (part[i].begin <= part[i - 1].begin if i else part[i].begin != 0):
+            raise ValueError("parts do not ascend from 0 within the bytes")
+    return 0
+
+
 @cython.final
 cdef class Bytes:
-    """The bytes of a capture: in memory, or in a file of ``size`` bytes.
+    """The bytes of a capture: in memory, or ``size`` bytes in a file.
 
-    ``data``: a buffer, or an object with ``begin()``, which returns a descriptor to read from, and ``end()``, which raises
+    ``parts``: where they stand in the file, if not in their order: for each part, where it begins in the capture and in
+    the file. ``data``: a buffer, or an object with ``begin()``, which returns a descriptor to read from, and ``end()``, which raises
     ChangedError where the file is not what it was. What is read between the two is not used unless ``end`` accepts it.
     """
 
-    cdef Array data
+    cdef Array data, parts
     cdef object file
     cdef readonly uint64_t size
     cdef uint64_t number
 
-    def __cinit__(self, data, size=None):
+    def __cinit__(self, data, size=None, parts=None):
         self.number = next(NUMBERS)
         if size is None:
             self.data = given(data, U8)
             self.size = self.data.count
         else:
             self.file, self.size = data, size
+            self.parts = maybe(parts, WINDOW_PART)
+            begins_of_parts(self.parts, self.size)
 
     cdef Window begin(self, Memory memory):
         """A window for one call; ``end`` must follow."""
@@ -81,6 +94,8 @@ cdef class Bytes:
         else:
             try:
                 fp_window_of_file(&window.window, self.file.begin(), self.size, window.holds == self.number)
+                window.window.parts = <const fp_window_part *>self.parts.at
+                window.window.part_count = self.parts.count
             except BaseException:
                 memory.give_back(window)
                 raise

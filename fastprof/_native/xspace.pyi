@@ -45,13 +45,13 @@ class Window:
 
 @final
 class Bytes:
-    """The bytes of a capture: in memory, or in a file of ``size`` bytes."""
+    """The bytes of a capture: in memory, or ``size`` bytes in a file, in parts that stand anywhere in it."""
 
     size: int
     @overload
     def __new__(cls, data: ReadableBuffer) -> Bytes: ...
     @overload
-    def __new__(cls, data: _File, size: int) -> Bytes: ...
+    def __new__(cls, data: _File, size: int, parts: Records | None = None) -> Bytes: ...
 
 @final
 class Scanner:

@@ -18,6 +18,7 @@ SIZES = {
     "STAT_META": sizeof(fp_stat_meta), "OWNED_SPAN": sizeof(fp_owned_span), "CHILD": sizeof(fp_child),
     "PIECE": sizeof(fp_piece), "SEGMENT": sizeof(fp_segment), "UNKNOWN_STAT": sizeof(fp_unknown_stat),
     "EVENT_KEY": sizeof(fp_event_key), "BYTES_AT": sizeof(fp_bytes_at),
+    "WINDOW_PART": sizeof(fp_window_part),
 }
 
 
@@ -32,6 +33,7 @@ cdef dict WHAT = {
 cdef const char *PIECE = "QQqqqqqQQQQqqiiiiii"
 cdef const char *SEGMENT = "QQqqqqqqqqqqqqqqqqqqqqq"
 cdef const char *EVENT_KEY = "qqQIIii"
+cdef const char *WINDOW_PART = "QQ"
 cdef const char *OWNED_SPAN = "QQq"
 cdef enum:  # the numbers of their fields
     PIECE_PART = 2, SEGMENT_PIECE = 2, SEGMENT_ROW = 17, SEGMENT_STAT_ROW = 19, KEY_PIECE = 5

@@ -93,7 +93,7 @@ class Capture:
         if source.memory is not None:
             return Bytes(source.memory)
         assert source.stored is not None
-        return Bytes(source.stored, source.size)
+        return Bytes(source.stored, source.size, source.stored.parts)
 
     def _push(self, chunk: Any) -> None:
         if len(self._head) < _HEAD:

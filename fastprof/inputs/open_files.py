@@ -15,9 +15,13 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from typing import Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
 
 from fastprof.errors import ChangedError, UnreadableError
+
+if TYPE_CHECKING:
+    from fastprof.schema.array_types import Records
 
 _CHANGED = "the file changed since it was loaded; load it again"
 _COARSE_CLOCK = 5
@@ -29,9 +33,14 @@ Watched = tuple[tuple[int, int], tuple[int, int, int], str | bytes]
 
 
 class ReadFile(Protocol):
-    """What a source reads from."""
+    """What a source reads from. ``parts``: where its bytes stand in the file, as ``records.WINDOW_PART``. None: the
+    file is the source."""
 
     size: int
+    parts: Records | None
+
+    def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
+        """Where these bytes stand in the file: place and length of each piece."""
 
     def begin(self) -> int:
         """A descriptor to read from until ``end``."""
@@ -66,6 +75,8 @@ class WatchedFile:
     """A plain file, as it is when this is made. Threads may share it. ``number``: its descriptor, which is closed
     sooner or later."""
 
+    parts: Records | None = None
+
     def __init__(self, name: str | bytes, path: str, number: int) -> None:
         self.name = name
         self.path = path
@@ -89,6 +100,9 @@ class WatchedFile:
             with _lock:
                 _idle.pop(held, None)
                 _close(held)
+
+    def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
+        yield offset, length
 
     def begin(self) -> int:
         with self._opening:
@@ -153,11 +167,36 @@ class WatchedFile:
 
 class SpooledFile:
     """A temporary file without a name, which only this process can change. ``number``: its descriptor, which stays
-    open."""
+    open. ``parts``: parts of it that are the source, as uint64 pairs of place and length; None: all of its ``size``
+    bytes."""
 
-    def __init__(self, number: int, size: int) -> None:
+    def __init__(self, number: int, size: int, parts: bytes | None = None) -> None:
         self._number = number
         self.size = size
+        self.parts: Records | None = None
+        if parts is not None:
+            self._set_parts(parts)
+
+    def _set_parts(self, parts: bytes) -> None:
+        import numpy as np
+
+        from fastprof._native.records import WINDOW_PART
+
+        places, lengths = np.frombuffer(parts, np.uint64).reshape(-1, 2).T
+        self.size = int(lengths.sum())
+        self.parts = np.zeros(len(places), WINDOW_PART)
+        self.parts["begin"], self.parts["place"] = np.cumsum(lengths) - lengths, places
+
+    def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
+        if self.parts is None:
+            yield offset, length
+            return
+        begins, places = self.parts["begin"], self.parts["place"]
+        end, number = offset + length, int(begins.searchsorted(offset, "right")) - 1
+        while offset < end:
+            until = min(end, int(begins[number + 1]) if number + 1 < len(begins) else self.size)
+            yield int(places[number]) + offset - int(begins[number]), until - offset
+            offset, number = until, number + 1
 
     def __del__(self) -> None:
         os.close(self._number)

@@ -3,7 +3,8 @@
 Plain files are read where and when their bytes are needed. Whatever can only be read from front to back (pipes, file
 objects, gzip, zstd) is written to an unnamed temporary file, to be read so: in an XSpace the names come after the
 events that use them. Other formats (``inputs/formats``) are transcribed on the way there. Decompressed bytes are what
-offsets count.
+offsets count. A transcription gives events as they come, names and metadata at the end: parts of the temporary file are
+its XSpace.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Source:
         assert self.stored is not None
         descriptor = self.stored.begin()
         try:
-            found = _read_at(descriptor, offset, length)
+            found = b"".join(_read_at(descriptor, *place) for place in self.stored.places(offset, length))
         except OSError as error:
             raise UnreadableError(f"reading failed: {error.strerror or error}", path=self.path) from error
         finally:
@@ -279,16 +280,18 @@ def _inflated(packed: IO[bytes], known: int) -> bytes:
 
 
 def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int, *, ahead: bool = False) -> Source:
-    """Copy a stream to a temporary file, which is read then. ``push`` sees the bytes as they come, unless salvaging.
+    """Copy a stream to a temporary file, which is read then. ``push`` sees the bytes of an XSpace as they come, unless
+    salvaging.
 
-    ``ahead``: a thread reads and unpacks the next chunk meanwhile; not of a pipe, as a fault would wait for its bytes.
+    ``ahead``: threads read, unpack and scan the next chunks meanwhile; not of a pipe, as a fault would wait for its
+    bytes.
     """
     damage, copied, transcription = None, 0, Transcription(path, salvage)
 
     def copy(pieces: Iterator[bytes]) -> None:
         nonlocal copied
         for piece in pieces:
-            if not salvage:
+            if not salvage and not transcription.is_needed:
                 push(piece)
             spool.write(piece)
             copied += len(piece)
@@ -301,28 +304,32 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
             packed = temporary.enter_context(tempfile.TemporaryFile()) if salvage else None
             try:
                 chunks = _chunks(stream, path, packed, max_unpacked)
-                with closing(made_ahead(chunks) if ahead else chunks) as coming:
+                if ahead:
+                    chunks = temporary.enter_context(closing(made_ahead(chunks)))
+                scanned = transcription.scanned(chunks)
+                with closing(made_ahead(scanned) if ahead else scanned) as coming:
                     for chunk in coming:
                         copy(transcription.push(chunk))
             except CaptureError as error:
                 if packed is None or transcription.failed:
                     raise
                 damage = error.message
-                copy(transcription.push(_last_bytes(packed, transcription.read)))
+                for chunk in transcription.scanned([_last_bytes(packed, transcription.read)]):
+                    copy(transcription.push(chunk))
             copy(transcription.finish())
             spool.flush()
-            size = spool.tell()
-            number = os.dup(spool.fileno()) if size else -1
+            number = os.dup(spool.fileno()) if copied else -1
         except (CaptureError, UnreadableError):
             raise
         except OSError as error:
             text = f"copying to a temporary file failed: {reason(error)} (TMPDIR sets its directory)"
             raise UnreadableError(text, path=path) from error
-        if damage is not None and not size:
+        if damage is not None and not copied:
             raise CaptureError(f"{damage}, and no data can be read", path=path, salvageable=False)
-        if not size:
+        if not copied:
             raise CaptureError(_EMPTY, path=path, offset=0, salvageable=False)
-        source = Source(path, stored=SpooledFile(number, size), pushed=not salvage)
+        spooled = SpooledFile(number, copied, transcription.parts)
+        source = Source(path, stored=spooled, pushed=not salvage and not transcription.is_needed)
         source.damage = damage
         source.remarks = transcription.remarks
         source.read_size = transcription.read

@@ -477,10 +477,11 @@ CALLS["lod.Tile.add"] = lambda: (
 CALLS["lod.Tile.packed"] = lambda: (lod.Tile().packed, [3, 0])
 
 CALLS["chrome.ChromeScribe"] = lambda: (chrome.ChromeScribe, ["trace.json", False])
-CALLS["chrome.ChromeScribe.push"] = lambda: (
-    chrome.ChromeScribe("trace.json", False).push,
-    [free(np.frombuffer(b'[{"ph":"X","ts":1,"dur":2,"name":"a","pid":1,"tid":1}]', np.uint8))],
-)
+for method in ("push", "scan"):
+    CALLS[f"chrome.ChromeScribe.{method}"] = lambda method=method: (
+        getattr(chrome.ChromeScribe("trace.json", False), method), [free(u8(91, 93))],
+    )  # fmt: skip
+CALLS["chrome.ChromeScribe.take"] = lambda: ((one := chrome.ChromeScribe("f", False)).take, [one.scan(b"[")])
 
 # Two records of no bytes: the only node is the start of a record.
 simple(riegeli.crc32c, free(u8(1, 2, 3)))

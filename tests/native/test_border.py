@@ -41,7 +41,7 @@ def public() -> Iterator[str]:
 
 WITHOUT_ARGUMENTS = {
     "border.Array", "kernels.LineNesting", "lod.Tile", "trace_writers.JsonWriter", "trace_writers.PerfettoWriter",
-    "xprof_events.Writer", "xspace.Memory", "xspace.Window",
+    "xprof_events.Writer", "xspace.Memory", "xspace.Window", "chrome.Tape",
 }  # fmt: skip
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from fastprof.inputs.formats.contract import Remark
 
 if TYPE_CHECKING:
-    from fastprof._native.chrome import ChromeScribe
+    from fastprof._native.chrome import ChromeScribe, Tape
 
 NAME: Final = "chrome"
 _BEGINS = re.compile(rb'(?:\xef\xbb\xbf)?[ \t\r\n\f]*(?:\{[ \t\r\n\f]*["}]|\[[ \t\r\n\f]*(?:[]\[{",\d-]|$))')
@@ -19,7 +18,6 @@ _LOOKED_AT: Final = 6
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _PHASE = re.compile(rb'"ph"\s*:\s*"')
-_PIECE: Final = 1 << 20
 
 
 def begins(head: bytes) -> bool:
@@ -37,31 +35,26 @@ def scribe(path: str, salvage: bool) -> Scribe:
 
 
 class Scribe:
-    """Keeps the events of lines, as they come, in a temporary file: an XSpace has them line by line."""
+    """Gives the events of lines as they come, and names and metadata at the end: an XSpace has them line by line."""
 
     def __init__(self, path: str, salvage: bool) -> None:
         from fastprof._native.chrome import ChromeScribe
 
         self._core: ChromeScribe = ChromeScribe(path, salvage)
-        self._kept = tempfile.TemporaryFile()  # noqa: SIM115
+        self._salvage = salvage
         self.remarks: list[Remark] = []
+        self.parts: bytes | None = None
 
-    def push(self, chunk: bytes) -> None:
-        self._kept.write(self._core.push(chunk))
+    def scan(self, chunk: bytes) -> Tape | bytes:
+        return chunk if self._salvage else self._core.scan(chunk)
+
+    def push(self, chunk: Tape | bytes) -> bytes:
+        return self._core.push(chunk) if isinstance(chunk, bytes) else self._core.take(chunk)
 
     def finish(self) -> Iterator[bytes]:
-        self._kept.write(self._core.finish())
+        yield self._core.finish()
         self.remarks = [Remark(*remark) for remark in self._core.remarks()]
-        for part in self._core.parts():
-            if isinstance(part, bytes):
-                yield part
-                continue
-            offset, left = part
-            self._kept.seek(offset)
-            while left:
-                piece = self._kept.read(min(left, _PIECE))
-                left -= len(piece)
-                yield piece
+        self.parts = self._core.parts()
 
     def close(self) -> None:
-        self._kept.close()
+        pass

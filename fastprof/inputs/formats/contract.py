@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,22 @@ class Scribe(Protocol):
     """Makes an XSpace of a document that is pushed in chunks of any size. Faults raise CaptureError, with their
     offset in the document."""
 
-    def push(self, chunk: bytes) -> bytes | None:
-        """Takes the next bytes; what of the XSpace is ready, if any is."""
+    def scan(self, chunk: bytes) -> Any:
+        """The next bytes as ``push`` takes them. One thread may scan while another pushes what was scanned before."""
+        ...
+
+    def push(self, chunk: Any) -> bytes | None:
+        """Takes what was scanned; what of the XSpace is ready, if any is, and else of what ``parts`` are of."""
         ...
 
     def finish(self) -> Iterable[bytes]:
-        """All bytes have been pushed: the rest of the XSpace."""
+        """All bytes have been pushed: the rest of that."""
+        ...
+
+    @property
+    def parts(self) -> bytes | None:
+        """After ``finish`` has given all: parts of what was given that are the XSpace, one behind the other, as uint64
+        pairs of place and length. None: all of it, in its order."""
         ...
 
     def close(self) -> None:
@@ -38,6 +48,15 @@ class Scribe(Protocol):
     def remarks(self) -> list[Remark]:
         """After ``finish`` has given all: what was tolerated."""
         ...
+
+
+class PlainScribe:
+    """What scribes share that scan nothing ahead and give an XSpace in its order."""
+
+    parts: bytes | None = None
+
+    def scan(self, chunk: bytes) -> bytes:
+        return chunk
 
 
 class Format(Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.contract import PlainScribe, Remark
 from fastprof.inputs.formats.run_metadata import Run, placed, remarks_on
 from fastprof.inputs.formats.step_planes import StepPlanes
 from fastprof.inputs.graph_planes import GraphPlanes
@@ -37,7 +37,7 @@ def scribe(path: str, salvage: bool) -> Scribe:
     return Scribe(path, salvage)
 
 
-class Scribe:
+class Scribe(PlainScribe):
     """Reads records as they come, and keeps those with RunMetadata."""
 
     def __init__(self, path: str, salvage: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.contract import PlainScribe, Remark
 from fastprof.inputs.formats.step_planes import environment
 from fastprof.inputs.graph_planes import GraphPlanes
 from fastprof.inputs.message_bytes import BadMessageError, message, sound_fields, text
@@ -46,7 +46,7 @@ def scribe(path: str, salvage: bool) -> Scribe:
     return Scribe(path, salvage)
 
 
-class Scribe:
+class Scribe(PlainScribe):
     """Hands nodes on as they come."""
 
     def __init__(self, path: str, salvage: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.contract import PlainScribe, Remark
 from fastprof.inputs.formats.step_planes import environment
 from fastprof.inputs.formats.text_proto import DOUBLE, FLOAT, INT, TEXT, Fields, Kind, as_bytes, numbered
 from fastprof.inputs.graph_planes import GraphPlanes
@@ -48,7 +48,7 @@ def scribe(path: str, salvage: bool) -> Scribe:
     return Scribe(path, salvage)
 
 
-class Scribe:
+class Scribe(PlainScribe):
     """Keeps the text until all of it has come."""
 
     def __init__(self, path: str, salvage: bool) -> None:

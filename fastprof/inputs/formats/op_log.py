@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.contract import PlainScribe, Remark
 from fastprof.inputs.formats.message_kinds import OP_LOG, begins_with
 
 NAME: Final = "op_log"
@@ -22,7 +22,7 @@ def scribe(path: str, salvage: bool) -> Scribe:  # noqa: ARG001  # nothing of it
     return Scribe(path)
 
 
-class Scribe:
+class Scribe(PlainScribe):
     """Says what the file is."""
 
     def __init__(self, path: str) -> None:

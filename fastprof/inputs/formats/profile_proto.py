@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.contract import PlainScribe, Remark
 from fastprof.inputs.formats.message_kinds import PROFILE, begins_with
 
 NAME: Final = "profile_proto"
@@ -20,7 +20,7 @@ def scribe(path: str, salvage: bool) -> Scribe:
     return Scribe(path, salvage)
 
 
-class Scribe:
+class Scribe(PlainScribe):
     """Keeps the document until all of it has come: nodes refer to each other, and texts come last."""
 
     def __init__(self, path: str, salvage: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import riegeli_chunks
-from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.contract import PlainScribe, Remark
 
 NAME: Final = "riegeli"
 BLOCK, BLOCK_HEADER, CHUNK_HEADER = 65536, 24, 40
@@ -62,7 +62,7 @@ class _Header:
     decoded_size: int
 
 
-class Scribe:
+class Scribe(PlainScribe):
     """Takes a file a piece at a time; keeps the chunk that it is in."""
 
     def __init__(self, path: str, salvage: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.contract import PlainScribe, Remark
 from fastprof.inputs.formats.step_planes import StepPlanes
 from fastprof.inputs.formats.step_stats import DOING, Device, devices
 from fastprof.inputs.graph_planes import GraphPlanes
@@ -35,7 +35,7 @@ def scribe(path: str, salvage: bool) -> Scribe:
     return Scribe(path, salvage)
 
 
-class Scribe:
+class Scribe(PlainScribe):
     """Keeps the document until all of it has come: it is about as large as what is made of it."""
 
     def __init__(self, path: str, salvage: bool) -> None:
