@@ -167,36 +167,16 @@ class WatchedFile:
 
 class SpooledFile:
     """A temporary file without a name, which only this process can change. ``number``: its descriptor, which stays
-    open. ``parts``: parts of it that are the source, as uint64 pairs of place and length; None: all of its ``size``
-    bytes."""
+    open."""
 
-    def __init__(self, number: int, size: int, parts: bytes | None = None) -> None:
+    parts: Records | None = None
+
+    def __init__(self, number: int, size: int) -> None:
         self._number = number
         self.size = size
-        self.parts: Records | None = None
-        if parts is not None:
-            self._set_parts(parts)
-
-    def _set_parts(self, parts: bytes) -> None:
-        import numpy as np
-
-        from fastprof._native.records import WINDOW_PART
-
-        places, lengths = np.frombuffer(parts, np.uint64).reshape(-1, 2).T
-        self.size = int(lengths.sum())
-        self.parts = np.zeros(len(places), WINDOW_PART)
-        self.parts["begin"], self.parts["place"] = np.cumsum(lengths) - lengths, places
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
-        if self.parts is None:
-            yield offset, length
-            return
-        begins, places = self.parts["begin"], self.parts["place"]
-        end, number = offset + length, int(begins.searchsorted(offset, "right")) - 1
-        while offset < end:
-            until = min(end, int(begins[number + 1]) if number + 1 < len(begins) else self.size)
-            yield int(places[number]) + offset - int(begins[number]), until - offset
-            offset, number = until, number + 1
+        yield offset, length
 
     def __del__(self) -> None:
         os.close(self._number)
@@ -209,6 +189,31 @@ class SpooledFile:
 
     def check(self) -> None:
         pass
+
+
+class PartsOfFile:
+    """Parts of a file as one, one behind the other. ``parts``: their places and lengths there, as uint64 pairs."""
+
+    def __init__(self, file: ReadFile, parts: bytes) -> None:
+        import numpy as np
+
+        from fastprof._native.records import WINDOW_PART
+
+        places, lengths = np.frombuffer(parts, np.uint64).reshape(-1, 2).T
+        self._file = file
+        self.size = int(lengths.sum())
+        self.parts: Records | None = np.zeros(len(places), WINDOW_PART)
+        self.parts["begin"], self.parts["place"] = np.cumsum(lengths) - lengths, places
+        self.begin, self.end, self.check = file.begin, file.end, file.check
+
+    def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
+        assert self.parts is not None
+        begins, places = self.parts["begin"], self.parts["place"]
+        end, number = offset + length, int(begins.searchsorted(offset, "right")) - 1
+        while offset < end:
+            until = min(end, int(begins[number + 1]) if number + 1 < len(begins) else self.size)
+            yield int(places[number]) + offset - int(begins[number]), until - offset
+            offset, number = until, number + 1
 
 
 def file_now(name: str | bytes) -> Watched | None:

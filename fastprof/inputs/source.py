@@ -20,10 +20,10 @@ from typing import IO, Any, BinaryIO
 
 from fastprof.errors import CaptureError, ChangedError, UnreadableError
 from fastprof.inputs import unpacking
-from fastprof.inputs.formats import HEAD, format_of
+from fastprof.inputs.formats import HEAD, IN_FILE, format_of
 from fastprof.inputs.formats.contract import Remark
 from fastprof.inputs.made_ahead import made_ahead
-from fastprof.inputs.open_files import ReadFile, SpooledFile, Watched, WatchedFile, opened, reason
+from fastprof.inputs.open_files import PartsOfFile, ReadFile, SpooledFile, Watched, WatchedFile, opened, reason
 from fastprof.inputs.transcribed import Transcription
 
 CHUNK = 1 << 20
@@ -130,9 +130,25 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpa
     source = Source(path, stored=file)
     head = source.read(0, HEAD)
     if _codec(head) or format_of(head):
-        source = _unpacked(file, path, push, salvage, max_unpacked)
+        parts = None if salvage or _codec(head) else _parts_in_file(source, head)
+        if parts is None:
+            source = _unpacked(file, path, push, salvage, max_unpacked)
+        else:
+            source = Source(path, stored=PartsOfFile(file, parts))
+            source.read_size = file.size
     source.file = file.watched
     return source
+
+
+def _parts_in_file(source: Source, head: bytes) -> bytes | None:
+    """Where the XSpace stands in a file of another format; None: it does not stand there."""
+    form = format_of(head)
+    find = IN_FILE.get(form.NAME) if form else None
+    if find is None:
+        return None
+    chunks = (source.read(at, CHUNK) for at in range(0, source.size, CHUNK))
+    with closing(made_ahead(chunks)) as coming:
+        return find(coming, source.path)
 
 
 def _unpacked(file: WatchedFile, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
@@ -288,7 +304,7 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
     """
     damage, copied, transcription = None, 0, Transcription(path, salvage)
 
-    def copy(pieces: Iterator[bytes]) -> None:
+    def copy(pieces: Iterator[bytes | memoryview]) -> None:
         nonlocal copied
         for piece in pieces:
             if not salvage and not transcription.is_needed:
@@ -328,7 +344,9 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
             raise CaptureError(f"{damage}, and no data can be read", path=path, salvageable=False)
         if not copied:
             raise CaptureError(_EMPTY, path=path, offset=0, salvageable=False)
-        spooled = SpooledFile(number, copied, transcription.parts)
+        spooled: ReadFile = SpooledFile(number, copied)
+        if transcription.parts is not None:
+            spooled = PartsOfFile(spooled, transcription.parts)
         source = Source(path, stored=spooled, pushed=not salvage and not transcription.is_needed)
         source.damage = damage
         source.remarks = transcription.remarks

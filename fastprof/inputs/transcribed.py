@@ -39,7 +39,7 @@ class Transcription:
             if len(self._head) >= HEAD:
                 yield self._begun()
 
-    def push(self, scanned: Any) -> Iterator[bytes]:
+    def push(self, scanned: Any) -> Iterator[bytes | memoryview]:
         """What of the XSpace is ready."""
         if self._scribe is None:
             if scanned:
@@ -50,10 +50,12 @@ class Transcription:
         except CaptureError:
             self.failed = True
             raise
-        if ready:
+        if isinstance(ready, list):
+            yield from ready
+        elif ready:
             yield ready
 
-    def finish(self) -> Iterator[bytes]:
+    def finish(self) -> Iterator[bytes | memoryview]:
         """The rest of it."""
         if self._head is not None:
             yield from self.push(self._begun())
@@ -80,7 +82,7 @@ class Transcription:
     def _scanned(self, chunk: bytes) -> Any:
         return chunk if self._scribe is None else self._scribe.scan(chunk)
 
-    def _checked(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    def _checked(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
         try:
             yield from pieces
         except CaptureError:

@@ -11,7 +11,7 @@ import pytest
 
 from fastprof._native import records
 from fastprof._native.xspace import Bytes
-from fastprof.inputs.open_files import SpooledFile
+from fastprof.inputs.open_files import PartsOfFile, SpooledFile
 from fastprof.inputs.source import Source
 
 WRITTEN = b"one, two, three, four"
@@ -19,11 +19,12 @@ PARTS = ((17, 4), (3, 2), (0, 3), (3, 7))
 WHOLE = b"four, one, two, "
 
 
-def spooled() -> SpooledFile:
+def spooled() -> PartsOfFile:
     with tempfile.TemporaryFile() as file:
         file.write(WRITTEN)
         file.flush()
-        return SpooledFile(os.dup(file.fileno()), len(WRITTEN), b"".join(struct.pack("<QQ", *part) for part in PARTS))
+        parts = b"".join(struct.pack("<QQ", *part) for part in PARTS)
+        return PartsOfFile(SpooledFile(os.dup(file.fileno()), len(WRITTEN)), parts)
 
 
 @pytest.mark.parametrize("begin", range(len(WHOLE) + 1))

@@ -20,12 +20,15 @@ from fastprof.inputs.formats import (
 )
 from fastprof.inputs.formats.contract import Format, Scribe
 
-__all__ = ["FORMATS", "HEAD", "Format", "Scribe", "format_of"]
+__all__ = ["FORMATS", "HEAD", "IN_FILE", "Format", "Scribe", "format_of"]
 
 FORMATS: Final[tuple[Format, ...]] = (
     chrome_json, riegeli, run_metadata, run_metadata_text, event_file, graph_def, graph_def_text, profile_proto, op_log,
 )  # fmt: skip
 """The first whose ``begins`` is true counts."""
+
+IN_FILE: Final = {riegeli.NAME: riegeli.parts_in_file}
+"""By name of a format, what finds an XSpace that stands in its file, in parts."""
 
 HEAD: Final = 64 << 10
 """Bytes by which a format is known."""

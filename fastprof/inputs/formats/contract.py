@@ -26,11 +26,11 @@ class Scribe(Protocol):
         """The next bytes as ``push`` takes them. One thread may scan while another pushes what was scanned before."""
         ...
 
-    def push(self, chunk: Any) -> bytes | None:
+    def push(self, chunk: Any) -> bytes | list[memoryview] | None:
         """Takes what was scanned; what of the XSpace is ready, if any is, and else of what ``parts`` are of."""
         ...
 
-    def finish(self) -> Iterable[bytes]:
+    def finish(self) -> Iterable[bytes | memoryview]:
         """All bytes have been pushed: the rest of that."""
         ...
 

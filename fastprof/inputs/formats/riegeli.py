@@ -10,13 +10,16 @@ and warnings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, NoReturn
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import riegeli_chunks
-from fastprof.inputs.formats.contract import PlainScribe, Remark
+from fastprof.inputs.formats.contract import Remark
 
 NAME: Final = "riegeli"
 BLOCK, BLOCK_HEADER, CHUNK_HEADER = 65536, 24, 40
@@ -62,11 +65,14 @@ class _Header:
     decoded_size: int
 
 
-class Scribe(PlainScribe):
-    """Takes a file a piece at a time; keeps the chunk that it is in."""
+class Scribe:
+    """Takes a file a piece at a time; keeps the chunk that it is in. ``places``: gets where the XSpace stands in the
+    file, as places and lengths; then nothing else is given."""
 
-    def __init__(self, path: str, salvage: bool) -> None:
+    def __init__(self, path: str, salvage: bool, places: list[tuple[int, int]] | None = None) -> None:
         self.remarks: list[Remark] = []
+        self.parts: bytes | None = None
+        self._places = places
         self._path = path
         self._salvage = salvage
         self._bytes = bytearray()
@@ -75,11 +81,15 @@ class Scribe(PlainScribe):
         self._seen: dict[int, set[bytes]] = {number: set() for number in _REPEATED}
         self._lost: dict[str, tuple[int, int]] = {}
 
-    def push(self, chunk: bytes) -> bytes | None:
+    def scan(self, chunk: bytes) -> list[memoryview]:
+        """Chunks are decoded here: nothing else happens with them."""
         self._bytes += chunk
-        return b"".join(self._ready(last=False)) or None
+        return list(self._ready(last=False))
 
-    def finish(self) -> Iterator[bytes]:
+    def push(self, scanned: list[memoryview]) -> list[memoryview]:
+        return scanned
+
+    def finish(self) -> Iterator[memoryview]:
         yield from self._ready(last=True)
         for text, (count, offset) in self._lost.items():
             self.remarks.append(Remark("data_loss", "damaged_chunk", text, count, offset))
@@ -93,7 +103,7 @@ class Scribe(PlainScribe):
     def _end(self) -> int:
         return self._base + len(self._bytes)
 
-    def _ready(self, *, last: bool) -> Iterator[bytes]:
+    def _ready(self, *, last: bool) -> Iterator[memoryview]:
         """The records of all chunks that have come."""
         while self._at < self._end and (last or end_of_data(self._at, CHUNK_HEADER) <= self._end):
             try:
@@ -111,7 +121,7 @@ class Scribe(PlainScribe):
             yield from records
         self._drop()
 
-    def _chunk(self, last: bool) -> list[bytes] | None:
+    def _chunk(self, last: bool) -> list[memoryview] | None:
         """The records of the chunk that begins here, and on to the next; None: not all of it has come."""
         from fastprof._native.riegeli import riegeli_hash
 
@@ -129,44 +139,54 @@ class Scribe(PlainScribe):
                 return None
             raise _Damaged("the file ends in a chunk", begin, self._end)
         after = end_of_chunk(begin, header.data_size, header.records)
-        data = self._taken(end_of_data(begin, CHUNK_HEADER), header.data_size, after)
+        pieces = self._pieces(end_of_data(begin, CHUNK_HEADER), header.data_size, after)
+        data = self._joined(pieces)
         if riegeli_hash(data) != header.data_hash:
             raise _Damaged("the data of a chunk are damaged", begin, after)
         if header.kind not in _KINDS:
             raise _Damaged(f"a chunk of kind {chr(header.kind)!r}, which is not known", begin, after)
         try:
             found = riegeli_chunks.records(header.kind, data, header.records, header.decoded_size)
-            shortened = [self._once(record, number) for number, record in enumerate(found)]
+            ranges = [kept for number in range(len(found.ranges)) for kept in self._once(found, number)]
         except (riegeli_chunks.DamagedChunkError, MemoryError) as fault:
             raise _Damaged(f"a chunk cannot be decoded: {fault}", begin, after) from None
         self._at = after
         if after - self._base > BLOCK:
             self._drop()
-        return shortened
+        if self._places is None:
+            return [memoryview(found.values)[first:end] for first, end in ranges]
+        if not found.is_plain:
+            raise NotInPlaceError
+        self._places += _places(pieces, ranges)
+        return []
 
     def _read_header(self, begin: int) -> _Header | None:
         from fastprof._native.riegeli import riegeli_hash
 
         if end_of_data(begin, CHUNK_HEADER) > self._end:
             return None
-        raw = self._taken(begin, CHUNK_HEADER, None)
+        raw = self._joined(self._pieces(begin, CHUNK_HEADER, None))
         if riegeli_hash(raw[8:]) != int.from_bytes(raw[:8], "little"):
             return None
         sizes = [int.from_bytes(raw[at : at + 8], "little") for at in (8, 16, 32)]
         return _Header(sizes[0], sizes[1], raw[24], int.from_bytes(raw[25:32], "little"), sizes[2])
 
-    def _taken(self, begin: int, size: int, goes_on: int | None) -> bytes:
-        """Bytes of the file without the headers of blocks, which must be sound."""
-        parts, at = [], begin
+    def _pieces(self, begin: int, size: int, goes_on: int | None) -> list[tuple[int, int]]:
+        """Where bytes of the file stand, without the headers of blocks, which must be sound: places and lengths."""
+        pieces, at = [], begin
         while size:
             if at % BLOCK == 0:
                 if not self._is_block(at):
                     raise _Damaged("the header of a block is damaged", at, goes_on)
                 at += BLOCK_HEADER
             part = min(size, BLOCK - at % BLOCK)
-            parts.append(bytes(self._bytes[at - self._base : at - self._base + part]))
+            pieces.append((at, part))
             at, size = at + part, size - part
-        return b"".join(parts)
+        return pieces
+
+    def _joined(self, pieces: list[tuple[int, int]]) -> bytes:
+        with memoryview(self._bytes) as view:
+            return b"".join([view[at - self._base : at - self._base + size] for at, size in pieces])
 
     def _is_block(self, at: int) -> bool:
         from fastprof._native.riegeli import riegeli_hash
@@ -204,18 +224,50 @@ class Scribe(PlainScribe):
 
     # ---- records
 
-    def _once(self, record: bytes, number: int) -> bytes:
-        """A record without the texts that earlier ones had."""
-        parts, kept = [], 0
-        for field, begin, end, value in riegeli_chunks.fields(record, number):
+    def _once(self, found: riegeli_chunks.Records, number: int) -> list[tuple[int, int]]:
+        """A record without the texts that earlier ones had, as ranges."""
+        kept, last = found.ranges[number]
+        parts = []
+        for field, begin, end, value in riegeli_chunks.fields(found.values, kept, last, number):
             seen = self._seen.get(field)
             if seen is None or value is None:
                 continue
             if value in seen:
-                parts.append(record[kept:begin])
+                parts.append((kept, begin))
                 kept = end
             seen.add(value)
-        return b"".join([*parts, record[kept:]]) if parts else record
+        return [(first, end) for first, end in (*parts, (kept, last)) if first < end]
+
+
+class NotInPlaceError(Exception):
+    """The XSpace does not stand in the file as it is."""
+
+
+def parts_in_file(chunks: Iterable[bytes], path: str) -> bytes | None:
+    """Where the XSpace stands in a file whose bytes these are, as a scribe's ``parts``. None: it is compressed,
+    transposed, or empty. CaptureError: the file is damaged."""
+    places: list[tuple[int, int]] = []
+    scribe = Scribe(path, False, places)
+    try:
+        for chunk in chunks:
+            scribe.scan(chunk)
+        for _ in scribe.finish():
+            pass
+    except NotInPlaceError:
+        return None
+    return b"".join(struct.pack("<QQ", *place) for place in places) or None
+
+
+def _places(pieces: list[tuple[int, int]], ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Where ranges of data stand in the file, whose pieces are the data."""
+    ends = list(accumulate(size for _, size in pieces))
+    for first, end in ranges:
+        number = bisect_right(ends, first)
+        while first < end:
+            place, size = pieces[number]
+            length = min(end, ends[number]) - first
+            yield place + size - (ends[number] - first), length
+            first, number = first + length, number + 1
 
 
 class _Damaged(Exception):  # noqa: N818

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,10 +23,19 @@ class DamagedChunkError(ValueError):
     """What a chunk says of itself cannot be."""
 
 
-def records(kind: int, data: bytes, count: int, size: int) -> list[bytes]:
+@dataclass(frozen=True, slots=True)
+class Records:
+    """``values``: bytes in which records stand, where ``ranges`` say. ``is_plain``: they are the data of the chunk."""
+
+    values: bytes
+    ranges: list[tuple[int, int]]
+    is_plain: bool = False
+
+
+def records(kind: int, data: bytes, count: int, size: int) -> Records:
     """The records of a chunk, ``count`` of them, ``size`` bytes in all; chunks of other kinds have none."""
     if kind not in b"rt":
-        return []
+        return Records(b"", [], is_plain=True)
     if size > _limit(data) or count > max(size, 1) + len(data) * 8:
         raise DamagedChunkError(f"{count} records of {size} bytes in {len(data)}")
     return _simple(data, count, size) if kind == ord("r") else _transposed(data, count, size)
@@ -39,12 +49,13 @@ def _limit(data: bytes) -> int:
 class _Reader:
     """Reads numbers and blocks from the front."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, at: int = 0, end: int | None = None) -> None:
         self.data = data
-        self.at = 0
+        self.at = at
+        self.end = len(data) if end is None else end
 
     def byte(self) -> int:
-        if self.at >= len(self.data):
+        if self.at >= self.end:
             raise DamagedChunkError("it ends early")
         self.at += 1
         return self.data[self.at - 1]
@@ -60,16 +71,16 @@ class _Reader:
         raise DamagedChunkError("a number of more than ten bytes")
 
     def take(self, size: int) -> bytes:
-        if size > len(self.data) - self.at:
+        if size > self.end - self.at:
             raise DamagedChunkError("a length beyond its end")
         self.at += size
         return self.data[self.at - size : self.at]
 
     def rest(self) -> bytes:
-        return self.take(len(self.data) - self.at)
+        return self.take(self.end - self.at)
 
     def done(self) -> None:
-        if self.at != len(self.data):
+        if self.at != self.end:
             raise DamagedChunkError("bytes are left over")
 
 
@@ -95,23 +106,31 @@ def _plain(compression: int, data: bytes) -> bytes:
     return bytes(plain)
 
 
-def _simple(data: bytes, count: int, size: int) -> list[bytes]:
+def _simple(data: bytes, count: int, size: int) -> Records:
     reader = _Reader(data)
     compression = reader.byte()
     lengths = _Reader(_plain(compression, reader.take(reader.varint())))
-    values = _Reader(_plain(compression, reader.rest()))
-    found = [values.take(lengths.varint()) for _ in range(count)]
+    at = first = reader.at if compression == _NONE else 0
+    values = data if compression == _NONE else _plain(compression, reader.rest())
+    found = []
+    for _ in range(count):
+        length = lengths.varint()
+        if length > len(values) - at:
+            raise DamagedChunkError("a length beyond its end")
+        found.append((at, at + length))
+        at += length
     lengths.done()
-    values.done()
-    if len(values.data) != size:
-        raise DamagedChunkError(f"{len(values.data)} bytes in place of {size}")
-    return found
+    if at != len(values):
+        raise DamagedChunkError("bytes are left over")
+    if at - first != size:
+        raise DamagedChunkError(f"{at - first} bytes in place of {size}")
+    return Records(values, found, is_plain=compression == _NONE)
 
 
 # ---- transposed
 
 
-def _transposed(data: bytes, count: int, size: int) -> list[bytes]:
+def _transposed(data: bytes, count: int, size: int) -> Records:
     from fastprof._native import riegeli
 
     reader = _Reader(data)
@@ -132,7 +151,7 @@ def _transposed(data: bytes, count: int, size: int) -> list[bytes]:
     except ValueError as error:
         raise DamagedChunkError(str(error)) from None
     ends = [*begins[::-1][1:].tolist(), size]
-    return [out[begin:end] for begin, end in zip(begins[::-1].tolist(), ends, strict=True)]
+    return Records(out, list(zip(begins[::-1].tolist(), ends, strict=True)))
 
 
 def _check_buckets(buckets: list[bytes], sizes: list[int]) -> None:
@@ -206,18 +225,19 @@ def _refuse_circles(nodes: np.ndarray) -> None:
 # ---- fields of a record
 
 
-def fields(record: bytes, number: int) -> Iterator[tuple[int, int, int, bytes | None]]:
-    """The fields of an XSpace: number, begin, end, and the bytes of texts. Planes are passed over by their length."""
-    reader = _Reader(record)
+def fields(values: bytes, at: int, end: int, number: int) -> Iterator[tuple[int, int, int, bytes | None]]:
+    """The fields of an XSpace between two places: number, begin, end, and the bytes of texts. Planes are passed over by
+    their length."""
+    reader, first = _Reader(values, at, end), at
     try:
-        while reader.at < len(record):
+        while reader.at < end:
             begin = reader.at
             tag = reader.varint()
             if tag & 7 == 2:
                 length = reader.varint()
                 value = reader.take(length) if tag >> 3 in (2, 3, 4) else None
                 reader.at += 0 if value is not None else length
-                if reader.at > len(record):
+                if reader.at > end:
                     raise DamagedChunkError("a length beyond its end")
             elif tag & 7 == 0:
                 reader.varint()
@@ -226,4 +246,4 @@ def fields(record: bytes, number: int) -> Iterator[tuple[int, int, int, bytes | 
                 raise DamagedChunkError(f"a field {tag >> 3} of wire type {tag & 7}")
             yield tag >> 3, begin, reader.at, value
     except DamagedChunkError as fault:
-        raise DamagedChunkError(f"record {number} is not an XSpace: {fault} at its byte {reader.at}") from None
+        raise DamagedChunkError(f"record {number} is not an XSpace: {fault} at its byte {reader.at - first}") from None
