@@ -233,8 +233,9 @@ class Profile(AnalysisMethods):
         """The views of a host, which keep what they share."""
         from fastprof.derive.tfprof.view_set import view_set
 
+        tables = self._tables  # of one run, or an error
         if host not in self._view_sets:
-            self._view_sets[host] = view_set(self._tables, host)
+            self._view_sets[host] = view_set(tables, host)
         return self._view_sets[host]
 
     # ---- programs

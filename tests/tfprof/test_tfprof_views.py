@@ -220,6 +220,17 @@ def test_sessions_without_a_profile_say_so(tmp_path: Path, command: Command) -> 
     assert "the session has no profile of tfprof" in ran.err
 
 
+def test_a_view_is_of_one_run(tmp_path: Path) -> None:
+    for run in ("first", "second"):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "profile_0").write_bytes(random_profile(1, 5))
+    profile = fastprof.load([tmp_path / "first", tmp_path / "second"])
+    assert profile.has_runs
+    with pytest.raises(UsageError, match="one run"):
+        profile.tfprof("scope")
+    assert profile.runs["first"].tfprof("scope").text == profile.runs["second"].tfprof("scope").text
+
+
 def test_circles_and_deep_names_do_no_harm(tmp_path: Path) -> None:
     profile = profile_class()()
     profile.steps.append(0)
