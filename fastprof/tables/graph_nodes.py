@@ -81,6 +81,7 @@ def read_graphs(index: Index, host: int) -> None:
 def _pieces(index: Index, host: int) -> Iterator[tuple[int, str, int, bytes]]:
     """Of each piece of a graph: its number, its kind, where it lies in the file, and its bytes."""
     capture = index.captures[host].capture
+    capture.source.check_unchanged()
     planes = [number for number, (name, _) in enumerate(capture.plane_keys) if name == PLANE]
     if not planes:
         return
