@@ -67,3 +67,16 @@ def test_the_diagnosis_does_not_blame_the_host_for_queued_work() -> None:
     assert queue["title"].startswith("The GPU waits to begin work that was launched already: ")
     assert (queue["cost_ps"], by_cause["launch"]["cost_ps"]) == (389_236_000_000, 57_048_000_000)
     assert "CUDA graphs and larger batches do not help" in queue["advice"]
+
+
+@pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")
+def test_a_silent_thread_is_not_said_to_run_python() -> None:
+    """Without recorded Python. The last step goes on for 22.6 ms after the last kernel; steps do not name what several
+    of them have. In the capture with Python, its frames explain gaps."""
+    rows = fastprof.load(KINETO / "resnet50_worker0.json.gz").gaps().tables["by_cause"].to_pylist()
+    found = {row["cause"]: (row["time_ps"], row["event"]) for row in rows}
+    assert found["silent"] == (23_404_000_000, "Optimizer.zero_grad#SGD.zero_grad")
+    assert found["tail"] == (22_632_000_000, None)
+    assert "python" not in found
+    with_frames = fastprof.load(KINETO / "h100_qwen.json.gz").gaps().tables["by_cause"].to_pylist()
+    assert {"python"} == {row["cause"] for row in with_frames} & {"python", "silent", "tail"}

@@ -95,6 +95,14 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         TENSORFLOW: "Move it into a tf.function, or do it every N steps.",
         PYTORCH: "Do it while the device computes: launch the next step first, and do not synchronise in between.",
     },
+    "silent": {
+        UNKNOWN: "Record Python: neither ops nor calls are recorded, so what the host does then is not known.",
+        PYTORCH: "Start the profiler with with_stack=True: it shows whether Python runs meanwhile. Else it may be a "
+                 "thread of autograd that waits, or work that is not recorded.",
+    },
+    "tail": {
+        UNKNOWN: "The profiler may stop in this time: leave it out when you compare steps.",
+    },
     "host_compute": {
         UNKNOWN: "Run these ops on the device, or before the step.",
         TENSORFLOW: "Place these ops on the device (tf.debugging.set_log_device_placement(True) shows why they are "

@@ -11,7 +11,7 @@ import numpy as np
 
 from fastprof.analyses.findings.advice import ON_CPU, advice
 from fastprof.analyses.findings.facts import Facts
-from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
+from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
 from fastprof.derive.causes.budget import BETWEEN_STEPS
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.framework import PYTORCH, TENSORFLOW
@@ -35,6 +35,8 @@ TITLES: Final = {
     "queue": "{} to begin work that was launched already",
     "between_kernels": "{} between kernels that were launched in time",
     "python": "{} while Python runs",
+    "silent": "{} while threads of the host record nothing",
+    "tail": "{} after its last work, until the step ends",
     "host_compute": "{} while ops run on the host",
     "eager": "{} while ops are dispatched one by one",
     "callback": "{} for callbacks to the host",
@@ -47,7 +49,7 @@ TITLES: Final = {
     "idle": "{} for a reason that is not recorded",
 }
 """What each cause of a gap is, after a subject with its verb: "The GPU waits"."""
-_UNSURE: Final = ("launch", "queue", "between_kernels", "python", "idle", "straggler")
+_UNSURE: Final = ("silent", "tail", "launch", "queue", "between_kernels", "python", "idle", "straggler")
 _OF_COLLECTIVES: Final = "communication"
 """Judged with what is known of collectives."""
 
@@ -80,7 +82,7 @@ def found(facts: Facts) -> Iterator[Finding]:
             cause,
             TITLES[cause].format(facts.devices()) + (f": {cut(known, _LETTERS)}" if known else ""),
             cost,
-            LIKELY if cause in _UNSURE else CERTAIN,
+            _certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
             _advice(facts, cause),
             is_bound=beside > NOTABLE * cost,
@@ -94,6 +96,15 @@ def found(facts: Facts) -> Iterator[Finding]:
             if beside > NOTABLE * cost
             else None,
         )
+
+
+def _certainty(facts: Facts, cause: str, event: str | None) -> str:
+    """Names of PyTorch's annotations are the user's own: that one loads data is not certain because of its words."""
+    if cause == "tail":
+        return POSSIBLE
+    on_gpu = facts.framework == PYTORCH and facts.hardware != CPU_ONLY
+    by_words = cause == "input" and on_gpu and not (event or "").startswith("enumerate(Data")
+    return LIKELY if by_words or cause in _UNSURE else CERTAIN
 
 
 def _bounded(beside_ps: int) -> str:

@@ -15,6 +15,8 @@ CAUSES: Final = {
     "between_kernels": "The device goes from one kernel to the next, which was launched in time.",
     "small_ops": "Ops are too short for what it costs to launch each.",
     "python": "The host runs Python, and nothing else is known of it.",
+    "silent": "Threads of the host record nothing in an annotation, and no Python is recorded.",
+    "tail": "A step goes on after the last work of the device, and nothing is recorded.",
     "host_compute": "The host runs ops of the framework between those of the device.",
     "eager": "Ops are executed one by one, where a compiled function would run them together.",
     "callback": "A program on the device calls Python code on the host.",
@@ -36,6 +38,6 @@ CAUSES: Final = {
 
 GAP_CAUSES: Final = (
     "input", "compilation", "transfer", "communication", "straggler", "launch", "queue", "between_kernels", "python",
-    "host_compute", "callback", "checkpoint", "lock", "garbage_collection", "memory_pressure", "idle",
+    "silent", "tail", "host_compute", "callback", "checkpoint", "lock", "garbage_collection", "memory_pressure", "idle",
 )  # fmt: skip
 """Those of time in which a device does not compute."""

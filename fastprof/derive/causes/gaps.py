@@ -24,6 +24,7 @@ from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import Meanwhile
 from fastprof.derive.causes.step_intervals import NEVER, Intervals, intervals, markers
+from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
     CORE,
@@ -40,6 +41,7 @@ from fastprof.derive.ops.device_time import (
     spans_of,
 )
 from fastprof.derive.ops.launches import launches
+from fastprof.derive.steps.event_origin import Origin
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, RANKS, Code, HostCauses
 from fastprof.derive.steps.python_frames import has_line, is_built_in
 from fastprof.derive.steps.stretches import union
@@ -113,7 +115,7 @@ def host_gaps(
         known = marked if ahead is None else (np.full_like(marked[0], NEVER), np.full_like(marked[1], -NEVER))
         within = intervals(steps, groups.group_id[own.rows], own.start_ps, own.end_ps, known)
         device = _Device(time, ahead, _launched(events, time), busy)
-        pieces = _of_runs(events, _pieces(device, host, causes.code, within))
+        pieces = _of_runs(events, _of_silence(events, causes, time, _pieces(device, host, causes.code, within)))
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
         yield DeviceGaps(time, _with_finest(events, causes, pieces), beside_ps)
 
@@ -266,6 +268,21 @@ def _pieces(device: _Device, host: Records, codes: UInt8s, steps: Intervals) -> 
         _CAUSES,
     )
     return np.frombuffer(gaps, GAP)
+
+
+def _of_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pieces: Records) -> Records:
+    """Pieces of a GPU that PyTorch drives without recorded frames of Python: what lies in an annotation and in no op is
+    silence. After the last work of the device, nothing shows that it waits. Markers of steps name no piece."""
+    is_silent = device.ran.plane.kind == "GPU" and is_kineto(events) and not causes.origins.names[Origin.PYTHON].any()
+    if not is_silent or not len(pieces):
+        return pieces
+    pieces = pieces.copy()
+    silent = pieces["cause"] == _NUMBER["python"]
+    after = pieces["begin"] >= _last_work(device)
+    pieces["cause"][silent] = _NUMBER["silent"]
+    pieces["cause"][after & (silent | (pieces["cause"] == _NUMBER["idle"]))] = _NUMBER["tail"]
+    pieces["row"][silent & (causes.code[pieces["row"]] == Code.PYTHON)] = -1
+    return pieces
 
 
 def _of_runs(events: HostEvents, pieces: Records) -> Records:
