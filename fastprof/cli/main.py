@@ -226,6 +226,7 @@ def entry() -> int:
     except (OSError, ValueError):
         output.abandon(sys.stderr)  # standard error is closed; the result is still valid
     signals.finish()
+    process.end()
     return code
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 _OPTIONS: Final = {"M_TRIM_THRESHOLD": (-1, 2**31 - 1), "M_MMAP_MAX": (-4, 0), "M_ARENA_MAX": (-8, 1)}
 """Options of glibc's mallopt, and values: freed memory stays with the process, and all threads share it."""
-_BETWEEN_COLLECTIONS: Final = 50_000
+_BETWEEN_COLLECTIONS: Final = 200_000
 """How many more objects are made than dropped before Python looks for cycles: importing makes many, and drops none."""
 
 
@@ -20,6 +20,12 @@ def prepare() -> None:
     """Before NumPy is imported: its library of linear algebra, which fastprof does not use, starts no threads."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(_BETWEEN_COLLECTIONS)
+
+
+def end() -> None:
+    """Before Python ends: it would look for cycles among all objects that are left, and the system takes their memory
+    anyway."""
+    gc.freeze()
 
 
 def keep_freed_memory() -> None:
