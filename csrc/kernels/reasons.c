@@ -79,19 +79,20 @@ static int64_t said_by(const fp_reasons_in *in, int64_t row, int64_t around) {
   return takes ? row : around;
 }
 
-/* Closes what ends before this event does, ends the piece of what is left, and opens the event. */
+/* Closes what ends before this event does, ends the piece of what is left, and opens the event. One that changes nothing
+ * within what is left stays out: the piece goes on. */
 static bool push(walk *line, int64_t row, int64_t begin, int64_t end) {
   while (line->stack.count && ((frame *)line->stack.items)[line->stack.count - 1].end < end)
     if (!pop(line)) return false;
-  int64_t around = -1;
-  if (line->stack.count) {
-    frame *top = (frame *)line->stack.items + line->stack.count - 1;
-    if (!add(line, top->said_by, top->from, begin)) return false;
+  frame *top = line->stack.count ? (frame *)line->stack.items + line->stack.count - 1 : NULL;
+  int64_t around = top ? top->said_by : -1, by = said_by(line->in, row, around);
+  if (by == around) return true;
+  if (top) {
+    if (!add(line, around, top->from, begin)) return false;
     if (end > top->from) top->from = end;
-    around = top->said_by;
   }
   frame *fresh = fp_vector_add(line->memory, &line->stack, sizeof *fresh);
-  if (fresh) *fresh = (frame){said_by(line->in, row, around), end, begin};
+  if (fresh) *fresh = (frame){by, end, begin};
   return fresh != NULL;
 }
 
