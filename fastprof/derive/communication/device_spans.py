@@ -38,8 +38,9 @@ from fastprof.derive.ops.device_time import (
 from fastprof.derive.ops.stat_values import distinct
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.event_types import CODES, TF_OP
+from fastprof.derive.steps.stretches import Stretches, union
 from fastprof.derive.steps.torch_ops import computing_ops, op_runs
-from fastprof.schema.array_types import Int32s
+from fastprof.schema.array_types import Int32s, Records
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
@@ -126,24 +127,33 @@ def _of_threads(events: HostEvents, forest: Forest, computes: Callable[[str], bo
     if not len(rows):
         return []
     moves, transfers = _moves_of_rows(events, rows, computes, compiled=len(compiled) > 0)
-    lines = [line for line in plane.lines if line.last > line.first]
-    bounds = np.array([line.first for line in lines] + [plane.last], rows.dtype)
-    counts = np.diff(np.searchsorted(rows, bounds)).astype(np.int64)
-    start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
-    marks = np.where(moves < 0, 1, 2).astype(np.uint8)
-    of_lines = line_rows(counts, np.zeros(len(counts), np.int64))
-    work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, of_lines))
     runs = _by_clock(events, _named(events, plane, _EXECUTION) if len(compiled) else rows[:0])
+    (work, until), others = _work_and_moves(events, plane, rows, moves)
     place = moves[others["row"]]
     kinds = np.array([one.kind for one in transfers] or [0], np.int32)
     spans = np.concatenate(
         [
-            spans_of(work["begin"], work["end"], 2 * COMPUTE, 0),
+            spans_of(work, until, 2 * COMPUTE, 0),
             spans_of(runs.start_ps, runs.end_ps, 2 * WAIT + 1, 0),
             spans_of(others["begin"], others["end"], 2 * kinds[place], place + 1),
         ]
     )
     return [Spans(CPU, plane, spans, transfers, _by_clock(events, rows))]
+
+
+def _work_and_moves(events: HostEvents, plane: Plane, rows: Int32s, moves: Int32s) -> tuple[Stretches, Records]:
+    """When any thread computes; STRETCH: when the innermost op of a thread moves data. ``moves``: by row what it moves,
+    -1: it computes."""
+    start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
+    if not (moves >= 0).any():
+        return union(start, duration), np.zeros(0, STRETCH)
+    lines = [line for line in plane.lines if line.last > line.first]
+    bounds = np.array([line.first for line in lines] + [plane.last], rows.dtype)
+    counts = np.diff(np.searchsorted(rows, bounds)).astype(np.int64)
+    marks = np.where(moves < 0, 1, 2).astype(np.uint8)
+    of_lines = line_rows(counts, np.zeros(len(counts), np.int64))
+    work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, of_lines))
+    return union(work["begin"], work["end"] - work["begin"]), others
 
 
 _EXECUTION: Final = "ThunkExecutor::Execute"
@@ -181,20 +191,16 @@ _RUNS[[code for name, code in CODES.items() if name.startswith("InstantiatedCapt
 def _tensorflow_rows(forest: Forest, plane: Plane, computes: Callable[[str], bool]) -> Int32s:
     """The ops of TensorFlow that no input pipeline runs: neither in a function of tf.data, on whatever thread, nor on a
     thread of its own."""
-    events = forest.events
-    ops = forest.types == TF_OP
-    ops[: plane.first] = False
-    ops[plane.last :] = False
-    for line in plane.lines:
-        if line.name.startswith("tf_data"):
-            ops[line.first : line.last] = False
-    rows = np.flatnonzero(ops).astype(np.int32)
+    events, types = forest.events, forest.types
+    lines = [line for line in plane.lines if not line.name.startswith("tf_data")]
+    parts = [np.flatnonzero(types[line.first : line.last] == TF_OP) + line.first for line in lines]
+    rows = np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int32)
     is_op = np.zeros(len(events.names), np.bool_)
     is_op[events.meta[rows]] = True
     met = np.flatnonzero(is_op)
     is_op[met] = [computes(events.names[one]) for one in met.tolist()]
     rows = rows[is_op[events.meta[rows]]]
-    marks = _RUNS[forest.types]
+    marks = _RUNS[types]
     if len(rows) and marks.any() and not forest.vetoed:
         above = np.empty(len(rows), np.int32)
         forest.graph.nearest_above(marks, 1, rows, above)
