@@ -48,8 +48,8 @@ class HostReasons:
 
 def host_reasons(events: HostEvents, causes: HostCauses) -> HostReasons:
     """What a host does that is known as loading of input or compilation."""
-    rows = np.flatnonzero(_TYPES[causes.code])
-    stretches = np.stack(union(events.start_ps[rows], events.duration_ps[rows]), axis=1)
+    says = (_TYPES > 0)[causes.code]
+    stretches = np.stack(union(events.start_ps[says], events.duration_ps[says]), axis=1)
     found = causes.foremost(events, RANKS.ravel(), stretches)
     type_ = _TYPES[causes.code[found["label"]]]
     some = (type_ > 0) & (found["label"] >= 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -72,8 +72,7 @@ def host_step_events(
     plane = events.plane_named(HOST_THREADS)
     if plane is None:
         return None
-    rows = plane.first + np.flatnonzero(groups.group_id[plane.first : plane.last] >= 0)
-    group = groups.group_id[rows]
+    rows, every, lines = _in_groups(events, groups, plane)
     type_ = _types_of_names(events, events.meta[rows], type_of)
     type_[_root_stages(events, plane)[rows - plane.first] & (type_ == EventType.HOST_COMPUTE)] = (
         EventType.HOST_WAIT_INPUT
@@ -84,17 +83,25 @@ def host_step_events(
     is_named = is_named[rows - plane.first]
     type_[is_named] = _MARKER
     marks = np.flatnonzero(type_ == _MARKER)
-    start, duration = events.start_ps[rows], events.duration_ps[rows]
     named = np.zeros(groups.count, np.bool_)
-    named[group[is_named]] = True
-    lines = np.searchsorted(rows, [line.first for line in plane.lines] + [plane.last])
+    named[every.group[is_named]] = True
     return HostStepEvents(
-        Markers(group[marks], start[marks], duration[marks]),
-        TypedEvents(group, type_, start, duration),
+        Markers(every.group[marks], every.start_ps[marks], every.duration_ps[marks]),
+        replace(every, type=type_),
         rows,
         lines,
         named,
     )
+
+
+@once
+def _in_groups(events: HostEvents, groups: Groups, plane: Plane) -> tuple[Int64s, TypedEvents, Int64s]:
+    """The events of a plane that have a group: their rows; the events, of no type; those at which lines begin, and the
+    end of the last."""
+    rows = plane.first + np.flatnonzero(groups.group_id[plane.first : plane.last] >= 0)
+    none = np.full(len(rows), NO_TYPE, np.uint8)
+    found = TypedEvents(groups.group_id[rows], none, events.start_ps[rows], events.duration_ps[rows])
+    return rows, found, np.searchsorted(rows, [line.first for line in plane.lines] + [plane.last])
 
 
 def _types_of_names(events: HostEvents, metas: Int32s, type_of: Callable[[str], int]) -> Types:

@@ -56,11 +56,9 @@ def _marks(events: HostEvents) -> tuple[Int64s, Int64s] | None:
     both = np.intersect1d(events.meta_plane[start], events.meta_plane[stop])
     for metas in (start, stop):
         code[metas[~np.isin(events.meta_plane[metas], both)]] = 0
-    code_of_row = code[events.meta]
-    starts, stops = np.flatnonzero(code_of_row == 1), np.flatnonzero(code_of_row == 2)
-    has_task = np.zeros(len(events), bool)
-    has_task[events.ints("_c")[0]] = True
-    starts = starts[has_task[starts]]
+    has_task = events.ints("_c")[0]
+    starts = has_task[code[events.meta[has_task]] == 1].astype(np.int64)
+    stops = np.flatnonzero((code == 2)[events.meta])
     return (starts, stops) if len(starts) and len(stops) else None
 
 
