@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +20,10 @@ class LateTables(Mapping[str, "pa.Table"]):
         if callable(table):
             table = self._made[name] = table()
         return table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled report has all its tables."""
+        return LateTables, (dict(self),)
 
     def __contains__(self, name: object) -> bool:
         return name in self._made

@@ -29,6 +29,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
@@ -57,6 +58,8 @@ CONTENT = Evidence(
     events=tuple(map(re.escape, memory_events.EVENTS)),
 )
 _LATEST_PS = 2**63 - 1
+_MANY = 1 << 16
+"""Events whose ends are compared at a time: a copy of these stays in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,14 +223,16 @@ def _span(events: HostEvents) -> tuple[int, int]:
     last = max(int(events.start_ps[line.last - 1]) for line in lines)
     if last + int(events.duration_ps.max()) > _LATEST_PS:
         return first, _LATEST_PS
-    return first, max(last, int((events.start_ps + events.duration_ps).max()))
+    parts = range(0, len(events), _MANY)
+    ends = (int((events.start_ps[i : i + _MANY] + events.duration_ps[i : i + _MANY]).max()) for i in parts)
+    return first, max(last, *ends)
 
 
 def run(kept: Sequence[HostMemory], params: Params, after: Mapping[str, Report]) -> Report:
     hosts = [host for host in kept if len(host.events)]
     options = (params.at, params.short_lived_us, params.request)
     found = [MemoryFigures(host, *options, names_host=len(hosts) > 1) for host in hosts]
-    tables = memory_tables.tables(found)
+    tables = LateTables(memory_tables.tables(found))
     remarks = list(memory_remarks.remarks(found, params.at)) if found else [memory_remarks.none_there(kept)]
     if found and any(host.chosen for host in kept):
         remarks.append(("info", _SOME_STEPS))

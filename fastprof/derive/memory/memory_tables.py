@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -332,11 +332,11 @@ _TABLES = (
 TABLES: Final = {one.schema.name: one.schema for one in _TABLES}
 
 
-def tables(hosts: Sequence[MemoryFigures]) -> dict[str, pa.Table]:
-    """Every table, in the order of TABLES."""
+def tables(hosts: Sequence[MemoryFigures]) -> dict[str, Callable[[], pa.Table]]:
+    """What makes every table, in the order of TABLES."""
     hosts = [host for host in hosts if len(host.events)]
     ranks = _ranks(hosts)
-    return {one.schema.name: _table(one, one.rows(hosts), ranks) for one in _TABLES}
+    return {one.schema.name: partial(_table, one, hosts, ranks) for one in _TABLES}
 
 
 def _ranks(hosts: Sequence[MemoryFigures]) -> list[Int64s]:
@@ -351,9 +351,10 @@ def _ranks(hosts: Sequence[MemoryFigures]) -> list[Int64s]:
     return np.split(places, np.cumsum([len(host.peak) for host in hosts])[:-1])
 
 
-def _table(one: _Table, rows: Sequence[Rows], ranks: Sequence[Int64s]) -> pa.Table:
+def _table(one: _Table, hosts: Sequence[MemoryFigures], ranks: Sequence[Int64s]) -> pa.Table:
     """Rows by allocator, largest peak first, those of an allocator as they are; or largest first, equal ones by
-    allocator. ``rows``: of all hosts, or none."""
+    allocator."""
+    rows = one.rows(hosts)
     if not rows or one.by == _IN_TIME:
         return table(one.schema, rows)
     rank = np.concatenate([ranks[number][host.allocator] for number, host in enumerate(rows)])
