@@ -8,7 +8,7 @@ Formulas: docs/analyses/input-pipeline.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
@@ -38,7 +38,7 @@ from fastprof.derive.pipelines.input_ops import InputOps, InputTime
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.remedies import KINDS_OF_INPUT, on_unknown_input
+from fastprof.derive.steps.remedies import KINDS_OF_INPUT, on_loader, on_unknown_input
 from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
     GenericSteps,
@@ -51,6 +51,7 @@ from fastprof.derive.steps.step_figures import (
     tpu_verdict,
 )
 from fastprof.derive.steps.step_time import CATEGORIES
+from fastprof.derive.steps.torch_loaders import LoaderTime, loader_time
 from fastprof.derive.steps.verdicts import Bottleneck
 from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts
@@ -201,9 +202,16 @@ class InputPipeline:
     time: InputTime
 
 
-def of_host(host: Host, params: Params) -> str:
-    """The framework of the program: all else is in steps and op_stats."""
-    return framework_of_host(host.raw)
+@dataclass(frozen=True, slots=True)
+class KeptHost:
+    """Steps and op_stats have all but the framework of the program, and how it waits for a DataLoader of PyTorch."""
+
+    framework: str
+    loader: LoaderTime = field(default_factory=LoaderTime)
+
+
+def of_host(host: Host, params: Params) -> KeptHost:
+    return KeptHost(framework_of_host(host.raw), loader_time(host.raw))
 
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:
@@ -233,8 +241,9 @@ def _time(ops: InputOps, share: float) -> InputTime:
     return input_ops.input_time(ops, share) if len(ops) else InputTime()
 
 
-def run(kept: Sequence[str], params: Params, after: Mapping[str, Report]) -> Report:
-    framework = together(kept)
+def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
+    framework = together(one.framework for one in kept)
+    loader = max((one.loader for one in kept), key=lambda one: one.waited_ps, default=LoaderTime())
     db = after["steps"].detail_as(SessionSteps).database
     host_ops = after["op_stats"].detail_as(OpDatabase).host
     counted = examine(db.complete_steps(), host_ops)
@@ -249,7 +258,7 @@ def run(kept: Sequence[str], params: Params, after: Mapping[str, Report]) -> Rep
     why = why_no_steps(after["steps"])
     tables = {name: schema.of(rows[name]) for name, schema in TABLES.items()}
     figures = scalars(SCALARS, step_figures(after["steps"]) | _values(counted, why))
-    return Report(NAME, tables, figures, _notices(counted, why, framework), dict(after), counted)
+    return Report(NAME, tables, figures, _notices(counted, why, framework, loader), dict(after), counted)
 
 
 def why_no_steps(report: Report) -> str:
@@ -356,13 +365,13 @@ def _advice(ops: InputOps, framework: str) -> list[str]:
     return [advice for _, advice in KINDS] if of_tf_data else list(KINDS_OF_INPUT)
 
 
-def _notices(pipeline: InputPipeline, why: str, framework: str) -> tuple[Notice, ...]:
+def _notices(pipeline: InputPipeline, why: str, framework: str, loader: LoaderTime) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == verdicts.UNKNOWN:
         return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_on_stages(ops))
     notices = []
     if verdict.input.classification in (verdicts.HOST, verdicts.BOTH):
-        words = (verdict.input.plain_statement, _next_step(pipeline, framework))
+        words = (verdict.input.plain_statement, _next_step(pipeline, framework, loader))
         notices += [Notice("recommendation", text) for text in words]
     if len(ops) and pipeline.time.total_ps() == 0:
         notices.append(Notice("info", "The input ops that were seen took no time."))
@@ -378,7 +387,9 @@ def _has_iterators(ops: InputOps) -> bool:
     return any(name.startswith("Iterator::") for name in ops.name)
 
 
-def _next_step(pipeline: InputPipeline, framework: str) -> str:
+def _next_step(pipeline: InputPipeline, framework: str, loader: LoaderTime) -> str:
+    if loader.waited_ps:
+        return on_loader(loader)
     parts = pipeline.time.parts()
     if not pipeline.ops.uses_tf_data or not any(parts):
         return on_unknown_input(framework, on_tpu=isinstance(pipeline.steps, TpuStepValues))

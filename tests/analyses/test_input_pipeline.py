@@ -14,6 +14,7 @@ from fastprof.derive.steps.database import StepDatabase
 from fastprof.xprof.pages import input_pipeline as page
 
 PARAMS = input_pipeline.Params()
+_HOST = input_pipeline.KeptHost("TensorFlow")
 
 
 def report_of(db: StepDatabase, *input_ops: tuple[str, str, int], notices: tuple[Notice, ...] = ()) -> Report:
@@ -23,7 +24,7 @@ def report_of(db: StepDatabase, *input_ops: tuple[str, str, int], notices: tuple
         for name, category, time in input_ops
     ]
     stats = Report("op_stats", {}, {}, (), {}, op_stats(ops(*rows)))
-    found = input_pipeline.run(["TensorFlow"], PARAMS, {"steps": steps_report(db, *notices), "op_stats": stats})
+    found = input_pipeline.run([_HOST], PARAMS, {"steps": steps_report(db, *notices), "op_stats": stats})
     return replace(found, kept={"host ops": [ops(*rows)]})
 
 

@@ -162,3 +162,24 @@ def test_ops_have_the_time_of_what_they_launch() -> None:
         "aten::view": (1, 0, 0),
         "IDLE": (0, None, None),
     }
+
+
+FETCH = "torch/utils/data/_utils/fetch.py(54): <listcomp>"
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_the_function_that_takes_the_time_of_the_loader(traced: bool) -> None:
+    """Samples are read one after the other; what PyTorch runs around them is not the program's."""
+    main = [step(1, 0, 1000), annotation(LOADER, 0, 800), op("aten::linear", 800, 200)]
+    if traced:
+        main += [frame(FETCH, 10, 780), frame("train.py(30): collate", 700, 80)]
+        main += [frame("train.py(8): __getitem__", 20 + 100 * number, 90) for number in range(6)]
+        main += [frame("image.py(3): decode", 25 + 100 * number, 80) for number in range(6)]
+    profile = of_threads(main)
+    found, advised = first_finding(profile), profile.input_pipeline().notices[-1].text
+    assert (found["cause"], found["cost_ps"]) == ("input", 800 * MICRO)
+    assert found["annotation"] == ("train.py(8): __getitem__" if traced else LOADER)
+    assert found["source"] == ("train.py:8" if traced else None)
+    assert advised.startswith("The program waits 1 time for its DataLoader, 800.0 µs in all.")
+    assert ("__getitem__ (train.py:8) takes 67.5 % of that" in advised) == traced
+    assert ("with_stack=True" in advised) != traced

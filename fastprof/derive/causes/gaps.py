@@ -45,6 +45,7 @@ from fastprof.derive.steps.event_origin import Origin
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, RANKS, Code, HostCauses
 from fastprof.derive.steps.python_frames import has_line, is_built_in
 from fastprof.derive.steps.stretches import union
+from fastprof.derive.steps.torch_loaders import function_within, loader_calls
 from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Bools, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
@@ -117,7 +118,7 @@ def host_gaps(
         device = _Device(time, ahead, _launched(events, time), busy)
         pieces = _of_runs(events, _of_silence(events, causes, time, _pieces(device, host, causes.code, within)))
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
-        yield DeviceGaps(time, _with_finest(events, causes, pieces), beside_ps)
+        yield DeviceGaps(time, _of_loaders(events, _with_finest(events, causes, pieces)), beside_ps)
 
 
 def _window(spans: Sequence[Spans], *others: tuple[Int64s, Int64s]) -> tuple[int, int] | None:
@@ -295,6 +296,17 @@ def _of_runs(events: HostEvents, pieces: Records) -> Records:
     some = (run >= 0) & np.isin(pieces["cause"], [_NUMBER[cause] for cause in ("launch", "python", "idle")])
     pieces = pieces.copy()
     pieces["cause"][some], pieces["row"][some] = _NUMBER["launch"], runs.site[run[some]]
+    return pieces
+
+
+def _of_loaders(events: HostEvents, pieces: Records) -> Records:
+    """Pieces that wait for a DataLoader of PyTorch, with the program's own function that takes most of the wait."""
+    if not len(loader_calls(events).rows):
+        return pieces
+    input_ = np.flatnonzero((pieces["cause"] == _NUMBER["input"]) & (pieces["row"] >= 0))
+    function = function_within(events, pieces["begin"][input_], pieces["end"][input_])
+    pieces = pieces.copy()
+    pieces["row"][input_[function >= 0]] = function[function >= 0]
     return pieces
 
 

@@ -11,7 +11,10 @@ from dataclasses import replace
 from typing import Final
 
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+from fastprof.derive.steps.python_frames import frame_of
+from fastprof.derive.steps.torch_loaders import LoaderTime
 from fastprof.derive.steps.verdicts import Finding
+from fastprof.wording.quantities import counted, measured, time_text
 
 _OF_TENSORFLOW: Final = {
     "tc_idle": " For TF 2.x,",
@@ -62,6 +65,20 @@ def _one(name: str, finding: Finding, framework: str) -> Finding:
     instead = _INSTEAD.get((name, framework), "")
     statement = finding.statement.partition(begins)[0].rstrip() + instead
     return replace(finding, statement=statement, link=None, asks=bool(instead))
+
+
+_WORKERS: Final = "load with workers (num_workers > 0), so that batches are ready before they are needed"
+
+
+def on_loader(loader: LoaderTime) -> str:
+    """What takes the time in which a program of PyTorch waits for its DataLoader."""
+    times, total = counted(loader.count, "time", "times"), time_text(loader.waited_ps)
+    waits = f"The program waits {times} for its DataLoader, {total} in all."
+    if loader.function is None:
+        return f"{waits} With stacks of Python (with_stack=True) it is known which function takes it; {_WORKERS}."
+    frame, share = frame_of(loader.function), measured(loader.function_ps / loader.waited_ps, "share")
+    place = f"{frame.function} ({frame.file}:{frame.line})"
+    return f"{waits} {place} takes {share} of that: make it faster, or {_WORKERS}."
 
 
 def on_unknown_input(framework: str, *, on_tpu: bool = False) -> str:
