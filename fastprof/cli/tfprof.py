@@ -8,27 +8,25 @@ entire names.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import arguments, opening, output
-from fastprof.derive.tfprof import options as tfprof_options
 from fastprof.errors import UsageError
 from fastprof.render.table_forms import FORMATS
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
+    import dataclasses
+
     import pyarrow as pa
 
     from fastprof.profile.profile import Profile
     from fastprof.profile.tfprof_views import TfprofView
 
 ADVISE = "advise"
-_VIEWS = (*tfprof_options.VIEWS, ADVISE)
 _OWN = ("tfprof", "timeline", "pprof")
 _TABLE = "table"
-_FIELDS = [field for field in dataclasses.fields(tfprof_options.Options) if field.name != "output"]
 _HELP = {
     "max_depth": "hide rows deeper than this; the root is at depth 1",
     "min_occurrence": "hide nodes with fewer runs",
@@ -42,17 +40,33 @@ _HELP = {
     "account_displayed_op_only": "sum up only what is shown",
     "select": "what to show of a row",
 }
-_CHOICES = {"order_by": tfprof_options.ORDERS}
+
+
+def _fields() -> list[dataclasses.Field[Any]]:
+    """The options but ``output``: --format and -o say that. Imported late: the list of verbs must stay quick."""
+    import dataclasses
+
+    from fastprof.derive.tfprof.options import Options
+
+    return [field for field in dataclasses.fields(Options) if field.name != "output"]
+
+
+def _views() -> tuple[str, ...]:
+    from fastprof.derive.tfprof.options import VIEWS
+
+    return (*VIEWS, ADVISE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from fastprof.derive.tfprof.options import PRESETS
+
     arguments.add_session(parser)
-    parser.add_argument("view", metavar="VIEW", help=f"one of {', '.join(_VIEWS)}")
+    parser.add_argument("view", metavar="VIEW", help=f"one of {', '.join(_views())}")
     parser.add_argument("--host", metavar="NAME", help="the profile of this host, if several have one")
     group = parser.add_argument_group("options of tfprof")
     group.add_argument(
         "--preset",
-        choices=tuple(tfprof_options.PRESETS),
+        choices=tuple(PRESETS),
         help="start from one of the option sets of tfprof's Python interface",
     )
     group.add_argument(
@@ -60,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="start from a JSON object of options, with the defaults of tfprof's Python interface",
     )
-    for field in _FIELDS:
+    for field in _fields():
         _add_option(group, field)
     group.add_argument(
         "--checkers",
@@ -85,8 +99,10 @@ def _add_option(group: argparse._ArgumentGroup, field: dataclasses.Field[Any]) -
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     elif isinstance(field.default, int):
         group.add_argument(flag, metavar="N", type=_number, help=text)
-    elif name in _CHOICES:
-        group.add_argument(flag, choices=_CHOICES[name], help=text)
+    elif name == "order_by":
+        from fastprof.derive.tfprof.options import ORDERS
+
+        group.add_argument(flag, choices=ORDERS, help=text)
     else:
         group.add_argument(flag, metavar="A,B", type=_list, action="extend", help=f"{text}; repeatable")
 
@@ -105,8 +121,9 @@ def _list(text: str) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> None:
-    if args.view not in _VIEWS:
-        raise UsageError(f"unknown view {args.view!r}{meant(args.view, _VIEWS)} (choose from {', '.join(_VIEWS)})")
+    views = _views()
+    if args.view not in views:
+        raise UsageError(f"unknown view {args.view!r}{meant(args.view, views)} (choose from {', '.join(views)})")
     form = output.format_for(args.format, args.output, (*FORMATS, *_OWN))
     if args.checkers and args.view != ADVISE:
         raise UsageError(f"--checkers needs the view {ADVISE}")
@@ -134,7 +151,7 @@ def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink,
 
 
 def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
-    given = {field.name: value for field in _FIELDS if (value := getattr(args, field.name)) is not None}
+    given = {field.name: value for field in _fields() if (value := getattr(args, field.name)) is not None}
     from_file = None if args.options is None else _from_file(args.options)
     view = profile.tfprof(args.view, host=args.host, preset=args.preset, options=from_file, **given)
     args.talk.progress.clear()
@@ -171,6 +188,8 @@ def _from_file(path: str) -> dict[str, Any]:
 
 def _write_json(view: TfprofView, args: argparse.Namespace, sink: output.Sink) -> None:
     """The view, the nodes of its rows, and the options that made them."""
+    import dataclasses
+
     from fastprof.render import as_json
 
     limit = arguments.row_limit(args.limit, "json")
