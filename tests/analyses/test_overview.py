@@ -14,6 +14,7 @@ from trace_builder import plane, xspace
 import fastprof
 from fastprof.analyses import inference, input_pipeline, kernel_stats, overview
 from fastprof.analyses.contract import Notice, Report, Scalar
+from fastprof.analyses.input_pipeline import KeptHost
 from fastprof.analyses.overview import HostFacts
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.devices import Peaks
@@ -57,7 +58,7 @@ def report_of(
     op_report = Report("op_stats", {}, {"is_training": training}, (), {}, detail)
     after = {"steps": steps_report(db, *notices), "op_stats": op_report}
     after["kernel_stats"] = kernel_stats.run([], kernel_stats.Params(), {})
-    after["input_pipeline"] = input_pipeline.run(["TensorFlow"], input_pipeline.Params(), after)
+    after["input_pipeline"] = input_pipeline.run([KeptHost("TensorFlow")], input_pipeline.Params(), after)
     after["inference"] = inference.run([], inference.Params(), {})
     after["diagnosis"] = fastprof.load(xspace(plane("/host:CPU", []))).report("diagnosis")
     hosts = hosts or (host(),)
