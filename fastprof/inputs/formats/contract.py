@@ -59,6 +59,23 @@ class PlainScribe:
         return chunk
 
 
+class KeepingScribe(PlainScribe):
+    """A scribe that keeps the document until all of it has been pushed: it cannot be read in one pass."""
+
+    def __init__(self, path: str, salvage: bool) -> None:
+        self.remarks: list[Remark] = []
+        self.document = bytearray()
+        self._path = path
+        self._salvage = salvage
+
+    def push(self, chunk: bytes) -> bytes | None:
+        self.document += chunk
+        return None
+
+    def close(self) -> None:
+        self.document = bytearray()
+
+
 class Format(Protocol):
     """A module of this folder."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import PlainScribe, Remark
+from fastprof.inputs.formats.contract import KeepingScribe, Remark
 from fastprof.inputs.formats.step_planes import environment
 from fastprof.inputs.formats.text_proto import DOUBLE, FLOAT, INT, TEXT, Fields, Kind, as_bytes, numbered
 from fastprof.inputs.graph_planes import GraphPlanes
@@ -48,24 +48,14 @@ def scribe(path: str, salvage: bool) -> Scribe:
     return Scribe(path, salvage)
 
 
-class Scribe(PlainScribe):
-    """Keeps the text until all of it has come."""
-
-    def __init__(self, path: str, salvage: bool) -> None:
-        self.remarks: list[Remark] = []
-        self._path = path
-        self._salvage = salvage
-        self._text = bytearray()
-
-    def push(self, chunk: bytes) -> bytes | None:
-        self._text += chunk
-        return None
+class Scribe(KeepingScribe):
+    """Of the text, all nodes are read at the end."""
 
     def finish(self) -> Iterator[bytes]:
         graphs = GraphPlanes()
         graphs.begin("graph", 0)
         try:
-            for node in as_bytes(bytes(self._text), GRAPH):
+            for node in as_bytes(bytes(self.document), GRAPH):
                 if made := graphs.push(node):
                     yield made
         except BadMessageError as fault:
@@ -74,6 +64,3 @@ class Scribe(PlainScribe):
             self.remarks.append(Remark("data_loss", "truncated", f"the rest is not read: {fault.text}", 1, fault.at))
         yield graphs.end()
         yield environment("TensorFlow 1 GraphDef", 0)
-
-    def close(self) -> None:
-        self._text = bytearray()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import PlainScribe, Remark
+from fastprof.inputs.formats.contract import KeepingScribe, Remark
 from fastprof.inputs.formats.step_planes import StepPlanes
 from fastprof.inputs.formats.step_stats import DOING, Device, devices
 from fastprof.inputs.graph_planes import GraphPlanes
@@ -35,18 +35,8 @@ def scribe(path: str, salvage: bool) -> Scribe:
     return Scribe(path, salvage)
 
 
-class Scribe(PlainScribe):
-    """Keeps the document until all of it has come: it is about as large as what is made of it."""
-
-    def __init__(self, path: str, salvage: bool) -> None:
-        self.remarks: list[Remark] = []
-        self._path = path
-        self._salvage = salvage
-        self.document = bytearray()
-
-    def push(self, chunk: bytes) -> bytes | None:
-        self.document += chunk
-        return None
+class Scribe(KeepingScribe):
+    """The document that it keeps is about as large as what is made of it."""
 
     def finish(self) -> Iterator[bytes]:
         planes, graphs = StepPlanes(), GraphPlanes()
@@ -62,9 +52,6 @@ class Scribe(PlainScribe):
     def message(self) -> bytes | bytearray:
         """The bytes of the RunMetadata."""
         return self.document
-
-    def close(self) -> None:
-        self.document = bytearray()
 
 
 class Run:
