@@ -47,8 +47,6 @@ cdef extern from "formats/xspace_write.h" nogil:
                                 int32_t *found)
 
 
-
-
 def span_texts(data, spans, bint is_text, str doing):
     """The texts of ``data`` whose offsets and lengths, uint64, are in ``spans`` by turns, each once: the number of each,
     int32 bytes, -1 where the length is the largest there is; and the texts, int64 offsets and bytes. ``is_text``: invalid
