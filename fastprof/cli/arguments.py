@@ -21,12 +21,12 @@ TABLE_LIMIT = 30
 """Rows of a text table, unless --limit says otherwise."""
 
 
-def add_session(parser: argparse.ArgumentParser) -> None:
+def add_session(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
     """SESSION and the flags for reading it."""
     parser.add_argument(
         "session",
         metavar="SESSION",
-        nargs="+",
+        nargs=nargs,
         help="capture file, run or log directory, glob, or - for standard input; several runs are shown one by one, "
         "several captures as hosts of one run",
     )

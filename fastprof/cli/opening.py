@@ -45,7 +45,8 @@ def open_session(args: argparse.Namespace) -> Profile:
     progress = args.talk.progress if args.talk.progress.wanted else None
     profile: Profile = load(source, progress=progress, **reading(args))
     output = getattr(args, "output", None)
-    if output not in (None, "-") and any(_is_same(output, source) for source in profile.sources):
+    named = [path for one in args.session for path in getattr(one, "paths", ())]
+    if output not in (None, "-") and any(_is_same(output, source) for source in (*profile.sources, *named)):
         raise OutputError("is one of the captures; a capture is never overwritten", path=output)
     return profile
 

@@ -1,8 +1,8 @@
 """The views of tfprof: a graph by name scope, by input, by op or by line of code; or its advice.
 
-VIEW is scope, graph, op, code or advise. Options have tfprof's names, and the defaults of its command line; --preset
-and --options start from other ones. --format tfprof prints tfprof's own report. Regular expressions are RE2's and match
-entire names.
+VIEW is scope, graph, op, code or advise. --graph is read instead of a SESSION. Options have tfprof's names, and the
+defaults of its command line; --preset and --options start from other ones. --format tfprof prints tfprof's own report.
+Regular expressions are RE2's and match entire names.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from fastprof.inputs.graph_files import GraphFiles
     from fastprof.profile.profile import Profile
     from fastprof.profile.tfprof_views import TfprofView
 
@@ -60,7 +61,17 @@ def _views() -> tuple[str, ...]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from fastprof.derive.tfprof.options import PRESETS
 
-    arguments.add_session(parser)
+    arguments.add_session(parser, "*")
+    group = parser.add_argument_group("a graph and its runs, instead of SESSION")
+    group.add_argument("--graph", metavar="FILE", help="GraphDef, also as text")
+    group.add_argument(
+        "--run-metadata",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="RunMetadata of a step, also as text; its number is the last one in the name, or else 0, 1, …; repeatable",
+    )
+    group.add_argument("--op-log", metavar="FILE", help="OpLogProto: types, float operations and code of nodes")
     parser.add_argument("view", metavar="VIEW", help=f"one of {', '.join(_views())}")
     parser.add_argument("--host", metavar="NAME", help="the profile of this host, if several have one")
     group = parser.add_argument_group("options of tfprof")
@@ -124,9 +135,14 @@ def run(args: argparse.Namespace) -> None:
     views = _views()
     if args.view not in views:
         raise UsageError(f"unknown view {args.view!r}{meant(args.view, views)} (choose from {', '.join(views)})")
+    if (args.run_metadata or args.op_log) and not args.graph:
+        raise UsageError("--run-metadata and --op-log need --graph")
     form = output.format_for(args.format, args.output, (*FORMATS, *_OWN))
     if args.checkers and args.view != ADVISE:
         raise UsageError(f"--checkers needs the view {ADVISE}")
+    args.session = [_graph_files(args)] if args.graph else args.session
+    if not args.session:
+        raise UsageError("a SESSION is missing; or give --graph FILE")
     profile = opening.open_session(args)
     opening.check_one_run(profile, "a view of tfprof")
     with output.opened(args, form) as sink:
@@ -136,6 +152,16 @@ def run(args: argparse.Namespace) -> None:
             _write_view(profile, args, sink, form)
     opening.note_log(profile, args.talk)
     output.note_written(args)
+
+
+def _graph_files(args: argparse.Namespace) -> GraphFiles:
+    from fastprof.inputs import graph_files, unpacking
+
+    if args.session:
+        raise UsageError(f"--graph is read instead of a SESSION, and {args.session[0]} is given, too")
+    runs = graph_files.numbered(args.run_metadata)
+    most = unpacking.checked(args.max_unpacked)
+    return graph_files.GraphFiles(args.graph, runs, args.op_log, most)
 
 
 def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from fastprof.errors import NotFoundError, UsageError
+from fastprof.inputs import graph_files
+from fastprof.inputs.graph_files import GraphFiles
 from fastprof.inputs.paths import absolute, few, shown, unreadable
 
 PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
@@ -36,6 +38,8 @@ _TRACE = re.compile(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:
 _JSON = re.compile(r"\.json(?:\.gz|\.zst)?\Z")
 _PROFILE = re.compile(r"(?P<host>profile)_(?P<span>\d{1,18})")
 """A profile of tfprof, as ProfileContext names it: after the step in which it was written."""
+_MESSAGE = re.compile(r"\.(?:pb|pbtxt)(?:\.gz|\.zst)?\Z|(?:run_meta|op_log|tfprof_log)\w*\Z")
+_MOST_MESSAGES: Final = 1_000
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
 PROFILE = ("plugins", "profile")
 """The directories between a log directory and its runs."""
@@ -93,6 +97,15 @@ class Place:
     documents: list[str] = field(default_factory=list)
     """Files of JSON of other names, and profiles of tfprof: traces, if their content says so."""
     programs: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    """Files that may be parts of a graph of TensorFlow 1 and its runs, if their content says so."""
+    graph: GraphFiles | None = None
+    """A graph and its runs, if there is nothing else: their content says so."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is something to read beside programs."""
+        return bool(self.captures or self.traces or self.graph)
 
 
 @dataclass(slots=True)
@@ -160,9 +173,11 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
             (queue.appendleft if is_near else queue.append)(((*parts, name), below(directory, name), link))
     if wanted is not None and not _named(search.runs, shown(wanted))[1]:
         search.runs += _passed_over(search, shown(wanted))
-    if not search.runs and (traces := _traces_by_content(search.top)):
-        search.top.traces = traces
-        search.runs.append(search.top)
+    if not search.runs:
+        search.top.traces = _traces_by_content(search.top)
+        if not search.top.traces:
+            search.top.graph = graph_files.of_directory(search.top.directory, search.top.messages[:_MOST_MESSAGES])
+        search.runs += [search.top] if search.top.is_full else []
     if not search.runs:
         raise _nothing(path, search)
     return search
@@ -192,6 +207,7 @@ def _list(place: Place, search: Search) -> tuple[list[str], list[str], list[str]
     place.traces.sort()
     place.documents.sort()
     place.programs.sort()
+    place.messages.sort()
     return below, links, hidden
 
 
@@ -221,7 +237,8 @@ def _note_file(name: str, place: Place, search: Search) -> None:
         place.programs.append(name)
     elif _JSON.search(name) or split_profile(name):
         place.documents.append(name)
-    elif name.endswith((".pb", ".pb.gz", ".pb.zst")) and not name.startswith(NO_PROGRAM):
+    elif _MESSAGE.search(name) and not name.startswith(NO_PROGRAM):
+        place.messages.append(name)
         search.note("read only if the file itself is given", name)
 
 

@@ -65,7 +65,9 @@ class _Node:
     runs: dict[int, _Run] = field(default_factory=dict)
 
 
-class _Model:
+class ProfileModel:
+    """A graph, to which runs and a log are added; then its profile."""
+
     def __init__(self) -> None:
         self.nodes: dict[str, _Node] = {}
         self.steps: set[int] = set()
@@ -182,7 +184,7 @@ def profile_bytes(graph: Buffer, runs: Iterable[tuple[int, Buffer]] = (), op_log
 
     An input that the graph lacks is left out. CaptureError: one does not decode; its offset is one in it.
     """
-    model = _Model()
+    model = ProfileModel()
     model.add_graph(graph)
     for step, data in runs:
         model.add_run(step, data)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
+from fastprof.inputs.graph_files import GraphFiles
 from fastprof.inputs.log_directory import (
     Place,
     Search,
@@ -35,7 +36,7 @@ from fastprof.inputs.log_directory import (
 )
 from fastprof.inputs.paths import absent, absolute, expand, few, is_directory, is_glob, is_link, mode_of, shown
 
-Input: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+Input: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | GraphFiles
 """One thing that can be loaded; a list or tuple of them is a session too."""
 
 
@@ -147,9 +148,7 @@ def runs(logdir: str | os.PathLike[str]) -> list[Run]:
     if not stat.S_ISDIR(mode):
         raise UsageError("is a file; runs can be listed only for a log directory", path=shown(path))
     places = newest_first(without_aliases(find_runs(path).runs))
-    readable = [
-        Run(place.name, place.path, _read_run(place).files) for place in places if place.captures or place.traces
-    ]
+    readable = [Run(place.name, place.path, _read_run(place).files) for place in places if place.is_full]
     if not readable:
         raise _no_captures(_read_run(places[0]), path)
     return readable
@@ -177,6 +176,8 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
     if isinstance(item, io.TextIOBase):
         message = 'the file is open as text; open it as binary: open(path, "rb")'
         raise UsageError(message, path=_stream_name(item))
+    if isinstance(item, GraphFiles):
+        return [_one_file(_host_of(Path(item.name).name), shown(item.name), item)]
     if callable(getattr(item, "read", None)):
         stream: Any = item  # anything with .read(n) will do
         return [_one_file(None, _stream_name(stream), stream)]
@@ -251,10 +252,10 @@ def _resolve_directory(path: str, run: str | None) -> Session:
     if run is not None:
         return _read_run(pick(search.runs, run, path))
     places = newest_first(without_aliases(search.runs))
-    full = [place for place in places if place.captures or place.traces]
+    full = [place for place in places if place.is_full]
     if not full:
         return _read_run(places[0])
-    chosen = search.top if search.top.captures or search.top.traces else full[0]
+    chosen = search.top if search.top.is_full else full[0]
     session = _read_run(chosen)
     return replace(session, remarks=(*_choice(chosen, full, search), *session.remarks))
 
@@ -283,6 +284,8 @@ def _choice(chosen: Place, full: list[Place], search: Search) -> list[Remark]:
 
 def _read_run(place: Place) -> Session:
     """The files of a directory, one for each host."""
+    if place.graph is not None:
+        return _read_graph(place, place.graph)
     if not place.captures and place.traces:
         return _read_traces(place)
     best: dict[str, tuple[int, str]] = {}
@@ -333,6 +336,12 @@ def _read_traces(place: Place) -> Session:
             text = f"not read, because {shown(newest[host][1])} {why}"
             remarks.append(Remark("notice", "earlier_profile" if is_profile else "earlier_trace", text, full))
     return Session(place.name or None, tuple(files), tuple(remarks))
+
+
+def _read_graph(place: Place, graph: GraphFiles) -> Session:
+    """A graph and its runs are one file."""
+    host = _host_of(Path(graph.graph).name)
+    return Session(place.name or None, (CaptureFile(shown(host), shown(graph.graph), graph, place.name or None),), ())
 
 
 def _worker_of(name: str) -> tuple[str, int]:

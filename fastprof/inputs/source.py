@@ -253,6 +253,15 @@ def beginning(name: str) -> bytes:
     return found
 
 
+def entire(name: str, path: str, max_unpacked: int) -> bytes:
+    """All of a small file, decompressed. Raises UnreadableError, CaptureError."""
+    try:
+        with open(opened(name), "rb", buffering=0) as stream:  # noqa: PTH123
+            return b"".join(_chunks(stream, path, None, max_unpacked))
+    except OSError as error:
+        raise UnreadableError(reason(error), path=path) from error
+
+
 def _last_bytes(packed: IO[bytes], known: int) -> bytes:
     """What damaged data still decompress to after ``known`` bytes: a read that fails gives nothing, so byte by byte."""
     import pyarrow as pa

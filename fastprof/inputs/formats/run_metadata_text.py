@@ -39,7 +39,7 @@ _DEVICE: Final[Fields] = {
 _FUNCTION: Final[Fields] = {
     "partition_graphs": (1, GRAPH), "pre_optimization_graph": (2, GRAPH), "post_optimization_graph": (3, GRAPH),
 }  # fmt: skip
-_RUN: Final[Fields] = {
+RUN: Final[Fields] = {
     "step_stats": (1, cast(Kind, {"dev_stats": (1, _DEVICE)})),
     "partition_graphs": (3, GRAPH),
     "function_graphs": (4, _FUNCTION),
@@ -62,7 +62,7 @@ class Scribe(run_metadata.Scribe):
     def message(self) -> bytes:
         parts = list[bytes]()
         try:
-            parts.extend(as_bytes(bytes(self.document), _RUN))
+            parts.extend(as_bytes(bytes(self.document), RUN))
         except BadMessageError as fault:
             if not self._salvage:
                 raise
