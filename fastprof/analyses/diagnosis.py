@@ -23,7 +23,7 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
-from fastprof.analyses.findings import of_communication, of_gaps, of_memory, of_ops, of_steps
+from fastprof.analyses.findings import of_communication, of_elementwise, of_gaps, of_memory, of_ops, of_steps
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, once_ps, ranked, within_run
 from fastprof.analyses.findings.knowledge import advised
@@ -47,9 +47,9 @@ AFTER = ("tf_data", "gaps", "steps", "communication", "kernel_stats", "hlo_stats
          "op_stats")  # fmt: skip
 """tf_data is first: it takes much memory for a while, and the groups that the others keep are not made yet."""
 
-RULES: Final = (of_gaps, of_communication, of_ops, of_steps, of_memory)
+RULES: Final = (of_gaps, of_communication, of_ops, of_elementwise, of_steps, of_memory)
 NO_WORK: Final = "no device of the capture ran anything"
-OF_GPUS: Final = ("precision", "low_occupancy", "layout")
+OF_GPUS: Final = ("precision", "low_occupancy", "layout", "elementwise")
 OF_PEAKS: Final = ("memory_bound", "low_utilization")
 """Causes that are looked for on GPUs only, and on devices with known peaks only."""
 

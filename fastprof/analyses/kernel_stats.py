@@ -30,11 +30,12 @@ from fastprof.analyses.contract import (
 )
 from fastprof.derive.devices import kernel_launch, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
-from fastprof.derive.devices.gpu_vendor import NOT_RECORDED, VENDOR_STAT, likely_vendor, models_of
+from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, vendors
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.devices.kineto_categories import is_kineto
+from fastprof.derive.ops.elementwise import KINDS, fusible_ps, kind_of
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
-from fastprof.derive.ops.tables import exact_sum, summed_by
+from fastprof.derive.ops.tables import exact_sum, summed_by, sums_by
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
 from fastprof.schema.array_types import Int64s
@@ -44,7 +45,7 @@ from fastprof.schema.tables import Column, Formula, TableSchema
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
     from fastprof.hlo.modules import Modules
-    from fastprof.tables.host_events import HostEvents, Plane
+    from fastprof.tables.host_events import HostEvents, Line, Plane
 
 
 NAME = "kernel_stats"
@@ -116,6 +117,10 @@ TABLES = {
         Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
              "convolution, or another op whose kernel uses them, and it does more than transpose or copy",
              _of_row(lambda row: row.could)),
+        Text("kind", "elementwise: it computes element by element and was launched op by op; reduction: it reduces "
+             "so; null: another kernel", _of_row(lambda row: KINDS[row.kind])),
+        Picoseconds("fusible_ps", "upper bound of the part of total_ps that fusing elementwise kernels with neighbours "
+                    "on their stream may save", _of_row(lambda row: row.fusible)),
         Count("registers_per_thread", f"registers of each thread; {_NULL}", _of_launch(lambda one: one.registers)),
         Bytes("shared_bytes", f"shared memory of a block, static and dynamic; on ROCm group_mem; {_NULL}",
               _of_launch(lambda one: one.shared)),
@@ -203,8 +208,9 @@ class Kernel(NamedTuple):
 class Row(NamedTuple):
     """A kernel of a host. ``vendor``: who made the GPU, as recorded or as other facts show; ``uses``: whether the
     kernel runs on matrix units; None: of the vendor's kernels, those that do are unknown; ``op_could``: whether its
-    op could. ``kernel`` has both by the recorded vendor alone. ``ps``: count, total, minimum and maximum of its
-    durations; ``ns``: the same in whole nanoseconds, as XProf adds them up."""
+    op could. ``kernel`` has both by the recorded vendor alone. ``kind``, ``fusible``: see derive/ops/elementwise.py.
+    ``ps``: count, total, minimum and maximum of its durations; ``ns``: the same in whole nanoseconds, as XProf adds
+    them up."""
 
     host: str
     kernel: Kernel
@@ -212,7 +218,9 @@ class Row(NamedTuple):
     vendor: str | None
     uses: bool | None
     op_could: bool
+    kind: int
     devices: int
+    fusible: int
     ps: tuple[int, int, int, int]
     ns: tuple[int, int, int, int]
 
@@ -249,11 +257,12 @@ def of_host(host: Host, params: Params) -> HostKernels:
         stat_beside(*events.texts("hlo_op"), rows),
         stat_beside(*events.ints("program_id"), rows),
         _torch_ops(host, rows),
+        stat_beside(*events.texts("hlo_module"), rows),
     ]
     first, code = distinct_rows(columns)
     namer = _Namer(host, planes, (events.names[meta] for meta in np.unique(events.meta[rows]).tolist()))
     numbers: dict[Kernel, int] = {}
-    configured: list[tuple[Launch, str | None, bool | None, bool]] = []
+    configured: list[Beside] = []
     devices: list[set[int]] = []
     kernel_of_code = np.zeros(len(first), np.int32)
     for i, parts in enumerate(np.stack([column[first] for column in columns], axis=1).tolist()):
@@ -269,8 +278,12 @@ def of_host(host: Host, params: Params) -> HostKernels:
         summed_by(kernel_of_code[code], values, len(numbers), "the durations of the occurrences of a kernel").tolist()
         for values in (duration, duration // 1000)
     )
-    kernels = zip(numbers, configured, devices, sums, sums_ns, strict=True)
-    made = [Row(host.name, kernel, *first, len(on), ps, ns) for kernel, first, on, ps, ns in kernels]
+    number_of = kernel_of_code[code]
+    kinds = np.array([beside[-1] for beside in configured], np.int64)[number_of]
+    fusible = sums_by(number_of, fusible_ps(kinds, duration, _lines(events, rows)), len(numbers)).tolist()
+    on_devices = zip(map(len, devices), fusible, strict=True)
+    kernels = zip(numbers, configured, on_devices, sums, sums_ns, strict=True)
+    made = [Row(host.name, kernel, *first, *on, ps, ns) for kernel, first, on, ps, ns in kernels]
     return HostKernels(len(planes), made, namer.reasons)
 
 
@@ -300,13 +313,23 @@ def _kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
     return rows[chosen].astype(np.int64), details[chosen]
 
 
+def _lines(events: HostEvents, rows: Int64s) -> Int64s:
+    """The place of the line of each row among the lines that have events."""
+    lines: Int64s = np.searchsorted([line.first for line in _used(events)], rows, side="right") - 1
+    return lines
+
+
+def _used(events: HostEvents) -> list[Line]:
+    return [line for line in events.lines if line.first < line.last]
+
+
 def _plane_numbers(events: HostEvents, rows: Int64s) -> Int64s:
-    lines = [line for line in events.lines if line.first < line.last]
-    if not lines:
-        return np.zeros(len(rows), np.int64)
-    line_of = np.searchsorted([line.first for line in lines], rows, side="right") - 1
-    numbers: Int64s = np.array([line.plane.number for line in lines], np.int64)[line_of]
+    numbers: Int64s = np.array([line.plane.number for line in _used(events)], np.int64)[_lines(events, rows)]
     return numbers
+
+
+Beside = tuple[Launch, str | None, bool | None, bool, int]
+"""``launch``, ``vendor``, ``uses``, ``op_could`` and ``kind`` of a row."""
 
 
 class _Namer:
@@ -316,25 +339,35 @@ class _Namer:
         """``names``: of the kernels."""
         recorded = {number: _text(plane.stats.get(VENDOR_STAT)) for number, plane in planes.items()}
         events = host.raw
-        vendors, self.reasons = _vendors(planes, recorded, names)
-        self._events, self._recorded, self._vendors = events, recorded, vendors
+        known, self.reasons = vendors({number: plane.stats for number, plane in planes.items()}, recorded, names)
+        self._events, self._recorded, self._vendors = events, recorded, known
         # what is cached holds no `self`: a circle would keep the host's events until they are collected
         self.launch = cache(lambda number: kernel_launch.parse(events.text(number)))
-        self.tf_op = cache(lambda number: tf_op.parse(events.text(number)).name)
+        self.tf_op = cache(lambda number: tf_op.parse(events.text(number))[1:])
         self.uses = cache(lambda meta, vendor: tensor_cores.kernel_uses(events.names[meta], vendor))
         self.torch_op = partial(_provenance, events, host.modules)
         self.hlo_op = cache(lambda program, text: host.modules.op_name(program, events.text(text).split("::")[-1]))
         """The framework op of an HLO instruction; None if the capture has no such instruction."""
+        self.title = host.modules.title
 
     def kernel(
-        self, plane: int, meta: int, details: int, op: int, equation: int, hlo_op: int, program: int, torch_op: int
-    ) -> tuple[Kernel, tuple[Launch, str | None, bool | None, bool]]:
-        """The kernel, and ``launch``, ``vendor``, ``uses`` and ``op_could`` of its row."""
+        self,
+        plane: int,
+        meta: int,
+        details: int,
+        op: int,
+        equation: int,
+        hlo_op: int,
+        program: int,
+        torch_op: int,
+        module: int,
+    ) -> tuple[Kernel, Beside]:
+        """The kernel, and what its row has beside it."""
         vendor, launch = self._vendors[plane], self.launch(details)
         uses = self.uses(meta, self._recorded[plane])
-        name, could, of_framework = "", False, False
+        name, could, of_framework, op_type = "", False, False, ""
         if op >= 0 and self._events.text(op):
-            name, of_framework = self.tf_op(op), True
+            (name, op_type), of_framework = self.tf_op(op), True
             einsum = equation >= 0 and tensor_cores.einsum_could(self._events.text(equation))
             could = einsum or tensor_cores.op_could(name)
         if torch_op >= 0:
@@ -356,27 +389,9 @@ class _Namer:
         )
         likely = self.uses(meta, vendor) or tensor_cores.kernel_names_units(self._events.names[meta], vendor)
         known = likely if tensor_cores.knows(vendor) else None
-        return kernel, (launch, vendor, known, could or (of_framework and likely))
-
-
-def _vendors(
-    planes: Mapping[int, Plane], recorded: Mapping[int, str | None], names: Iterable[str]
-) -> tuple[dict[int, str | None], tuple[str, ...]]:
-    """Who made each GPU, as recorded or as its model, its compute capability or ``names`` of kernels show; and the
-    sentences that say which of these did."""
-    vendors, reasons = dict(recorded), []
-    names = list(names) if None in recorded.values() else []
-    kinds: dict[str, tuple[str, str] | None] = {}  # the same for planes of equal stats: the names are searched once
-    for number in (number for number, vendor in recorded.items() if vendor is None):
-        stats = planes[number].stats
-        kind = repr((models_of(stats), stats.get("compute_cap_major"), stats.get("compute_cap_minor")))
-        if kind not in kinds:
-            kinds[kind] = likely_vendor(stats, models_of(stats), names)
-        likely = kinds[kind]
-        if likely is not None:
-            vendors[number] = likely[0]
-            reasons.append(NOT_RECORDED.format(*likely))
-    return vendors, tuple(dict.fromkeys(reasons))
+        named = self._events.text(module) if module >= 0 else hlo_op >= 0 and (self.title(program) or "unknown")
+        kind = kind_of(kernel.name, name, op_type, named.partition("(")[0] if named else "")
+        return kernel, (launch, vendor, known, could or (of_framework and likely), kind)
 
 
 def _provenance(events: HostEvents, modules: Modules, place: int) -> str:

@@ -115,6 +115,15 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         TENSORFLOW: "Wrap the step in tf.function; run_eagerly must be False.",
         PYTORCH: "Use torch.compile for the step.",
     },
+    "elementwise": {
+        UNKNOWN: "Fuse them: one kernel reads and writes each array once.",
+        JAX: "Put the ops under one jax.jit: XLA fuses elementwise ops with each other and with reductions beside "
+             "them, so that each array is read and written once.",
+        TENSORFLOW: "jit_compile=True of tf.function or Model.compile fuses elementwise ops with each other and with "
+                    "reductions beside them, so that each tensor is read and written once.",
+        PYTORCH: "torch.compile fuses elementwise ops with each other and with reductions beside them, so that each "
+                 "tensor is read and written once; normalisations and optimizers have fused versions, too.",
+    },
     "callback": {
         UNKNOWN: "Call back to the host less often: the device waits for it.",
         JAX: "Replace jax.pure_callback, io_callback and debug.print in the step by device code, or call them every N "

@@ -19,6 +19,7 @@ CAUSES: Final = {
     "tail": "A step goes on after the last work of the device, and nothing is recorded.",
     "host_compute": "The host runs ops of the framework between those of the device.",
     "eager": "Ops are executed one by one, where a compiled function would run them together.",
+    "elementwise": "Elementwise ops run one by one, and each reads and writes its arrays.",
     "callback": "A program on the device calls Python code on the host.",
     "checkpoint": "The program saves or restores its state.",
     "lock": "A thread of the host waits for another one.",

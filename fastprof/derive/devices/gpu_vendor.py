@@ -37,6 +37,26 @@ def models_of(stats: Mapping[str, Any]) -> list[str]:
     return [one for one in names if isinstance(one, str) and one]
 
 
+def vendors(
+    planes: Mapping[int, Mapping[str, Any]], recorded: Mapping[int, str | None], names: Iterable[str]
+) -> tuple[dict[int, str | None], tuple[str, ...]]:
+    """Who made each GPU, as recorded or as its model, its compute capability or ``names`` of kernels show; and the
+    sentences that say which of these did. ``planes``: their stats by number."""
+    found, reasons = dict(recorded), []
+    names = list(names) if None in recorded.values() else []
+    kinds: dict[str, tuple[str, str] | None] = {}  # the same for planes of equal stats: the names are searched once
+    for number in (number for number, vendor in recorded.items() if vendor is None):
+        stats = planes[number]
+        kind = repr((models_of(stats), stats.get("compute_cap_major"), stats.get("compute_cap_minor")))
+        if kind not in kinds:
+            kinds[kind] = likely_vendor(stats, models_of(stats), names)
+        likely = kinds[kind]
+        if likely is not None:
+            found[number] = likely[0]
+            reasons.append(NOT_RECORDED.format(*likely))
+    return found, tuple(dict.fromkeys(reasons))
+
+
 def likely_vendor(stats: Mapping[str, Any], models: Iterable[str], kernels: Iterable[str]) -> tuple[str, str] | None:
     """The maker, and how it is known, in words; None: nothing decides. ``models``: what the capture calls the GPU."""
     for model in models:
