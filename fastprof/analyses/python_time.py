@@ -29,15 +29,26 @@ from fastprof.derive.causes import python_calls, python_tables
 from fastprof.derive.causes.python_calls import PythonCalls
 from fastprof.derive.causes.python_tables import TABLES as TABLES
 from fastprof.derive.causes.python_tables import FunctionRows, StackRows
+from fastprof.derive.causes.run_window import IN_WORDS
+from fastprof.derive.communication import host_communication
+from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.host import Host
+from fastprof.derive.ops.device_time import Spans
 from fastprof.derive.ops.tables import exact_sum
+from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.steps.host_causes import op_computes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "python_time"
 TITLE = "Python time"
-READS = union([Host.GROUPING, Needs(stats=python_calls.STATS)])
+READS = union([
+    Host.GROUPING,
+    Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
+    Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
+    Needs(stats=python_calls.STATS),
+])  # fmt: skip
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence(
     "No Python: the capture has no frames of the Python tracer. Record them with python_tracer_level=1 in the options "
@@ -56,6 +67,12 @@ class Params:
 
 
 SCALARS = {
+    "window_ps": ScalarSpec("ps", f"time of the run, summed over hosts: {IN_WORDS}", "run"),
+    "run_ps": ScalarSpec("ps", "part of python_ps on threads that run the steps, in the run", "on threads of steps"),
+    "longest": ScalarSpec(None, "the function that takes most of run_ps itself"),
+    "longest_ps": ScalarSpec("ps", "its run_ps", "it takes"),
+    "longest_share": ScalarSpec("share", "its run_ps / window_ps", "share of the run"),
+    "idle_ps": ScalarSpec("ps", "part of python_ps in which threads that run no steps only wait", "other threads wait"),
     "python_ps": ScalarSpec("ps", "sum of self_ps over functions: time during which a thread has a call of Python, "
                             "summed over threads"),
     "native_ps": ScalarSpec("ps", "part of python_ps in what frameworks, ops and annotations recorded in functions"),
@@ -69,10 +86,10 @@ SCALARS = {
 }  # fmt: skip
 OPENING = Opening(
     (
-        "Python runs for {python_ps}, and waits for devices for {waited_ps} of that.",
+        "{longest} takes most of the run itself, {longest_share}: {longest_ps} of {window_ps}.",
         "Python runs for {python_ps} on {thread_count} threads.",
     ),
-    ("python_ps", "native_ps", "waited_ps", "device_ps", "call_count", "function_count"),
+    ("window_ps", "run_ps", "longest_share", "native_ps", "waited_ps", "device_ps"),
 )
 
 
@@ -88,20 +105,24 @@ def is_largest(table: pa.Table) -> pa.Array:
 
 _FUNCTION_COLUMNS = (
     "function", "file", "line", "calls", "self_ps", "self_share", "total_ps", "native_ps", "waited_ps", "device_ps",
+    "idle_ps",
 )  # fmt: skip
 SECTIONS = (
     Section("Python", scalars=tuple(SCALARS), shown=is_known("python_ps")),
-    Section("Functions by self time", "functions", _FUNCTION_COLUMNS, "self_share", 20, shown=has_rows("functions"),
-            parts=("native_ps", "waited_ps", "device_ps")),
+    Section("Functions by their share of the run", "functions", _FUNCTION_COLUMNS, "self_share", 20,
+            shown=has_rows("functions"), parts=("native_ps", "waited_ps", "device_ps", "idle_ps")),
     Section("Stacks", "stacks", ("name", "kind", "calls", "self_ps", "total_ps", "share", "device_ps"), "share",
             MOST_SHOWN, shown=has_rows("functions"), depth="depth", only=is_largest, parts=("device_ps",)),
-    Section("Threads", "threads", ("host", "thread", "calls", "python_ps", "outside_ps"), rows=16,
-            shown=has_rows("functions")),
+    Section("Threads", "threads", ("host", "thread", "role", "calls", "python_ps", "idle_ps", "outside_ps"), rows=16,
+            shown=has_rows("functions"), parts=("idle_ps",)),
 )  # fmt: skip
 
 
 def of_host(host: Host, params: Params) -> PythonCalls | None:
-    return python_calls.python_calls(host, params.nodes)
+    def ran() -> list[Spans]:
+        return device_spans(host.events, host.modules, host.forest, host.workers, op_computes)
+
+    return python_calls.python_calls(host, params.nodes, ran)
 
 
 def run(kept: Sequence[PythonCalls | None], params: Params, after: Mapping[str, Report]) -> Report:
@@ -121,7 +142,15 @@ def run(kept: Sequence[PythonCalls | None], params: Params, after: Mapping[str, 
 def _values(hosts: Sequence[PythonCalls], functions: FunctionRows, stacks: StackRows) -> dict[str, Known]:
     if not hosts:
         return dict.fromkeys(SCALARS, (None, "the capture has no frames of the Python tracer"))
+    of_run, nothing = functions.run_ps, (None, "no function takes time of the run")
+    most: Known = int(of_run[0]) if of_run.any() else nothing
     return {
+        "window_ps": functions.window_ps,
+        "run_ps": exact_sum(of_run),
+        "longest": python_tables.with_place(functions.label[0], hosts) if of_run.any() else nothing,
+        "longest_ps": most,
+        "longest_share": most / functions.window_ps if isinstance(most, int) else most,
+        "idle_ps": exact_sum(functions.idle_ps),
         "python_ps": exact_sum(functions.self_ps),
         "native_ps": exact_sum(functions.native_ps),
         "waited_ps": exact_sum(functions.waited_ps),

@@ -393,7 +393,8 @@ class AnalysisMethods:
         nodes: nodes of the table stacks per host; smaller stacks are summed up
 
         Tables: functions, stacks, threads, thread_functions, calls.
-        Figures: python_ps, native_ps, waited_ps, device_ps, outside_ps, call_count, function_count, thread_count.
+        Figures: window_ps, run_ps, longest, longest_ps, longest_share, idle_ps, python_ps, native_ps, waited_ps,
+        device_ps, outside_ps, call_count, function_count, thread_count.
         """
         return self.report("python_time", nodes=nodes)
 

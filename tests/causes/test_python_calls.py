@@ -40,6 +40,13 @@ def rows(report: fastprof.Report, table: str, *columns: str) -> list[tuple[Any, 
         ("$<frozen importlib._bootstrap>:1 _load", ("_load", "<frozen importlib._bootstrap>", 1)),
         ("$/home/me/a b.py:3 f", ("f", "/home/me/a b.py", 3)), ("$odd", ("odd", "", None)), ("$", ("", "", None)),
         ("$a.py:99999999999 f", ("f", "a.py:99999999999", None)),
+        ("<built-in function linear>", ("linear", "", None)),
+        ("<built-in method to of Tensor object at 0x7f>", ("to", "", None)),
+        ("<built-in method run_backward of torch._C._EngineBase object at 0x7f>", ("run_backward", "torch._C", None)),
+        ("<built-in method acquire of _thread.lock object at 0x7f>", ("acquire", "_thread", None)),
+        ("<built-in method cat of type object at 0x7f>", ("cat", "", None)),
+        ("<built-in method  of PyCapsule object at 0x7f>", ("<built-in>", "", None)),
+        ("torch/nn/modules/linear.py(124): forward", ("forward", "torch/nn/modules/linear.py", 124)),
     ],
 )  # fmt: skip
 def test_frames(name: str, frame: tuple[str, str, int | None]) -> None:
@@ -81,12 +88,48 @@ def test_functions_have_self_and_total_time() -> None:
         ("block_until_ready", "api.py", 7, 1, 100, 100, 60, 100),
         ("len", "builtins", None, 1, 10, 10, 0, 0),
     ]  # fmt: skip
-    assert rows(report, "functions", "self_share", "total_share")[:2] == [(0.49, 0.5), (0.4, 1.0)]
     values = {name: one.value for name, one in report.scalars.items()}
     assert values == {
-        "python_ps": 1000, "native_ps": 210, "waited_ps": 100, "device_ps": 0, "outside_ps": 30, "call_count": 6,
-        "function_count": 4, "thread_count": 1,
+        "window_ps": 30, "run_ps": 30, "longest": "step (train.py:5)", "longest_ps": 30, "longest_share": 1.0,
+        "idle_ps": 0, "python_ps": 1000, "native_ps": 210, "waited_ps": 100, "device_ps": 0, "outside_ps": 30,
+        "call_count": 6, "function_count": 4, "thread_count": 1,
     }  # fmt: skip
+
+
+def _training() -> bytes:
+    """Two steps on a thread; another waits all the time, a third works in the first step."""
+    steps = [event(f"ProfilerStep#{n}", 100 + 400 * n, 400, {"_r": 1}) for n in range(2)]
+    calls = [event("$train.py:5 step", 100 + 400 * n, 300) for n in range(2)]
+    main = [event("$train.py:1 main", 0, 1000), *(one for pair in zip(steps, calls, strict=True) for one in pair)]
+    waits = [event("$threading.py:9 run", 0, 1000), event("$threading.py:359 wait", 0, 990)]
+    works = [event("$loader.py:3 decode", 100, 200), event("$builtins sleep", 150, 40)]
+    lines = [line("python/0", main), line("python/1", waits), line("python/2", works)]
+    return xspace(plane("/host:CPU", lines))
+
+
+def test_waits_of_threads_that_run_no_steps_are_set_apart() -> None:
+    """The run is the two steps: 800 ps; what is before and after has no share."""
+    report = python_time(_training())
+    assert rows(report, "functions", "function", "self_ps", "run_ps", "idle_ps", "self_share", "total_share") == [
+        ("step", 600, 600, 0, 0.75, 0.75),
+        ("main", 400, 200, 0, 0.25, 1.0),
+        ("decode", 160, 0, 0, 0.0, 0.0),
+        ("run", 10, 0, 0, 0.0, 0.0),
+        ("wait", 990, 0, 990, 0.0, 0.0),
+        ("sleep", 40, 0, 40, 0.0, 0.0),
+    ]
+    assert rows(report, "threads", "thread", "role", "python_ps", "idle_ps") == [
+        ("python/0", "steps", 1000, 0), ("python/1", "other", 1000, 990), ("python/2", "other", 200, 40),
+    ]  # fmt: skip
+    values = {name: one.value for name, one in report.scalars.items()}
+    assert (values["window_ps"], values["run_ps"], values["idle_ps"], values["python_ps"]) == (800, 800, 1030, 2200)
+    assert report.tables["stacks"]["total_ps"][0].as_py() == 2200 - 1030
+
+
+def test_markers_of_steps_are_one_name_in_the_tree() -> None:
+    named = rows(python_time(_training()), "stacks", "depth", "kind", "name", "calls", "total_ps")
+    assert (3, "annotation", "ProfilerStep", 2, 800) in named
+    assert (4, "function", "step", 2, 600) in named
 
 
 def test_equal_stacks_are_one() -> None:

@@ -102,7 +102,7 @@ def host_gaps(
     device are more than 64 bits can count."""
     steps = np.sort(steps)
     marked = markers(events, groups, steps)
-    window = _window(spans, marked, _named(events, causes))
+    window = window_of(events, marked, spans, causes)
     if window is None:
         return
     times = [device_time(events.host, one, *window) for one in spans]
@@ -121,14 +121,16 @@ def host_gaps(
         yield DeviceGaps(time, _of_loaders(events, _with_finest(events, causes, pieces)), beside_ps)
 
 
-def _window(spans: Sequence[Spans], *others: tuple[Int64s, Int64s]) -> tuple[int, int] | None:
-    """From the first to the last of anything that the devices ran, and of the spans of others: the markers of steps,
-    and what the host did for its devices."""
+def window_of(
+    events: HostEvents, marked: tuple[Int64s, Int64s], spans: Sequence[Spans], causes: HostCauses
+) -> tuple[int, int] | None:
+    """From the first to the last of anything that the devices ran, and of the markers of steps, and what the host did
+    for its devices. None: no device ran anything."""
     first = extent(spans)
     if first is None:
         return None
     begin, end = first
-    for begins, ends in others:
+    for begins, ends in (marked, _named(events, causes)):
         has = begins < ends
         begin, end = int(begins[has].min(initial=begin)), int(ends[has].max(initial=end))
     return begin, end

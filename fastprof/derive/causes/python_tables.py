@@ -25,23 +25,28 @@ _NO_CALLER: Final = "null: no function calls it"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionRows:
-    """A row a function, longest self time first; ``label``: its frame as recorded."""
+    """A row a function: those that take most of the run first; ``label``: its frame as recorded. ``window_ps``: of the
+    runs of all hosts."""
 
     label: list[str]
     threads: Int64s
     calls: Int64s
     self_ps: Int64s
+    run_ps: Int64s
+    idle_ps: Int64s
     total_ps: Int64s
+    run_total_ps: Int64s
     native_ps: Int64s
     waited_ps: Int64s
     device_ps: Int64s
+    window_ps: int
 
 
 def _of_frame() -> tuple[Column, ...]:
     return (
         Text("function", "name of the function", lambda rows: [frame_of(name).function for name in rows.label]),
-        Text("file", "file that defines it; of a compiled function its module",
-             lambda rows: [frame_of(name).file for name in rows.label]),
+        Text("file", "file that defines it; of a compiled function its module; null: PyTorch's profiler records no "
+             "module of compiled functions", lambda rows: [frame_of(name).file or None for name in rows.label]),
         Count("line", "line at which it begins; null: it is compiled",
               lambda rows: [frame_of(name).line for name in rows.label]),
     )  # fmt: skip
@@ -50,6 +55,9 @@ def _of_frame() -> tuple[Column, ...]:
 _AMOUNTS: Final = (
     Count("calls", "calls that the tracer recorded"),
     Picoseconds("self_ps", "time in which it is the innermost function"),
+    Picoseconds("run_ps", "part of self_ps on threads that run the steps, in the run"),
+    Picoseconds("idle_ps", "part of self_ps in which threads that run no steps only wait: for a lock, a queue, a "
+                "connection or a time"),
     Picoseconds("total_ps", "time during which a thread is in it; a call within a call counts once"),
     Picoseconds("native_ps", "part of self_ps in what frameworks, ops and annotations recorded"),
     Picoseconds("waited_ps", "part of self_ps in which it waits for a device, as far as recorded"),
@@ -58,25 +66,25 @@ _AMOUNTS: Final = (
 )  # fmt: skip
 
 
-def _share(amount: str) -> Any:
-    def of(rows: Any) -> Any:
-        total = int(rows.self_ps.sum())
-        return getattr(rows, amount) / max(total, 1)
-
-    return of
+def _share_of_run(amount: str) -> Any:
+    return lambda rows: getattr(rows, amount) / max(rows.window_ps, 1)
 
 
 _FUNCTIONS = TableSchema(
     "functions",
-    "a function, over all threads and hosts, most self time first",
+    "a function, over all threads and hosts: those that take most of the run first, waits of other threads last",
     (
         *_of_frame(),
         Count("threads", "threads that call it"),
-        *_AMOUNTS[:2],
-        Share("self_share", "self_ps / self_ps of all functions", _share("self_ps")),
-        _AMOUNTS[2],
-        Share("total_share", "total_ps / self_ps of all functions", _share("total_ps")),
-        *_AMOUNTS[3:],
+        *_AMOUNTS[:3],
+        Share("self_share", "run_ps / window_ps of the figures: its share of the run", _share_of_run("run_ps")),
+        *_AMOUNTS[3:5],
+        Share(
+            "total_share",
+            "part of the run in which a thread that runs the steps is in it; of several such threads their sum",
+            _share_of_run("run_total_ps"),
+        ),
+        *_AMOUNTS[5:],
     ),
     derived=True,
 )
@@ -103,7 +111,8 @@ _STACKS = TableSchema(
         Text("name", "function, or name of the event", lambda rows: rows.names),
         String("source", "file and line of a function; null: it has none", lambda rows: rows.sources),
         Count("calls", "calls; of rest, those directly in its parent; of a thread 1"),
-        Picoseconds("self_ps", "time on the thread less what is called; it adds up to total_ps of the root"),
+        Picoseconds("self_ps", "time on the thread less what is called, and less idle_ps; it adds up to total_ps of "
+                    "the root"),
         Picoseconds("total_ps", "time on the thread, with all below"),
         Share("share", "total_ps / total_ps of the root", lambda rows: rows.total_ps / max(int(rows.total_ps[0]), 1)),
         Picoseconds("device_ps", "time of kernels, of programs of TPUs, and of ops on other threads, that it led to, "
@@ -117,8 +126,10 @@ _THREADS = TableSchema(
     (
         Text("host", "host of the thread"),
         Text("thread", "name of the thread"),
+        Text("role", "steps: it marks steps or launches work; other: it does neither"),
         Count("calls", "calls that the tracer recorded"),
         Picoseconds("python_ps", "time during which it has a call of Python"),
+        Picoseconds("idle_ps", "part of python_ps in which it only waits, if it runs no steps"),
         Picoseconds("outside_ps", "time of its events that lie in no call of Python"),
     ),
     derived=True,
@@ -151,6 +162,18 @@ def source_of(name: str) -> str | None:
     return f"{frame.file}:{frame.line}" if frame.line is not None else frame.file or None
 
 
+def with_place(name: str, hosts: Sequence[PythonCalls]) -> str:
+    """A function and its file and line, or if these are not recorded those of the function that calls it longest."""
+    frame, rows = frame_of(name), call_rows(hosts)
+    if frame.line is not None:
+        return f"{frame.function} ({source_of(name)})"
+    callers = (one for one, callee in zip(rows.caller, rows.callee, strict=True) if callee == name)
+    caller = next(callers, None)
+    if caller is None or frame_of(caller).line is None:
+        return frame.function
+    return f"{frame.function} in {frame_of(caller).function} ({source_of(caller)})"
+
+
 def function_rows(hosts: Sequence[PythonCalls]) -> FunctionRows:
     """Over all threads and hosts. CaptureError: times do not add up in 64 bits."""
     numbers: dict[str, int] = {}
@@ -163,15 +186,17 @@ def function_rows(hosts: Sequence[PythonCalls]) -> FunctionRows:
         parts = [np.zeros(0, np.int64), *(getattr(host.functions, name) for host in hosts)]
         return sums_by(row, np.concatenate(parts), len(numbers))
 
-    amounts = {column.name: summed(column.name) for column in _AMOUNTS}
+    amounts = {name: summed(name) for name in (*(column.name for column in _AMOUNTS), "run_total_ps")}
     labels = list(numbers)
-    names = np.array(labels, object)
-    order = np.lexsort((names, -amounts["total_ps"], -amounts["self_ps"])) if labels else np.zeros(0, np.int64)
+    works = amounts["self_ps"] - amounts["idle_ps"]
+    keys = (np.array(labels, object), -amounts["total_ps"], -amounts["self_ps"], -works, -amounts["run_ps"])
+    order = np.lexsort(keys) if labels else np.zeros(0, np.int64)
     threads = np.bincount(row, minlength=len(numbers)).astype(np.int64)
     return FunctionRows(
         [labels[one] for one in order.tolist()],
         threads[order],
         **{name: values[order] for name, values in amounts.items()},
+        window_ps=sum(host.window_ps for host in hosts),
     )
 
 
@@ -190,13 +215,15 @@ def thread_function_rows(hosts: Sequence[PythonCalls]) -> Iterator[SimpleNamespa
 
 def thread_rows(hosts: Sequence[PythonCalls]) -> SimpleNamespace:
     """A row a thread, in the order of the capture."""
-    rows = SimpleNamespace(host=[], thread=[], calls=[], python_ps=[], outside_ps=[])
+    rows = SimpleNamespace(host=[], thread=[], role=[], calls=[], python_ps=[], idle_ps=[], outside_ps=[])
     for host in hosts:
         count = len(host.threads)
         rows.host += [host.host] * count
         rows.thread += host.threads
-        for name, values in (("calls", host.functions.calls), ("python_ps", host.functions.self_ps)):
-            getattr(rows, name).extend(sums_by(host.functions.thread, values, count, TIMES).tolist())
+        rows.role += ["steps" if one else "other" for one in host.runs_steps]
+        of = host.functions
+        for name, values in (("calls", of.calls), ("python_ps", of.self_ps), ("idle_ps", of.idle_ps)):
+            getattr(rows, name).extend(sums_by(of.thread, values, count, TIMES).tolist())
         rows.outside_ps += host.outside_ps
     return rows
 

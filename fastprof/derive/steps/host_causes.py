@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
+from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins, threads
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.derive.steps.stretches import PIECE
@@ -147,8 +148,6 @@ _LOCKS: Final = ("threading.py", "_thread", "<unknown>", "queue.py", "_base.py",
 def code_of_frame(name: str) -> Code:
     """What a frame of the Python tracer says: ``$file.py:12 function``."""
     function, place, _ = frame_of(name)
-    if not place:
-        return Code.PYTHON
     if function == "collect" and ("gc" in place or place.startswith("<")):
         return Code.GARBAGE
     waits = function in _LOCKED and place.startswith(_LOCKS)
@@ -163,6 +162,30 @@ def code_of_frame(name: str) -> Code:
     if any(one in place for one in _NO_INPUT):
         return Code.PYTHON
     return code_of_words(function) or Code.PYTHON
+
+
+_LOCKED_WAITS: Final = frozenset(("wait", "join", "acquire", "_wait_for_tstate_lock", "wait_for"))
+_RESTS: Final = {
+    "threading.py": _LOCKED_WAITS, "_base.py": frozenset(("result", "wait")), "thread.py": frozenset(("_worker",)),
+    "queue.py": frozenset(("get", "put")), "queues.py": frozenset(("get", "put")),
+    "selectors.py": frozenset(("select",)), "socket.py": frozenset(("accept", "readinto")),
+    "connection.py": frozenset(("accept", "poll", "_poll", "recv", "_recv", "recv_bytes", "_recv_bytes", "wait")),
+    "popen_fork.py": frozenset(("poll", "wait")), "subprocess.py": frozenset(("wait", "_wait", "_try_wait")),
+}  # fmt: skip
+_COMPILED_RESTS: Final = frozenset((
+    "acquire", "select", "poll", "kqueue", "control", "accept", "recv", "recv_into", "recv_bytes", "sleep", "waitpid",
+))  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 16)
+def is_idle(name: str) -> bool:
+    """Whether a frame only waits: for a lock, a queue, a connection or a time."""
+    if not is_frame(name):
+        return False
+    function, place, line = frame_of(name)
+    if line is None:
+        return function in _COMPILED_RESTS or (place == "_queue" and function == "get")
+    return function in _RESTS.get(place.rpartition("/")[2], ())
 
 
 _GIVEN: Final = re.compile(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")

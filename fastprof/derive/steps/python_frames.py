@@ -3,7 +3,8 @@
 A function of Python is ``$file.py:12 name``, with the name of its file and the line at which it begins. One that is
 compiled is ``$module name``: ``$builtins len``, ``$<unknown> append``. PyTorch's profiler writes
 ``file.py(12): name``, ``<built-in method append of list object at 0x7f12>``, and for a call of a module
-``nn.Module: Linear_3``.
+``nn.Module: Linear_3``. Of a compiled function it names no module, but the class of the object whose method it is,
+which may have the name of its module: ``torch._C._EngineBase``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from fastprof.derive.devices.op_names import PYTHON_FRAME, is_frame
 
 _OF_FILE = re.compile(r"\$(?P<file>.*?):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
 _OF_TORCH = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
-_BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<function>\S+)(?: of (?:type|module|\S+).*)?>", re.DOTALL)
+_BUILT_IN = re.compile(
+    r"<built-in (?:function|method) (?P<function>\S*)(?: of (?:(?P<file>\w[\w.]*)\.)?\S+(?: object)?.*)?>", re.DOTALL
+)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>$")
 _MODULE = re.compile(r"nn\.Module: (?P<function>.+)", re.DOTALL)
 _COMPILED = re.compile(r"\$(?P<file>[^ ]*) (?P<function>.*)", re.DOTALL)
 _WAITING = re.compile(
@@ -28,7 +32,8 @@ _WAITING = re.compile(
 
 
 class Frame(NamedTuple):
-    """``file``: its name, or the module of a compiled function; ``line``: None of a compiled function."""
+    """``file``: its name, or the module of a compiled function, empty if it is not recorded; ``line``: None of a
+    compiled function."""
 
     function: str
     file: str
@@ -45,10 +50,15 @@ def frame_of(name: str) -> Frame:
     if match := _OF_TORCH.fullmatch(name):
         return Frame(match["function"], match["file"], int(match["line"]))
     if match := _BUILT_IN.fullmatch(name):
-        return Frame(match["function"], "builtins", None)
+        return Frame(match["function"] or "<built-in>", match["file"] or "", None)
     if match := _MODULE.fullmatch(name):
         return Frame(match["function"], "nn.Module", None)
     return Frame(name.removeprefix(PYTHON_FRAME), "", None)
+
+
+def without_address(name: str) -> str:
+    """The name without the address of an object, which says nothing of the function."""
+    return _ADDRESS.sub(">", name) if name.endswith(">") else name
 
 
 def has_line(name: str) -> bool:

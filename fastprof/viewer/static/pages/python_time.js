@@ -29,7 +29,8 @@ function draw(body, report, context) {
 
 function flames(body, stacks, context) {
   const part = section(body, "As a flame graph", {
-    note: "The width of a box is its time; a click zooms to it. Equal stacks are one.",
+    note:
+      "The width of a box is its time; a click zooms to it. Equal stacks are one, whatever the number of the step. Threads that run no steps and only wait have no width.",
   });
   const holder = h("div");
   const drawn = (time) => {

@@ -1,0 +1,39 @@
+"""How long the run of a host lasts, as all analyses count it: what shares of the run are of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastprof.derive.causes.gaps import window_of
+from fastprof.derive.causes.step_intervals import markers
+from fastprof.derive.ops.device_time import Spans
+from fastprof.derive.steps.event_origin import Origin
+from fastprof.schema.time_sums import ends_of
+
+if TYPE_CHECKING:
+    from fastprof.derive.host import Host
+
+IN_WORDS: Final = (
+    "from the first to the last of what devices ran, of what the host did for them, and of the markers of steps, as in "
+    "the analysis gaps; without any, of what the threads of the host did"
+)
+
+
+def run_window(host: Host, source: str, ran: Sequence[Spans]) -> tuple[int, int]:
+    """Begin and end. ``source``: what steps are made from; ``ran``: what devices did. 0 and 0: nothing happened."""
+    events, causes = host.events, host.causes_from(source)
+    steps = np.sort(np.unique(host.steps_from(source).database.step))
+    begin, end = markers(events, host.groups_from(source), steps)
+    found = window_of(events, (begin, end), ran, causes)
+    if found is not None:
+        return found
+    has = begin < end
+    if not has.any():
+        rows = np.flatnonzero(causes.origins.origin != Origin.NONE)
+        begin = events.start_ps[rows]
+        end = ends_of(begin, np.maximum(events.duration_ps[rows], 0))
+        has = begin < end
+    return (int(begin[has].min()), int(end[has].max())) if has.any() else (0, 0)
