@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Make = Callable[[Path], None]
-_DERIVATION: Final = 3
-"""Grows when other tracks are derived, or raw ones are named or ordered otherwise: older stores are made again."""
+_DERIVATION: Final = 4
+"""Grows when other tracks are derived, raw ones are named or ordered otherwise, or more is kept of a host: older stores
+are made again."""
 _STORE: Final = (__version__, FORMAT, _DERIVATION)
 
 
@@ -44,12 +45,17 @@ def raw_store(
     def make(path: Path) -> None:
         from fastprof.derive.host import Host
         from fastprof.derive.timeline.host_timeline import raw_timeline
+        from fastprof.derive.timeline.run_range import run_range
 
         workers = tables.session.workers
         with workers.reporting(progress):
             events = read_host(tables, number, (), (), ())
             timeline = raw_timeline(Host(events, workers))
-            about = {"processes": _processes(timeline), "untimed": sum(events.untimed.values())}
+            about = {
+                "processes": _processes(timeline),
+                "untimed": sum(events.untimed.values()),
+                "run": run_range(events),
+            }
             _write(path, timeline, tables, about)
 
     return _kept(tables, number, ("raw", *_STORE), cache, make, Store)

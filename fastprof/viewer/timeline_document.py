@@ -10,7 +10,9 @@ from fastprof.viewer.store import NAME_LETTERS
 from fastprof.viewer.viewed_run import ViewedRun
 
 _TRACK = ("id", "name", "tid", "sort", "lanes", "events", "derived", "kind")
-"""A track as the page has it. ``sort``: the order of the tracks of a process; counters come first."""
+"""A track as the page has it. ``sort``: the order of the tracks of a process; counters come last."""
+_LAST = 2**32
+"""As an order: after the ids of all threads and streams."""
 
 
 def timeline_document(run: ViewedRun) -> dict[str, Any]:
@@ -21,6 +23,7 @@ def timeline_document(run: ViewedRun) -> dict[str, Any]:
         "state": "ready" if seen.is_whole else "building",
         "origin_ps": str(seen.origin_ps),
         "span_ps": str(seen.span_ps),
+        "run_ps": _run(seen),
         "hosts": [
             {
                 "host": host.name,
@@ -36,6 +39,17 @@ def timeline_document(run: ViewedRun) -> dict[str, Any]:
         ],
         "processes": [one for host in seen.ready for one in _processes(seen, host)],
     }
+
+
+def _run(seen: Snapshot) -> list[str] | None:
+    """Begin and end of what there is to see first, from the origin of the session; None: all of it."""
+    hosts = [host for host in seen.ready if host.store.events]
+    if not any(host.store.about.get("run") for host in hosts):
+        return None
+    runs = [host.store.about.get("run") or (host.store.first_ps, host.store.last_ps) for host in hosts]
+    begin = min(host.to_session(first) for host, (first, _) in zip(hosts, runs, strict=True))
+    end = max(host.to_session(last) for host, (_, last) in zip(hosts, runs, strict=True))
+    return [str(begin), str(end)]
 
 
 def _counts(host: SeenHost) -> dict[str, int]:
@@ -61,7 +75,7 @@ def _processes(seen: Snapshot, host: SeenHost) -> Iterator[dict[str, Any]]:
         row = (id, *shown, track.lanes, track.events, int(track.derived), kind)
         tracks.setdefault(about["process"], []).append(row)
     for number, counter in enumerate(host.counters, len(host.store.tracks)):
-        shown = (counter.name[:NAME_LETTERS], None, -1)
+        shown = (counter.name[:NAME_LETTERS], None, _LAST)
         row = (seen.track_id(host, number), *shown, 1, len(counter.time_ps), 1, "counter")
         tracks.setdefault(counter.process, []).append(row)
     for number, about in enumerate(host.store.about["processes"]):

@@ -24,6 +24,21 @@ test("zooming keeps the time under the pointer", () => {
   assert.equal(view.span, 2.5e10);
 });
 
+test("a run that is a part of the session is shown first, and needs no window in the address", () => {
+  const view = new View();
+  view.width = 1000;
+  view.bound(0, 1e12, [3e11, 4e11]);
+  view.goHome();
+  assert.deepEqual([view.start, view.end], [2.99e11, 4.01e11]);
+  assert.ok(view.isHome);
+  view.still = true;
+  view.fit();
+  assert.ok(!view.isHome);
+  view.bound(0, 1e12, [2e10, 9.9e11]);
+  view.goHome();
+  assert.deepEqual([view.start, view.end], [-1e10, 1.01e12]);
+});
+
 test("the window stays within the session and above the picosecond", () => {
   const view = viewOf();
   view.set(-5e12, 9e13);

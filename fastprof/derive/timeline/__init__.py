@@ -2,5 +2,5 @@
 
 __all__ = [
     "counter_tracks", "derived_lines", "derived_track", "event_groups", "flow_ends", "flows", "host_timeline",
-    "step_bands", "stream_counters", "track_order",
+    "run_range", "step_bands", "stream_counters", "track_order",
 ]  # fmt: skip

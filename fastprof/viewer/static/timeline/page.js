@@ -190,7 +190,7 @@ class TimelinePage {
     const { view } = timeline;
     this.beyond = null;
     if (!window) {
-      if (glide) view.fit();
+      if (glide) view.goHome(true);
       return;
     }
     const span = window[1] - window[0];
@@ -331,7 +331,7 @@ class TimelinePage {
       this.pointer.refresh();
     }
     this.stamp = stamp;
-    timeline.fitted = timeline.fitted || view.span < (view.high - view.low) * 0.999;
+    timeline.fitted ||= !view.isHome;
   }
 
   takesKeys(event) {

@@ -23,6 +23,7 @@ export class SessionModel {
     this.origin = BigInt(timeline.origin_ps ?? 0);
     this.clock = new Clock(this.origin, this.hosts);
     this.span = Math.max(Number(timeline.span_ps ?? 0), 1);
+    this.run = timeline.run_ps?.map(Number) ?? [0, this.span]; // what is shown first
     this.processes = [];
     this.id = [];
     this.name = [];

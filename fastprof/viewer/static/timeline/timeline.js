@@ -67,8 +67,8 @@ export class Timeline {
     this.counters.show(model);
     this.minimap.show(model);
     this.layout.show(model);
-    this.view.bound(0, model.span);
-    if (first || !this.fitted) this.view.set(this.view.low, this.view.high - this.view.low);
+    this.view.bound(0, model.span, model.run);
+    if (first || !this.fitted) this.view.goHome();
     this.selection.remodel();
     this.invalidate();
   }

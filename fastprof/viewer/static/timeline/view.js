@@ -3,6 +3,8 @@
 /** The narrowest window: at 10 ps a few pixels are a picosecond, and no time is finer. */
 const NARROWEST = 10;
 const MARGIN = 0.01;
+/** If the run takes this share of the session, the rest is shown too. */
+const NEARLY_ALL = 0.9;
 const GLIDE_MS = 180;
 
 export class View {
@@ -13,6 +15,7 @@ export class View {
     this.width = 1;
     this.low = 0;
     this.high = 1;
+    this.home = { start: 0, span: 1 };
     this.glide = null;
     this.still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
   }
@@ -34,13 +37,33 @@ export class View {
     return this.start + x / this.scale;
   }
 
-  /** Takes the ends of the session: the window keeps within them, give or take a margin. */
-  bound(start, end) {
+  /**
+   * Takes the ends of the session: the window keeps within them, give or take a margin. `run`: the part of it that is
+   * shown first, as `home`: {start, span}.
+   */
+  bound(start, end, [first, last] = [start, end]) {
     const least = Math.max(end - start, 1000);
     const margin = least * MARGIN;
     this.low = start - margin;
     this.high = start + least + margin;
+    const room = (last - first) * MARGIN;
+    const isAll = last - first >= least * NEARLY_ALL || last <= first;
+    const home = isAll ? [this.low, this.high - this.low] : this.within(first - room, last - first + 2 * room);
+    this.home = { start: home[0], span: home[1] };
     this.set(this.start, this.span);
+  }
+
+  /** What is shown first. */
+  goHome(glide = false) {
+    if (glide) this.moveTo(this.home.start, this.home.span);
+    else this.set(this.home.start, this.home.span);
+  }
+
+  /** Whether the window is, or will be, what is shown first. */
+  get isHome() {
+    const { start, span } = this.target;
+    const near = this.home.span / 1000;
+    return Math.abs(start - this.home.start) <= near && Math.abs(span - this.home.span) <= near;
   }
 
   /** The entire session. */

@@ -49,13 +49,12 @@ export function written(timeline, search, awaited) {
   const { view, selection, layout, model } = timeline;
   const { event, range, marks } = selection;
   const window = view.target;
-  const isAll = window.span >= (view.high - view.low) * 0.999;
   const write = (time) => String(model.clock.absolute(time));
   const span = (start, end) => `${write(start)}~${write(end)}`;
   const chosen = awaited ?? (event?.count === 1 ? event : null);
   const closed = model.processes.filter((process) => layout.closed.has(process.id)).map((process) => process.id);
   return {
-    t: isAll ? null : span(window.start, window.start + window.span),
+    t: view.isHome ? null : span(window.start, window.start + window.span),
     event: chosen && `${chosen.at}@${chosen.host}`,
     range: range ? span(range.start, range.end) : null,
     tracks: range?.ids && range.ids.length <= MOST_TRACKS ? range.ids.join(",") : null,
