@@ -199,7 +199,11 @@ class Keys:
         self.segments = np.frombuffer(found[0], records.SEGMENT)
 
     def ordered(self, run_events: int) -> list[Records]:
-        return list(ordered_keys(self.part, self.segments, None, run_events))
+        """Without the flag that says in which form the segment of an event is: that depends on the cuts."""
+        found = list(ordered_keys(self.part, self.segments, None, run_events))
+        for keys in found:
+            keys["flags"] &= records.KEPT
+        return found
 
 
 def wild_line(count: int, starts: int, durations: int, seed: int) -> bytes:

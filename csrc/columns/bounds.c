@@ -1,12 +1,16 @@
 #include "columns/bounds.h"
 
-/* A flag in place of a return keeps branches out of the loops, and a loop of its own for plain columns lets the compiler
- * take many numbers at once. */
+/* A flag in place of a return keeps branches out of the loops. Of plain columns the extremes are found, as the compiler
+ * takes many numbers at once for these, in their own width. */
 #define ALL_WITHIN(type)                                                            \
-  if (numbers->stride == sizeof(type)) {                                            \
+  if (numbers->stride == sizeof(type) && numbers->count) {                          \
     const type *column = numbers->first;                                            \
-    for (size_t i = 0; i < numbers->count; i++)                                     \
-      outside |= ((int64_t)column[i] < least) | ((int64_t)column[i] >= limit);      \
+    type smallest = column[0], largest = column[0];                                 \
+    for (size_t i = 1; i < numbers->count; i++) {                                   \
+      smallest = column[i] < smallest ? column[i] : smallest;                       \
+      largest = column[i] > largest ? column[i] : largest;                          \
+    }                                                                               \
+    outside = (int64_t)smallest < least || (int64_t)largest >= limit;               \
   } else {                                                                          \
     for (size_t i = 0; i < numbers->count; i++, at += numbers->stride) {            \
       int64_t value = (int64_t) * (const type *)(const void *)at;                   \
@@ -25,7 +29,7 @@ bool fp_all_within(const fp_numbers *numbers, int64_t least, int64_t limit) {
     case 'i': ALL_WITHIN(int32_t)
     case 'I': ALL_WITHIN(uint32_t)
     case 'q': ALL_WITHIN(int64_t)
-    case 'Q': ALL_WITHIN(uint64_t)
+    case 'Q': ALL_WITHIN(int64_t)
     default: return false;
   }
   return !outside;

@@ -18,19 +18,34 @@ static uint64_t folded(uint64_t a, uint64_t b) {
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Takes eight bytes at a time. The seed keeps a file from being made so that its names collide. */
+static inline uint64_t eight_bytes(const uint8_t *text) {
+  uint64_t word;
+  memcpy(&word, text, sizeof word);
+  return word;
+}
+
+static inline uint64_t four_bytes(const uint8_t *text) {
+  uint32_t word;
+  memcpy(&word, text, sizeof word);
+  return word;
+}
+
+/* Up to eight bytes: of a length, no two texts give the same. */
+static inline uint64_t few_bytes(const uint8_t *text, size_t length) {
+  if (length >= 4) return four_bytes(text) << 32 | four_bytes(text + length - 4);
+  return length ? (uint64_t)text[0] << 16 | (uint64_t)text[length / 2] << 8 | text[length - 1] : 0;
+}
+
+/* Takes sixteen bytes at a time; the last ones may have been taken before. The seed keeps a file from being made so
+ * that its names collide. */
 static uint32_t hash_of(uint64_t seed, const uint8_t *text, size_t length) {
   uint64_t hash = ~seed ^ length, factor = seed | 1;
-  while (length >= 8) {
-    uint64_t word;
-    memcpy(&word, text, 8);
-    hash = folded(hash ^ word, factor);
-    text += 8;
-    length -= 8;
-  }
-  uint64_t tail = 0;
-  if (length) memcpy(&tail, text, length);
-  hash = folded(hash ^ tail, factor);
+  const uint8_t *end = text + length;
+  for (; end - text > 16; text += 16) hash = folded(eight_bytes(text) ^ factor, eight_bytes(text + 8) ^ hash);
+  if (length > 16) hash = folded(eight_bytes(end - 16) ^ factor, eight_bytes(end - 8) ^ hash);
+  else if (length > 8) hash = folded(eight_bytes(text) ^ factor, eight_bytes(end - 8) ^ hash);
+  else hash = folded(few_bytes(text, length) ^ hash, factor);
+  hash = folded(hash, factor);
   return (uint32_t)(hash ^ (hash >> 32));
 }
 

@@ -291,8 +291,9 @@ typedef struct fp_event_key {
   uint64_t offset;                  /* of the event's payload */
   uint32_t length, stat_count;
   int32_t piece;
-  int32_t kept; /* the filter keeps it */
+  int32_t flags; /* FP_KEY_KEPT: the filter keeps it; FP_KEY_REGULAR: as events of a segment that is FP_REGULAR */
 } fp_event_key;
+enum { FP_KEY_KEPT = 1, FP_KEY_REGULAR = 2 };
 
 /* Writes the keys of a segment's events, event_count of them. */
 fp_code fp_event_keys(const fp_xspace *xspace, fp_window *window, const fp_piece *pieces, const fp_segment *segment,

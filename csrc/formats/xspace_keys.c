@@ -93,7 +93,7 @@ fp_code fp_count_kept(const fp_xspace *x, fp_window *window, const fp_piece *pie
 typedef struct keying {
   const fp_filter *filter;
   fp_event_key *next, *end;
-  int32_t piece;
+  int32_t piece, flags;
 } keying;
 
 /* Writes the key of an event. Without a start it sorts behind all others. */
@@ -109,14 +109,15 @@ static fp_code add_key(filling *f, const event_fields *event, uint64_t from, uin
   int32_t meta = fp_id_map_find(&f->x->event_maps[f->piece->part], event->metadata_id);
   *k->next++ = (fp_event_key){timed ? start : INT64_MAX, timed ? ~event->duration_ps : INT64_MAX,
                               from, (uint32_t)size, (uint32_t)stats, k->piece,
-                              fp_kept(k->filter, f->piece, event, meta)};
+                              k->flags | (fp_kept(k->filter, f->piece, event, meta) ? FP_KEY_KEPT : 0)};
   return FP_OK;
 }
 
 fp_code fp_event_keys(const fp_xspace *x, fp_window *window, const fp_piece *pieces, const fp_segment *segment,
                       const fp_filter *filter, fp_event_key *keys, fp_fault *fault) {
   filling f = {.x = x, .window = window, .piece = &pieces[segment->piece], .fault = fault};
-  keying k = {filter, keys, keys + segment->event_count, (int32_t)segment->piece};
+  int32_t flags = segment->flags & FP_REGULAR ? FP_KEY_REGULAR : 0;
+  keying k = {filter, keys, keys + segment->event_count, (int32_t)segment->piece, flags};
   fp_code code = each_event(&f, segment, add_key, &k);
   if (!code && k.next != k.end) return fp_fail(fault, FP_CHANGED, segment->offset, "XEvent");
   return code;
@@ -144,7 +145,8 @@ static fp_code fill_key(filling *f, const fp_event_key *key, const key_rows *to,
   } else {
     const uint8_t *p = fp_window_at(f->window, key->offset);
     end = p + key->length;
-    if ((code = fp_read_event(f, p, end, false, &event, &slack))) return fp_fail_here(f, code);
+    bool regular = key->flags & FP_KEY_REGULAR;
+    if ((code = fp_read_event(f, p, end, regular, &event, &slack))) return fp_fail_here(f, code);
   }
   int32_t meta = fp_id_map_find(&f->x->event_maps[f->piece->part], event.metadata_id);
   if ((code = fp_emit_event(f, &event, end, slack, meta, row, to->event_ids[i]))) return fp_fail_here(f, code);

@@ -291,7 +291,7 @@ static fp_code keys_of(decoding *d, const fp_filter *filter, fp_event_key *keys,
     fp_event_key *own = exact((size_t)segments[i].event_count, sizeof *own);
     fp_code code = fp_event_keys(&d->xspace, &d->window, d->pieces, &segments[i], filter, own, &d->fault);
     for (int64_t j = 0; !code && j < segments[i].event_count; j++) {
-      if (!own[j].kept) continue;
+      if (!(own[j].flags & FP_KEY_KEPT)) continue;
       keys[*kept] = own[j];
       event_ids[(*kept)++] = segments[i].event_id + j;
       *stats += own[j].stat_count;

@@ -40,8 +40,10 @@ SEGMENT = np.dtype(
 UNKNOWN_STAT = np.dtype([("part", "i8"), ("id", "i8"), ("kinds", "i8")])
 EVENT_KEY = np.dtype(
     [("start", "i8"), ("reversed_duration", "i8"), ("offset", "u8"), ("length", "u4"), ("stat_count", "u4")]
-    + [("piece", "i4"), ("kept", "i4")]
+    + [("piece", "i4"), ("flags", "i4")]
 )
+KEPT = 1
+"""A flag of EVENT_KEY."""
 WINDOW_PART = np.dtype([("begin", "u8"), ("place", "u8")])
 BYTES_AT = np.dtype([("row", "i8"), ("column", "i8"), ("offset", "u8"), ("length", "u8")])
 LINE_ROWS = np.dtype([("first", "i8"), ("last", "i8"), ("event_id", "i8")])

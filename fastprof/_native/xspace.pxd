@@ -40,6 +40,10 @@ cdef extern from "formats/byte_window.h" nogil:
     void fp_window_free(fp_window *window)
 
 
+cdef extern from "formats/key_order.h" nogil:
+    bint fp_order_keys(fp_memory *memory, void *keys, size_t count)
+
+
 cdef extern from "formats/xspace.h" nogil:
     enum: FP_SPAN_KINDS, FP_STR
     ctypedef struct fp_span:

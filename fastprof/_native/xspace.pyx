@@ -325,6 +325,14 @@ cdef class XSpace:
             code = fp_event_keys(&self.xspace, &window.window, lines.at, part.at, wanted, out.at, &fault)
         self.end(window, code, &fault)
 
+    def order_keys(self, keys):
+        """Sorts keys by start, longer first, then place in the capture."""
+        cdef Array events = room(keys, EVENT_KEY)
+        cdef bint done
+        with nogil:
+            done = fp_order_keys(&self.memory.memory, events.at, events.count)
+        check(FP_OK if done else FP_NO_MEMORY, "sorting events", NULL, self.path)
+
     def fill_keys(self, pieces, keys, event_ids, int64_t row, int64_t stat_row, int64_t stat_row_end, Sink sink not None):
         cdef Array lines = self.pieces(pieces), events = given(keys, EVENT_KEY), ids = given(event_ids, I64, events.count)
         cdef const fp_event_key *key = <const fp_event_key *>events.at

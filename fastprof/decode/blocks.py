@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from fastprof._native import records
 from fastprof._native.xspace import Filter, Sink, XSpace
-from fastprof.decode.event_order import ordered_keys
+from fastprof.decode.event_order import RUN_EVENTS, ordered_keys
 from fastprof.decode.index import CaptureIndex, Index, KnownEvents, unsorted_lines
 from fastprof.decode.selection import Wanted
 from fastprof.decode.workers import grouped
@@ -16,6 +18,7 @@ from fastprof.schema.array_types import Int64s, Records
 
 BLOCK_BYTES = 4 << 20
 BLOCK_SEGMENTS = 4096
+BLOCK_KEYS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,13 @@ def blocks(
         line = part.pieces["line_id"][segments["piece"]]
         unsorted = np.isin(line, out_of_order)
         cuts = np.flatnonzero((unsorted[1:] != unsorted[:-1]) | (unsorted[1:] & (line[1:] != line[:-1]))) + 1
-        for run in np.split(np.arange(len(segments)), cuts):
-            if unsorted[run[0]]:
-                yield from _by_keys(index, number, segments[run], filters[number])
+        runs = list(zip(np.split(segments, cuts), unsorted[[0, *cuts]].tolist(), strict=True))
+        orders = _orders(index, part, [run for run, is_unsorted in runs if is_unsorted], filters[number])
+        for run, is_unsorted in runs:
+            if is_unsorted:
+                yield from _by_keys(index, number, run, next(orders))
             else:
-                yield from _straight(number, part, segments[run], filters[number], stats)
+                yield from _straight(number, part, run, filters[number], stats)
 
 
 def _in_time(part: CaptureIndex, segments: Records, out_of_order: Int64s, time_ps: tuple[int, int] | None) -> Records:
@@ -112,15 +117,30 @@ def _straight(
             yield Block(number, rows, int(share["stat_row_end"][-1]), texts, segments=share)
 
 
-def _by_keys(index: Index, number: int, segments: Records, wanted: Filter | None) -> Iterator[Block]:
+def _orders(
+    index: Index, part: CaptureIndex, lines: Sequence[Records], wanted: Filter | None
+) -> Iterator[Iterator[Records]]:
+    """Of each line the keys in order. Lines are sorted side by side, as long as all are no more than a long one."""
+    counts = [int(segments["event_count"].sum()) for segments in lines]
+    for first, last in grouped(counts, RUN_EVENTS):
+        orders = [ordered_keys(part, segments, wanted) for segments in lines[first:last]]
+        if len(orders) > 1:
+            orders = list(map(iter, index.workers.run(None, [partial(list, order) for order in orders])))
+        yield from orders
+
+
+def _by_keys(index: Index, number: int, segments: Records, order: Iterator[Records]) -> Iterator[Block]:
     part = index.captures[number]
     line = int(part.pieces["line_id"][segments["piece"][0]])
     event_id = int(index.lines["first_event_id"][line])
     texts = bool(segments["text_count"].any())
-    for keys in ordered_keys(part, segments, wanted):
+    for keys in order:
         ids = np.arange(event_id, event_id + len(keys), dtype=np.int64)
         event_id += len(keys)
-        kept = keys["kept"] != 0
-        keys, ids = np.ascontiguousarray(keys[kept]), ids[kept]
-        if len(keys):
-            yield Block(number, len(keys), int(keys["stat_count"].sum()), texts, keys=keys, event_ids=ids)
+        kept = (keys["flags"] & records.KEPT) != 0
+        if not kept.all():
+            keys, ids = np.ascontiguousarray(keys[kept]), ids[kept]
+        for at in range(0, len(keys), BLOCK_KEYS):
+            some = slice(at, at + BLOCK_KEYS)
+            counts = (len(ids[some]), int(keys["stat_count"][some].sum()))
+            yield Block(number, *counts, texts, keys=keys[some], event_ids=ids[some])

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import tempfile
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import IO
 
 import numpy as np
@@ -26,25 +27,23 @@ def ordered_keys(
     part: CaptureIndex, segments: Records, wanted: Filter | None, run_events: int = RUN_EVENTS
 ) -> Iterator[Records]:
     """The keys of all events of a line's segments, sorted, in arrays of at most about ``run_events``."""
-    read = _reader(part, wanted)
     if int(segments["event_count"].sum()) <= run_events:
-        yield _sorted(np.concatenate([read(segments[i : i + 1]) for i in range(len(segments))]))
+        yield _sorted(part, _read(part, segments, wanted))
         return
     with tempfile.TemporaryFile() as spill:
-        lengths = _write_runs(read, segments, run_events, spill)
-        yield from _merge(spill, lengths, max(1024, run_events // len(lengths)))
+        lengths = _write_runs(part, segments, wanted, run_events, spill)
+        yield from _merge(part, spill, lengths, max(1024, run_events // len(lengths)))
 
 
 def key_in_order(part: CaptureIndex, segments: Records, place: int) -> Records:
     """The one key that ``ordered_keys`` has at a place, found in the time of reading the line, without sorting it."""
-    read = _reader(part, None)
     segments = segments[np.argsort(segments["offset"], kind="stable")]
     known: dict[str, int] = {}
 
     def alike() -> Iterator[Records]:
         """By segment the keys that have what is known of the one."""
         for i in range(len(segments)):
-            keys = read(segments[i : i + 1])
+            keys = _read(part, segments[i : i + 1], None)
             for column, value in known.items():
                 keys = keys[keys[column] == value]
             yield keys
@@ -61,31 +60,34 @@ def key_in_order(part: CaptureIndex, segments: Records, place: int) -> Records:
     raise IndexError("no event at this place of the line")
 
 
-def _reader(part: CaptureIndex, wanted: Filter | None) -> Callable[[Records], Records]:
-    def read(segment: Records) -> Records:
-        keys = np.zeros(int(segment["event_count"][0]), records.EVENT_KEY)
-        part.capture.xspace.event_keys(part.pieces, np.ascontiguousarray(segment), keys, wanted)
-        return keys
-
-    return read
-
-
-def _sorted(keys: Records) -> Records:
-    """Equal events stay in the order of the file."""
-    return keys[np.lexsort((keys["offset"], keys["reversed_duration"], keys["start"]))]
+def _read(part: CaptureIndex, segments: Records, wanted: Filter | None) -> Records:
+    """The keys of segments, one behind the other."""
+    ends = np.cumsum(segments["event_count"]).tolist()
+    keys = np.empty(ends[-1], records.EVENT_KEY)
+    for i, (begin, end) in enumerate(pairwise([0, *ends])):
+        segment = np.ascontiguousarray(segments[i : i + 1])
+        part.capture.xspace.event_keys(part.pieces, segment, keys[begin:end], wanted)
+    return keys
 
 
-def _write_runs(read: Callable[[Records], Records], segments: Records, run_events: int, spill: IO[bytes]) -> list[int]:
+def _sorted(part: CaptureIndex, keys: Records) -> Records:
+    """The same keys, sorted where they are; equal events stay in the order of the file."""
+    part.capture.xspace.order_keys(keys)
+    return keys
+
+
+def _write_runs(
+    part: CaptureIndex, segments: Records, wanted: Filter | None, run_events: int, spill: IO[bytes]
+) -> list[int]:
     lengths: list[int] = []
-    gathered: list[Records] = []
-    count = 0
-    for i in range(len(segments)):
-        gathered.append(read(segments[i : i + 1]))
-        count += len(gathered[-1])
+    first = count = 0
+    for i, events in enumerate(segments["event_count"].tolist()):
+        count += events
         if count >= run_events or i == len(segments) - 1:
-            spill.write(_sorted(np.concatenate(gathered)).view(np.uint8).data)
+            run = _sorted(part, _read(part, segments[first : i + 1], wanted))
+            spill.write(run.view(np.uint8).data)
             lengths.append(count)
-            gathered, count = [], 0
+            first, count = i + 1, 0
     return lengths
 
 
@@ -125,7 +127,7 @@ def _rank(key: Records) -> tuple[int, int, int]:
     return int(key["start"]), int(key["reversed_duration"]), int(key["offset"])
 
 
-def _merge(spill: IO[bytes], lengths: list[int], block: int) -> Iterator[Records]:
+def _merge(part: CaptureIndex, spill: IO[bytes], lengths: list[int], block: int) -> Iterator[Records]:
     """All runs in one order: each round takes what precedes the first block end, from every run."""
     starts = np.cumsum([0, *lengths[:-1]]).tolist()
     runs = [_Run(spill, start, length, block) for start, length in zip(starts, lengths, strict=True)]
@@ -135,4 +137,4 @@ def _merge(spill: IO[bytes], lengths: list[int], block: int) -> Iterator[Records
             return
         ends = [_rank(run.head[-1]) for run in runs if run.more_to_come]
         bound = min(ends) if ends else None
-        yield _sorted(np.concatenate([run.take_through(bound) for run in runs]))
+        yield _sorted(part, np.concatenate([run.take_through(bound) for run in runs]))

@@ -231,6 +231,7 @@ of_xspace(
     "event_keys",
     lambda pieces, segments: [index(pieces, free=True), index(segments), out(np.zeros(2, records.EVENT_KEY))],
 )
+of_xspace("order_keys", lambda *_: [out(keys(), free=True)])
 of_xspace(
     "fill_keys",
     lambda pieces, _: [index(pieces, free=True), index(keys()), read(i64(0, 1)), 0, 0, 0, sink()],
