@@ -1,6 +1,6 @@
-/* A sweep from the begin of one piece to the next. Sorted lists of spans are merged by a heap that has the next span of
- * each. Spans that have begun wait in queues, one for each rank, in order of their begin; those that are over stay there
- * until they are first. A span that ends before the present one does, and counts less, never counts: it waits nowhere.
+/* A sweep from the begin of one piece to the next. Sources are merged by a heap that has the next span of each. Spans that
+ * have begun wait in queues, one for each rank, in order of their begin; those that are over stay there until they are
+ * first. A span that ends before the present one does, and counts less, never counts: it waits nowhere.
  *
  *    rank 1    |=======present=======|
  *    rank 2        |--never--|
@@ -8,25 +8,36 @@
  */
 #include "kernels/foremost.h"
 
-/* A sorted list of spans: `at`, its next one, begins at `begin`; it ends before `stop`. */
+/* A source and its next span. */
 typedef struct list {
-  int64_t begin;
-  size_t at, stop;
+  fp_span span;
+  const fp_span_source *from;
 } list;
 
+typedef struct waiting {
+  fp_span span;
+  size_t next; /* the one behind it in its queue, or of free places the next; NONE: none */
+} waiting;
+
 typedef struct sweep {
-  const fp_span *spans;
-  list *heap; /* the list whose next span begins first is heap[0]; of equal ones the first list */
+  fp_memory *memory;
+  list *heap; /* the list whose span begins first is heap[0]; of equal ones the first source's */
   size_t lists;
-  uint64_t waiting; /* a bit for each rank whose queue has spans */
+  fp_vector places; /* waiting */
+  size_t free;      /* the first place that nothing waits in */
+  uint64_t ranks;   /* a bit for each rank whose queue has spans */
   size_t first[FP_MOST_RANKS], last[FP_MOST_RANKS]; /* of each queue */
-  size_t *next;     /* of each span, the one behind it in its queue; NONE: none */
+  fp_code code;
 } sweep;
 
 static const size_t NONE = SIZE_MAX;
 
+static inline waiting *place(const sweep *s, size_t at) { return (waiting *)s->places.items + at; }
+
+/* ---- sources ---- */
+
 static inline bool before(const list *a, const list *b) {
-  return a->begin != b->begin ? a->begin < b->begin : a->at < b->at;
+  return a->span.begin != b->span.begin ? a->span.begin < b->span.begin : a->from < b->from;
 }
 
 /* Moves heap[at] down to its place. */
@@ -40,67 +51,84 @@ static void sink(sweep *s, size_t at) {
   s->heap[at] = moved;
 }
 
-/* Goes on to the next span. */
-static void drop(sweep *s) {
+/* Takes the next span of a source. False: there is none, or it is refused. */
+static bool take(sweep *s, list *from) {
+  if (!from->from->next(from->from->of, &from->span)) return false;
+  bool known = from->span.rank >= 0 && from->span.rank < FP_MOST_RANKS && from->span.label >= 0;
+  if (!known) s->code = FP_OUT_OF_RANGE;
+  return known;
+}
+
+/* Goes on to the next span that may count. One that ends before `best` does, and counts less, never counts. */
+static void drop(sweep *s, const fp_span *best) {
   list *top = s->heap;
-  if (++top->at < top->stop)
-    top->begin = s->spans[top->at].begin;
-  else
-    *top = s->heap[--s->lists];
+  bool has = take(s, top);
+  while (has && best && top->span.rank >= best->rank && top->span.end <= best->end) has = take(s, top);
+  if (!has) *top = s->heap[--s->lists];
   if (s->lists > 1) sink(s, 0);
 }
 
-/* How many sorted lists the spans are; writes them to `lists` unless that is NULL. */
-static size_t sorted_lists(const fp_span *spans, size_t count, list *lists) {
-  size_t found = 0;
-  for (size_t i = 0; i < count; i++) {
-    if (i && spans[i].begin >= spans[i - 1].begin) continue;
-    if (lists && found) lists[found - 1].stop = i;
-    if (lists) lists[found] = (list){spans[i].begin, i, count};
-    found++;
-  }
-  return found;
-}
+/* ---- spans that have begun ---- */
 
-static void enqueue(sweep *s, size_t span) {
-  int32_t rank = s->spans[span].rank;
-  if (s->waiting >> rank & 1)
-    s->next[s->last[rank]] = span;
+/* Where the span waits now; NONE: memory ran out. */
+static size_t enqueue(sweep *s, const fp_span *span) {
+  size_t at = s->free;
+  if (at == NONE) {
+    at = s->places.count;
+    if (!fp_vector_add(s->memory, &s->places, sizeof(waiting))) {
+      s->code = FP_NO_MEMORY;
+      return NONE;
+    }
+  } else {
+    s->free = place(s, at)->next;
+  }
+  *place(s, at) = (waiting){*span, NONE};
+  if (s->ranks >> span->rank & 1)
+    place(s, s->last[span->rank])->next = at;
   else
-    s->first[rank] = span;
-  s->waiting |= UINT64_C(1) << rank;
-  s->last[rank] = span;
-  s->next[span] = NONE;
+    s->first[span->rank] = at;
+  s->ranks |= UINT64_C(1) << span->rank;
+  s->last[span->rank] = at;
+  return at;
 }
 
 /* The first span of the lowest rank that is not over; NONE: there is none. */
 static size_t first_waiting(sweep *s, int64_t now) {
-  while (s->waiting) {
-    int rank = __builtin_ctzll(s->waiting);
-    size_t span = s->first[rank];
-    while (span != NONE && s->spans[span].end <= now) span = s->next[span];
-    if (span != NONE) return s->first[rank] = span;
-    s->waiting &= s->waiting - 1;
+  while (s->ranks) {
+    int rank = __builtin_ctzll(s->ranks);
+    size_t at = s->first[rank];
+    while (at != NONE && place(s, at)->span.end <= now) {
+      size_t next = place(s, at)->next;
+      place(s, at)->next = s->free;
+      s->free = at;
+      at = next;
+    }
+    if (at != NONE) return s->first[rank] = at;
+    s->ranks &= s->ranks - 1;
   }
   return NONE;
 }
 
+/* ---- pieces ---- */
+
 /* The span that counts from now on, and until when it surely does. Takes in those that begin meanwhile. */
 static size_t advance(sweep *s, int64_t now, int64_t *until) {
   size_t best = first_waiting(s, now);
-  if (best != NONE && s->spans[best].end < *until) *until = s->spans[best].end;
-  for (; s->lists && s->heap->begin < *until; drop(s)) {
-    const fp_span *one = &s->spans[s->heap->at];
-    if (one->end <= one->begin || one->end <= now) continue;
-    bool counts = best == NONE || one->rank < s->spans[best].rank;
-    if (counts && one->begin > now) {
+  if (best != NONE && place(s, best)->span.end < *until) *until = place(s, best)->span.end;
+  while (s->code == FP_OK && s->lists && s->heap->span.begin < *until) {
+    const fp_span *one = &s->heap->span;
+    const fp_span *present = best == NONE ? NULL : &place(s, best)->span;
+    bool over = one->end <= one->begin || one->end <= now, counts = !present || one->rank < present->rank;
+    if (!over && counts && one->begin > now) {
       *until = one->begin;
       break;
     }
-    if (counts || one->end > s->spans[best].end) enqueue(s, s->heap->at);
-    if (!counts) continue;
-    best = s->heap->at;
-    if (one->end < *until) *until = one->end;
+    if (!over && (counts || one->end > present->end)) {
+      size_t at = enqueue(s, one);
+      if (counts) best = at;
+      if (counts && one->end < *until) *until = one->end;
+    }
+    drop(s, best == NONE ? NULL : &place(s, best)->span);
   }
   return best;
 }
@@ -117,29 +145,65 @@ static bool add(fp_memory *memory, fp_vector *pieces, fp_piece one) {
   return fresh != NULL;
 }
 
-static bool sweep_make(sweep *s, fp_memory *memory, const fp_span *spans, size_t count) {
-  size_t lists = sorted_lists(spans, count, NULL);
-  *s = (sweep){.spans = spans, .lists = lists};
-  s->next = fp_alloc(memory, count * sizeof *s->next);
-  s->heap = fp_alloc(memory, lists * sizeof *s->heap);
-  if (!s->next || !s->heap) return false;
-  sorted_lists(spans, count, s->heap);
-  for (size_t at = lists / 2; at-- > 0;) sink(s, at);
+fp_code fp_foremost_of(fp_memory *memory, const fp_span_source *sources, size_t count, int64_t first, int64_t last,
+                       fp_vector *pieces) {
+  sweep s = {.memory = memory, .free = NONE, .heap = fp_alloc(memory, count * sizeof *s.heap)};
+  if (!s.heap) s.code = FP_NO_MEMORY;
+  for (size_t i = 0; s.code == FP_OK && i < count; i++) {
+    s.heap[s.lists] = (list){{0}, &sources[i]};
+    if (take(&s, &s.heap[s.lists])) s.lists++;
+  }
+  for (size_t at = s.lists / 2; at-- > 0;) sink(&s, at);
+  for (int64_t now = first, until; s.code == FP_OK && now < last; now = until) {
+    until = last;
+    size_t best = advance(&s, now, &until);
+    if (s.code != FP_OK) break;
+    fp_piece one = {now, until, best == NONE ? -1 : place(&s, best)->span.label};
+    if (!add(memory, pieces, one)) s.code = FP_NO_MEMORY;
+  }
+  fp_release(memory, s.heap);
+  fp_vector_free(memory, &s.places);
+  if (s.code != FP_OK) fp_vector_free(memory, pieces);
+  return s.code;
+}
+
+/* ---- spans in an array ---- */
+
+typedef struct slice {
+  const fp_span *at, *stop;
+} slice;
+
+static bool next_of_slice(void *of, fp_span *span) {
+  slice *rest = of;
+  if (rest->at == rest->stop) return false;
+  *span = *rest->at++;
   return true;
+}
+
+/* How many sorted lists the spans are; writes them to `lists` unless that is NULL. */
+static size_t sorted_lists(const fp_span *spans, size_t count, slice *lists) {
+  size_t found = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (i && spans[i].begin >= spans[i - 1].begin) continue;
+    if (lists && found) lists[found - 1].stop = spans + i;
+    if (lists) lists[found] = (slice){spans + i, spans + count};
+    found++;
+  }
+  return found;
 }
 
 fp_code fp_foremost(fp_memory *memory, const fp_span *spans, size_t count, int64_t first, int64_t last,
                     fp_vector *pieces) {
-  for (size_t i = 0; i < count; i++)
-    if (spans[i].rank < 0 || spans[i].rank >= FP_MOST_RANKS || spans[i].label < 0) return FP_OUT_OF_RANGE;
-  sweep s;
-  bool ok = sweep_make(&s, memory, spans, count);
-  for (int64_t now = first, until; ok && now < last; now = until) {
-    until = last;
-    size_t best = advance(&s, now, &until);
-    ok = add(memory, pieces, (fp_piece){now, until, best == NONE ? -1 : spans[best].label});
+  size_t found = sorted_lists(spans, count, NULL);
+  slice *lists = fp_alloc(memory, found * sizeof *lists);
+  fp_span_source *sources = fp_alloc(memory, found * sizeof *sources);
+  fp_code code = FP_NO_MEMORY;
+  if (lists && sources) {
+    sorted_lists(spans, count, lists);
+    for (size_t i = 0; i < found; i++) sources[i] = (fp_span_source){next_of_slice, &lists[i]};
+    code = fp_foremost_of(memory, sources, found, first, last, pieces);
   }
-  fp_release(memory, s.next);
-  fp_release(memory, s.heap);
-  return ok ? FP_OK : FP_NO_MEMORY;
+  fp_release(memory, lists);
+  fp_release(memory, sources);
+  return code;
 }

@@ -29,10 +29,25 @@ typedef struct fp_reasons_in {
   size_t open_count;
 } fp_reasons_in;
 
-/* Appends spans (fp_span), thread by thread: the pieces of time in which an event with a code says what its thread does;
- * `label` is the row of that event. Left out are those outside of the stretches that are open, and those of no rank.
- * Spans of a thread whose events nest ascend and are disjoint; adjoining ones have different rows. Fails only when memory
- * runs out.
+/* A thread, whose spans are taken one by one: see fp_reasons_next. */
+typedef struct fp_reasons_walk {
+  fp_memory *memory;
+  const fp_reasons_in *in;
+  const uint8_t *ranks; /* of the thread */
+  int64_t row, stop;    /* the next event, and behind the last one */
+  fp_vector stack;      /* events still open */
+  fp_piece latest;      /* of the time that is done; its `label` is the row, -1: there is none */
+  size_t open;          /* the first stretch that ends after the latest piece begins */
+  fp_span *found;
+  bool has_found, ended, failed;
+} fp_reasons_walk;
+
+void fp_reasons_begin(fp_reasons_walk *walk, fp_memory *memory, const fp_reasons_in *in, const fp_thread *thread);
+
+/* Writes the next span of a walk (fp_reasons_walk): a piece of time in which an event with a code says what its thread
+ * does; `label` is the row of that event. Left out are those outside of the stretches that are open, and those of no
+ * rank. Spans of a thread whose events nest ascend and are disjoint; adjoining ones have different rows. False: there is
+ * none, or memory ran out, see `failed`.
  *
  *    row 0 (takes 1, holds 2)    |---------------------------|
  *    row 1 (takes 1)                |-----|
@@ -41,6 +56,11 @@ typedef struct fp_reasons_in {
  *    open                               |---|       |---|
  *    spans                       |000000000000|2222222|000|          not row 3, which lies outside
  */
-fp_code fp_reasons(fp_memory *memory, const fp_reasons_in *in, fp_vector *spans);
+bool fp_reasons_next(void *walk, fp_span *span);
+void fp_reasons_end(fp_reasons_walk *walk);
+
+/* Appends pieces of time: which event says what a host does, whose threads these are. See fp_foremost_of, whose errors
+ * it has. */
+fp_code fp_foremost_reasons(fp_memory *memory, const fp_reasons_in *in, int64_t first, int64_t last, fp_vector *pieces);
 
 #endif

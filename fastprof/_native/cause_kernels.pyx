@@ -29,7 +29,7 @@ cdef extern from "kernels/reasons.h" nogil:
         void *ranks
         void *open
         size_t open_count
-    fp_code fp_reasons(fp_memory *memory, const fp_reasons_in *of, fp_vector *spans)
+    fp_code fp_foremost_reasons(fp_memory *memory, const fp_reasons_in *of, int64_t first, int64_t last, fp_vector *pieces)
 
 
 cdef extern from "kernels/gap_pieces.h" nogil:
@@ -144,25 +144,21 @@ def foremost_reasons(events, powers, threads, ranks, open_times, int64_t first, 
         starts.at, durations.at, codes.at, of_codes.at, lines.at, lines.count, of_roles.at, times.at,
         stretches_of(times)
     )
-    cdef fp_vector spans, pieces
+    cdef fp_vector pieces
     cdef fp_memory memory
     cdef fp_code code
     slices(lines, starts.count)
     within(lines, 0, of_roles.count // 256, 2)
     if of_codes.count != sizeof(fp_code_powers):
         raise ValueError("powers are those of 256 codes")
-    memset(&spans, 0, sizeof(spans))
     memset(&pieces, 0, sizeof(pieces))
     fp_memory_init(&memory)
     try:
         with nogil:
-            code = fp_reasons(&memory, &of, &spans)
-            if code == FP_OK:
-                code = fp_foremost(&memory, spans.items, spans.count, first, last, &pieces)
+            code = fp_foremost_reasons(&memory, &of, first, last, &pieces)
         check(code, "finding what threads do")
         return taken(&pieces, sizeof(fp_piece))
     finally:
-        fp_vector_free(&memory, &spans)
         fp_vector_free(&memory, &pieces)
 
 

@@ -22,6 +22,8 @@ An analysis is a module of this package:
     SCALARS = {"total_ps": ScalarSpec(…)}
     SECTIONS = (Section(…),)                       how the text shows it
     def of_host(host, params) -> Any               what is kept of one host, while its events are there
+    def of_host_for_others(host, params) -> Any    the same if only analyses after this one are asked for: what these do
+                                                   not take may be missing; absent: of_host
     def run(kept, params, after) -> Report         the answer, from what was kept of all hosts
 
 Hosts are read one after the other, so memory is one host's events and what is kept of each.

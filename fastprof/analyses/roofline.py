@@ -120,10 +120,10 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class RooflineHost:
-    """What is kept of one host. ``steps``: what its ops did in each step."""
+    """What is kept of one host. ``steps``: what its ops did in each step; None: nobody asks."""
 
     devices: HostDeviceOps
-    steps: StepOps
+    steps: StepOps | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,10 @@ class Roofline:
         """Devices on which anything ran."""
         return sum(_ran(host.devices) for host in self.kept)
 
-    def of_steps(self, *, with_feeds: bool) -> Totals:
-        counts = [_ran(host.devices) for host in self.kept]
-        return rows_of.of_steps(self.steps, [host.steps for host in self.kept], counts, with_feeds=with_feeds)
+    def of_steps(self, *, with_feeds: bool) -> Totals | None:
+        """None: what ops did in steps was not asked for."""
+        counts, kept = [_ran(host.devices) for host in self.kept], [host.steps for host in self.kept if host.steps]
+        return rows_of.of_steps(self.steps, kept, counts, with_feeds=with_feeds) if len(kept) == len(counts) else None
 
 
 def _ran(host: HostDeviceOps) -> int:
@@ -160,6 +161,11 @@ def of_host(given: Host, params: Params) -> RooflineHost:
     groups = given.groups_from(params.steps_from)
     tables = [once(ops.table) for _, ops in devices.by_device]
     return RooflineHost(devices, step_ops(given, groups, tables))
+
+
+def of_host_for_others(given: Host, params: Params) -> RooflineHost:
+    """Without the steps of ``totals``."""
+    return RooflineHost(given.device_ops, None)
 
 
 def run(kept: Sequence[RooflineHost], params: Params, after: Mapping[str, Report]) -> Report:
@@ -202,7 +208,7 @@ def _totals(roofline: Roofline) -> list[Totals]:
     for with_feeds in (True, False) if fed else (True,):
         totals.append(rows_of.of_session(ops, with_feeds=with_feeds))
         steps = roofline.of_steps(with_feeds=with_feeds)
-        if len(steps):
+        if steps:
             totals += [rows_of.average(steps), steps]
         totals.append(rows_of.of_programs(ops, with_feeds=with_feeds))
     return totals
@@ -332,8 +338,8 @@ _LITTLE = 0.5
 def _beside_steps(roofline: Roofline) -> Iterator[Notice]:
     """That steps hold little of what ran: their rows are then not those of the work."""
     steps, op_ps = roofline.of_steps(with_feeds=True), roofline.devices.ops.op_ps
-    held = int(steps.table.self_ps.sum())
-    if not len(steps) or not op_ps or held >= _LITTLE * op_ps:
+    held = int(steps.table.self_ps.sum()) if steps else 0
+    if not steps or not op_ps or held >= _LITTLE * op_ps:
         return
     text = (
         f"Steps hold {100 * held / op_ps:.1f} % of the time of ops: the rest ran outside of them, perhaps because "

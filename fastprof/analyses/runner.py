@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -128,6 +128,7 @@ def run(
     choices = None if steps is None else step_choice.choices(tables, hosts, steps, source)
     of_no_step, of_steps = 0, 0
     failures = Failures(analyses, names, tables.session.log, strict=bool(keepers))
+    keeps = {name: _keeps(one, asked=bool(keepers) or name in names) for name, one in analyses.items()}
     for done, number in enumerate(hosts):
         with _faults_named(tables, number):
             stats = together.stats_of(tables.session.captures[number].plane_keys)
@@ -138,7 +139,7 @@ def run(
             of_steps += len(host.groups.group_id)
         for name in [name for name in analyses if name not in failures.by_name]:
             with failures.caught(name), _faults_named(tables, number):
-                kept[name].append(analyses[name].of_host(host, chosen[name]))
+                kept[name].append(keeps[name](host, chosen[name]))
         for name, keeper in keepers.items():
             with _faults_named(tables, number):
                 of_form[name].append(keeper.of_host(host, params or {}))
@@ -170,6 +171,11 @@ def not_of_torch(session: OpenSession, hosts: Sequence[int]) -> dict[str, str]:
     sources = {session.index.captures[number].environment.transcribed_from for number in hosts}
     reasons = {name: getattr(module(name), "NOT_OF_TORCH", None) for name in ANALYSES} if sources == {KINETO} else {}
     return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _keeps(analysis: Analysis, *, asked: bool) -> Callable[[Host, Any], Any]:
+    """What keeps something of each host for an analysis."""
+    return analysis.of_host if asked else getattr(analysis, "of_host_for_others", analysis.of_host)
 
 
 @contextmanager

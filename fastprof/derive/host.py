@@ -155,7 +155,10 @@ class Host:
 
         if source != MARKERS and source not in self._explained:
             by = self.source_of_steps(source)
-            found = steps_of_host(by, self.hardware, self.workers, self.reasons_from(source))
+            if self.hardware == TPU and by.groups is self.groups and by.spans is None:
+                found = replace(self.steps_from(MARKERS), source=by.source, why=by.why, kinds=by.kinds)
+            else:
+                found = steps_of_host(by, self.hardware, self.workers, self.reasons_from(source))
             if source == AUTO:
                 found = self._with_marked(found)
             elif by.spans is None:

@@ -319,3 +319,13 @@ def test_totals_of_real_captures_hold_what_their_ops_do(captures: Path) -> None:
         ]
         warned = [notice for notice in report.notices if "more than the device can" in notice.text]
         assert bool(over) <= bool(warned), session.name
+
+
+def test_whether_the_roofline_is_asked_for_changes_no_other_answer(captures: Path) -> None:
+    """The diagnosis takes the roofline without its steps."""
+    path = next(captures.glob("xspace/**/*v6e*/**/*.xplane.pb"))
+    alone = fastprof.load(path).report("diagnosis")
+    both = fastprof.load(path).reports("diagnosis", "roofline")
+    assert alone.tables["findings"].num_rows > 0
+    assert alone.tables == both["diagnosis"].tables and alone.scalars == both["diagnosis"].scalars
+    assert "step" in both["roofline"].tables["totals"]["scope"].to_pylist()

@@ -316,7 +316,7 @@ def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> No
     for line in lines:
         here = code[line.first : line.last]
         if line.name.startswith(INPUT_THREADS):
-            here[np.isin(here, (Code.HOST_COMPUTE, Code.LAUNCH))] = Code.INPUT
+            here[(here == Code.HOST_COMPUTE) | (here == Code.LAUNCH)] = Code.INPUT
             continue
         first, last = np.searchsorted(rows, [line.first, line.last]).tolist()
         if last > first:
