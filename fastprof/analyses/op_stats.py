@@ -30,7 +30,7 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.chosen_peaks import Chosen
-from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.devices.devices import HBM, Peaks
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops, host_ops, tf_functions, torch_calls
 from fastprof.derive.ops import op_columns as op
@@ -42,7 +42,7 @@ from fastprof.derive.ops.op_columns import OpRows, known
 from fastprof.derive.ops.op_remarks import attribution, of_programs
 from fastprof.derive.ops.ranking import Ranked, ranked
 from fastprof.derive.ops.roofline import UNKNOWN, rates
-from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.ops.tables import FROM_SHAPES, Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.schema.array_types import Bools
 from fastprof.schema.column_kinds import Count, Flag, Number, Picoseconds, Share, Text
@@ -79,10 +79,10 @@ def _side_share(side: str) -> Formula:
     return lambda rows: [of(row).busy_ps / of(row).total_ps if of(row).total_ps > 0 else None for row in rows]
 
 
-def _rate(name: str) -> Formula:
+def _rate(name: str, unknown: str = "unknown") -> Formula:
     """In 10**9 a second; null if the work is unknown or the op took no time."""
-    of = attrgetter(f"rates.{name}")
-    return lambda rows: known(np.where(rows.unknown | (rows.table.time_ps == 0), np.nan, of(rows) * 1e9))
+    of, lacks = attrgetter(f"rates.{name}"), attrgetter(unknown)
+    return lambda rows: known(np.where(lacks(rows) | (rows.table.time_ps == 0), np.nan, of(rows) * 1e9))
 
 
 def _bound_by(rows: Any) -> list[str | None]:
@@ -113,19 +113,20 @@ _TIMES = (
     Share("cumulative_busy_share", "sum of busy_share of this row and all rows above; null: busy_share is null",
           lambda rows: known(rows.ranked.cumulative_busy_share)),
 )  # fmt: skip
-_NO_WORK = "null: the op ran on a host, or is a call of a library that does not record its work"
+_NO_WORK = "null: the op ran on a host, or is a call of a library or an op of PyTorch whose work is not known"
 _WORK = (
     op.Flops("flops", f"floating point operations that the device did; {_NO_WORK}", attrgetter("table.flops"),
              attrgetter("unknown")),
     op.Flops("model_flops", f"floating point operations that the model requires; {_NO_WORK}",
              attrgetter("table.model_flops"), attrgetter("unknown")),
     op.Amount("accessed_bytes", f"bytes read and written; {_NO_WORK}", attrgetter("table.bytes_accessed"),
-              attrgetter("unknown")),
+              attrgetter("no_bytes")),
     op.FlopRate("flops_per_s", f"flops / total_ps; {_NO_WORK}, or total_ps is 0", _rate("gflops")),
     op.FlopRate("model_flops_per_s", f"model_flops / total_ps; {_NO_WORK}, or total_ps is 0", _rate("model_gflops")),
-    op.ByteRate("bytes_per_s", f"accessed_bytes / total_ps; {_NO_WORK}, or total_ps is 0", _rate("gigabytes")),
+    op.ByteRate("bytes_per_s", f"accessed_bytes / total_ps; {_NO_WORK}, or total_ps is 0",
+                _rate("gigabytes", "no_bytes")),
     Number("flops_per_byte", f"flops / accessed_bytes; {_NO_WORK}, or no bytes are known",
-           lambda rows: known(np.where(rows.unknown | (rows.table.bytes_accessed == 0), np.nan,
+           lambda rows: known(np.where(rows.no_bytes | (rows.table.bytes_accessed == 0), np.nan,
                                        rows.rates.intensity))),
     Text("bound_by", "resource that the op used nearest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
          f"a direction; {_NO_WORK}, or it did no known work, or the peaks of the device are unknown", _bound_by),
@@ -165,8 +166,9 @@ TABLES = {
             op.MIN,
             *op.ON_TPUS,
             *_WORK,
-            op.Amount("hbm_bytes", "bytes to and from HBM; all bytes if the memories of the op are unknown",
-                      lambda rows: rows.table.hbm_bytes()),
+            op.Amount("hbm_bytes", "bytes to and from HBM; all bytes if the memories of the op are unknown; "
+                      "null: accessed_bytes is null",
+                      lambda rows: rows.table.hbm_bytes(), attrgetter("no_bytes")),
             op.ENERGY,
             op.CORES,
             op.SOURCE,
@@ -359,8 +361,12 @@ def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Report]
 
 
 def _op_rows(side: str, ops: Ranked, peaks: Peaks | None, unknown: Bools, **more: Any) -> OpRows:
-    """``unknown``: ops whose work is unknown."""
-    return OpRows(table=ops.table, ranked=ops, side=side, rates=rates(ops.table, peaks), unknown=unknown, **more)
+    """``unknown``: ops whose work is unknown. Types of arguments may be: then bytes are, and flops are not."""
+    table = ops.table
+    no_bytes = unknown | ((table.flops_source == FROM_SHAPES) & (table.bytes_source == 0))
+    known = peaks is not None and peaks.teraflops_per_s and peaks.peak(HBM)
+    found = rates(table, peaks if known else None)
+    return OpRows(table=table, ranked=ops, side=side, rates=found, unknown=unknown, no_bytes=no_bytes, **more)
 
 
 def _by_host(session: OpDatabase, device: Ranked, threads: Ranked) -> Iterator[OpRows]:

@@ -54,8 +54,12 @@ _PROGRAMS: Final = {
 }
 
 _WORK: Final = (
-    "No option of PyTorch's profiler does: measure the longest kernels with NVIDIA Nsight Compute or ROCm Compute "
-    "Profiler."
+    "record_shapes=True gives that of products of matrices and convolutions; of other kernels no option of PyTorch's "
+    "profiler does: measure the longest with NVIDIA Nsight Compute or ROCm Compute Profiler."
+)
+_WORK_OF_OTHERS: Final = (
+    "That of products is known from their shapes. Of other kernels no option of PyTorch's profiler records it: measure "
+    "the longest with NVIDIA Nsight Compute or ROCm Compute Profiler."
 )
 
 
@@ -82,7 +86,9 @@ def unrecorded(facts: Facts, *, has_threads: bool, has_python: bool) -> Iterator
         at_level = levels is not None and levels.host >= ALL_OF_HOST
         yield Unrecorded("allocations", "memory_pressure", _NO_ALLOCATIONS if at_level else how(_ALLOCATIONS))
     if facts.framework == PYTORCH and facts.hardware == GPU:
-        yield Unrecorded("arithmetic and memory traffic of kernels", "padding, memory_bound, low_utilization", _WORK)
+        shapes = "shapes" in facts.table("roofline", "ops")["flops_source"].to_pylist()
+        yield Unrecorded("arithmetic and memory traffic of kernels", "padding, memory_bound, low_utilization",
+                         _WORK_OF_OTHERS if shapes else _WORK)  # fmt: skip
     elif not facts.figure("hlo_stats", "program_count"):
         yield Unrecorded("programs", "padding, memory_bound, low_utilization", how(_PROGRAMS))
     elif facts.figure("roofline", "peak_flops_per_s") is None:

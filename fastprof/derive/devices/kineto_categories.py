@@ -33,6 +33,9 @@ LOADERS: Final = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
 COLLECTIVES: Final = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:")
 """How ops begin that communicate; what they do follows."""
 
+ARGUMENTS: Final = ("Input Dims", "Input dims", "Input type", "Concrete Inputs")
+"""Stats of ops: shapes of their arguments, which files of 2021 write small, types of these, and other arguments."""
+
 
 @once
 def is_of(events: HostEvents, categories: frozenset[str]) -> Bools:

@@ -19,7 +19,16 @@ _OPS_SUMMED = (
 )  # fmt: skip
 _WORK = ("flops", "model_flops", "bytes_accessed", "energy_j")
 _SOURCES = ("flops_source", "bytes_source")
-_TEXTS = ("category", "provenance", "long_name", "deduplicated_name", "source_stack", "attribution", "unattributed")
+_TEXTS = (
+    "category",
+    "provenance",
+    "long_name",
+    "deduplicated_name",
+    "source_stack",
+    "attribution",
+    "unattributed",
+    "no_work",
+)
 
 
 def combined(parts: Sequence[Ops], *, add_cores: bool = True) -> Ops:
@@ -78,6 +87,9 @@ def merged(
     sources = {name: np.zeros(count, np.uint8) for name in _SOURCES}
     for name, source in sources.items():
         np.maximum.at(source, row, column(name).astype(np.uint8))
+    lacks = np.array([bool(reason) for reason in columns["no_work"]], bool)  # a part of the work is not the work
+    for amounts in (*sources.values(), *(columns[name] for name in _WORK[:-1])):
+        amounts[lacks] = 0
     return OpTable.of(
         [name for _, name in keys],
         program_id=[program for program, _ in keys],

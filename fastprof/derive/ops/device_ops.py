@@ -19,6 +19,7 @@ from fastprof.derive.devices.chosen_peaks import NOTHING, Chosen, with_chosen
 from fastprof.derive.devices.device_count import NO_DEVICES, HostDevices
 from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, likely_peaks, peaks, with_published
+from fastprof.derive.devices.kineto_categories import ARGUMENTS
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.combine import combined
 from fastprof.derive.ops.sparse_core import SparseCores
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 GPU_STATS: Final = (
     "hlo_op", "hlo_module", "program_id", "tf_op", "annotation", "correlation_id", "cuda_graph_node_id",
-    "flops", "bytes_accessed", "vdd_energy_j",
+    "flops", "bytes_accessed", "vdd_energy_j", *ARGUMENTS,
 )  # fmt: skip
 """The stats of events that ops of GPUs are read from."""
 READS: Final = Needs(

@@ -43,8 +43,11 @@ def by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) -> OpT
 
 
 def without_work(table: OpTable) -> npt.NDArray[np.bool_]:
-    """Device ops that took time and whose work is not known: calls of libraries that do not record it."""
+    """Device ops that took time and whose work is not known: calls of libraries that do not record it, and ops of
+    PyTorch, whose name is their type, too."""
     calls = np.array(table.category, object) == CUSTOM_CALL
+    of_torch = np.array([bool(name) for name in table.provenance], bool) & (table.flops_source == 0)
+    calls |= of_torch & (np.array(table.category, object) == np.array(table.provenance, object))
     bare: npt.NDArray[np.bool_] = (table.flops == 0) & (table.model_flops == 0) & (table.bytes_accessed == 0)
     return np.asarray(bare & calls & (table.self_ps > 0))
 

@@ -17,6 +17,7 @@ from fastprof.derive.ops.gpu_ops import GpuOpEvents, described, op_lines
 from fastprof.derive.ops.line_times import LineTimes, line_times
 from fastprof.derive.ops.stat_values import Numbers, distinct, distinct_rows, stat_beside, stat_places
 from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, HBM, Ops, OpTable, is_work, sums_by
+from fastprof.derive.ops.torch_products import with_work_of_calls
 from fastprof.derive.ops.work_sources import cost_accesses
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import Cost
@@ -45,6 +46,7 @@ def plane_ops(events: HostEvents, is_eager: UInt8s, modules: Modules, plane: Pla
     kernels = kernels_of(events, is_eager, times.rows, found)
     line = np.searchsorted([one.last for one in op_lines(plane)], times.rows, side="right")
     table, op = op_table(events, kernels, found, found.device_cost, times.duration_ps, times.self_ps, line)
+    table = with_work_of_calls(table, events, found, kernels.rows, op)
     return times.ops(table, times.span_ps), times, op
 
 

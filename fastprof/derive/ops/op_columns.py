@@ -15,7 +15,7 @@ import pyarrow as pa
 from fastprof.derive.ops.ceilings import known_bytes, known_flops
 from fastprof.derive.ops.framework import framework_name
 from fastprof.derive.ops.roofline import MEMORIES, Memory, divided, moved_bytes
-from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, SPARSE_CORE, TENSOR_CORE, Ops, OpTable
+from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, FROM_SHAPES, SPARSE_CORE, TENSOR_CORE, Ops, OpTable
 from fastprof.derive.ops.transfers import waits
 from fastprof.schema.array_types import Bools, Float64s
 from fastprof.schema.column_kinds import Count, Flag, Kind, Number, Picoseconds, Share, Text
@@ -33,7 +33,7 @@ Title = Callable[[int], str | None]
 """The name of a program by its id, as the capture lists it."""
 
 CORE_TYPES: Final = {TENSOR_CORE: "TensorCore", SPARSE_CORE: "SparseCore"}
-SOURCES: Final = {FROM_CAPTURE: "capture", FROM_HLO: "hlo"}
+SOURCES: Final = {FROM_CAPTURE: "capture", FROM_HLO: "hlo", FROM_SHAPES: "shapes"}
 
 
 class OpRows(SimpleNamespace):
@@ -202,6 +202,7 @@ ENERGY: Final = Kind(pa.float64(), "joules")(
 # ---- how much work it was
 
 _UNKNOWN: Final = "null: neither the capture nor its programs record this work"
+_SOURCES: Final = "capture (recorded), shapes (of arguments of PyTorch's ops), else computed from the program"
 _WAITS: Final = ", or the op is, starts or awaits a transfer that is not at the speed of the device's memory"
 
 AMOUNTS: Final = (
@@ -214,9 +215,9 @@ AMOUNTS: Final = (
 )  # fmt: skip
 WORK: Final = (
     *AMOUNTS,
-    Text("flops_source", f"source of flops: capture (recorded), else computed from the program; {_UNKNOWN}",
+    Text("flops_source", f"source of flops: {_SOURCES}; {_UNKNOWN}",
          _codes("flops_source", SOURCES)),
-    Text("bytes_source", f"source of accessed_bytes: capture (recorded), else computed from the program; {_UNKNOWN}",
+    Text("bytes_source", f"source of accessed_bytes: {_SOURCES}; {_UNKNOWN}",
          _codes("bytes_source", SOURCES)),
 )  # fmt: skip
 RATES: Final = (

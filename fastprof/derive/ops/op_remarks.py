@@ -12,6 +12,7 @@ from fastprof.derive.ops.ceilings import MOST_UNKNOWN, against, ceilings, self_s
 from fastprof.derive.ops.device_ops import SessionOps
 from fastprof.derive.ops.op_marks import is_container
 from fastprof.derive.ops.tables import OpTable
+from fastprof.schema.array_types import Int64s
 
 Remark = tuple[str, str]
 """Severity, as notices have it, and a sentence."""
@@ -31,6 +32,7 @@ def remarks(devices: SessionOps) -> Iterator[Remark]:
         yield "warning", f"No ops: {why_no_ops(devices)}."
     yield from of_programs(devices)
     yield from attribution(devices.ops.table)
+    yield from products_without_work(devices.ops.table)
     if devices.ops.overlapped_ps:
         yield (
             "info",
@@ -82,15 +84,19 @@ def attribution(table: OpTable) -> Iterator[Remark]:
 
 def unattributed(table: OpTable) -> Iterator[Remark]:
     """How much of the ops' time is of events whose op is unknown, and why."""
-    time: Counter[str] = Counter()
-    for reason, self_ps in zip(table.unattributed, table.self_ps.tolist(), strict=True):
-        if reason:
-            time[reason] += self_ps
-    total = int(table.self_ps.sum())
+    time, total = _time_by(table.unattributed, table.self_ps), int(table.self_ps.sum())
     if not time:
         return
     share = _of_devices(sum(time.values()), total)
     yield "info", f"{share} is listed by kernel or copy, not by op. Why:\n" + "\n".join(_reasons(time, total))
+
+
+def _time_by(reasons: Iterable[str], self_ps: Int64s) -> Counter[str]:
+    time: Counter[str] = Counter()
+    for reason, time_ps in zip(reasons, self_ps.tolist(), strict=True):
+        if reason:
+            time[reason] += time_ps
+    return time
 
 
 def _of_devices(part: int, total: int) -> str:
@@ -116,6 +122,14 @@ def remarks_on_unknown(table: OpTable) -> Iterator[Remark]:
     order = np.argsort(-np.where(chosen, table.self_ps, -1), kind="stable")[:_UNKNOWN_NAMED].tolist()
     names = ", ".join(_short(table.name[row]) for row in order if chosen[row])
     yield "warning", f"Shares of the peaks are unknown: {words} of op time is not known (most of it: {names})."
+
+
+def products_without_work(table: OpTable) -> Iterator[Remark]:
+    """Why the work of products of PyTorch is not known."""
+    time = _time_by(table.no_work, table.self_ps)
+    if time:
+        lines = "\n".join(_reasons(time, int(table.self_ps.sum())))
+        yield "info", f"The work of some products is not known. Why:\n{lines}"
 
 
 def over_peak(devices: SessionOps) -> Iterator[Remark]:

@@ -30,7 +30,7 @@ TENSOR_CORE, SPARSE_CORE = 1, 2
 READ, WRITE = 1, 2
 """Codes of what a memory access does; 0: unknown."""
 
-FROM_CAPTURE, FROM_HLO = 1, 2
+FROM_CAPTURE, FROM_HLO, FROM_SHAPES = 1, 2, 3
 """Codes of where figures of work are from; 0: they are not known."""
 
 MOST_WORK = 2.0**100
@@ -102,6 +102,8 @@ class OpTable:
     """How the op was found for events that do not name it themselves; "" if they do."""
     unattributed: list[str]
     """Why it is not known which op its events belong to; "" if it is."""
+    no_work: list[str]
+    """Why the work of a product of PyTorch is not known; "" of all others."""
     occurrences: Int64s
     executions: Int64s
     """How often the op ran as a whole: on GPUs one execution may be several occurrences, which are kernels."""
@@ -127,7 +129,7 @@ class OpTable:
     """Whether the capture says how the bytes of an op of one core divide over memories, if only that it is not known:
     then ``memory`` has no row of it. False of ops that were combined."""
     flops_source: UInt8s
-    """FROM_CAPTURE, FROM_HLO or 0: where ``flops`` and ``model_flops`` are from."""
+    """FROM_CAPTURE, FROM_HLO, FROM_SHAPES or 0: where ``flops`` and ``model_flops`` are from."""
     bytes_source: UInt8s
     """The same of ``bytes_accessed`` and ``memory``."""
     memory: MemoryAccess

@@ -42,7 +42,7 @@ def launched_by_name(events: HostEvents) -> Mapping[str, Launched] | None:
     rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
     calls = launches(events, rows).row.astype(np.int64)
     rows, calls = rows[calls >= 0], calls[calls >= 0]
-    above, at, pairs = _Above(events), calls, []
+    above, at, pairs = OpsAround(events), calls, []
     kernel, count = np.arange(len(rows)), len(events.names)
     while len(at):
         at = above.op_of(at)
@@ -66,7 +66,7 @@ def _times(events: HostEvents, rows: Int64s, pairs: Int64s, count: int) -> Int64
 NOTHING: Final = Launched(0, 0)
 
 
-class _Above:
+class OpsAround:
     """Finds the innermost op around events."""
 
     def __init__(self, events: HostEvents) -> None:
