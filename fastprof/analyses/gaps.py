@@ -179,7 +179,8 @@ def of_host(host: Host, params: Params) -> HostBudget:
     events = every.events
     spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
     steps = every.steps_from(params.steps_from).database.step
-    found = host_gaps(events, every.groups_from(params.steps_from), steps, spans, every.causes_from(params.steps_from))
+    groups, causes = every.groups_from(params.steps_from), every.causes_from(params.steps_from)
+    found = host_gaps(events, groups, steps, spans, causes, every.foremost_from(params.steps_from))
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
     return host_budget(events, found, params.top, chosen)
 

@@ -15,6 +15,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.steps.forest import STATS, Forest
 from fastprof.derive.steps.grouping import Groups, groups_of
 from fastprof.derive.steps.step_source import AUTO, MARKERS, StepSource, requested
+from fastprof.schema.array_types import Records
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.needs import Needs
 
@@ -50,6 +51,7 @@ class Host:
         self._explained: set[str] = set()
         self._reasons: dict[str, HostReasons] = {}
         self._causes: dict[str, HostCauses] = {}
+        self._foremost: dict[str, Records] = {}
 
     @property
     def name(self) -> str:
@@ -140,12 +142,18 @@ class Host:
             self._causes[source] = host_causes(self.events, self.source_of_steps(source).marked.astype(np.int32))
         return self._causes[source]
 
+    def foremost_from(self, source: str) -> Records:
+        """PIECE: of this, what the host does at any time, see HostCauses.foremost."""
+        if source not in self._foremost:
+            self._foremost[source] = self.causes_from(source).foremost(self.events)
+        return self._foremost[source]
+
     def reasons_from(self, source: str) -> HostReasons:
         """Of this, what counts for the time of steps."""
         from fastprof.derive.steps.host_reasons import host_reasons
 
         if source not in self._reasons:
-            self._reasons[source] = host_reasons(self.events, self.causes_from(source))
+            self._reasons[source] = host_reasons(self.causes_from(source), self.foremost_from(source))
         return self._reasons[source]
 
     def explained_steps(self, source: str) -> HostSteps:

@@ -42,7 +42,7 @@ from fastprof.derive.ops.device_time import (
 )
 from fastprof.derive.ops.launches import launches
 from fastprof.derive.steps.event_origin import Origin
-from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, RANKS, Code, HostCauses
+from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, HostCauses
 from fastprof.derive.steps.python_frames import has_line, is_built_in
 from fastprof.derive.steps.stretches import union
 from fastprof.derive.steps.torch_loaders import function_within, loader_calls
@@ -96,10 +96,10 @@ class DeviceGaps:
 
 
 def host_gaps(
-    events: HostEvents, groups: Groups, steps: Int64s, spans: Sequence[Spans], causes: HostCauses
+    events: HostEvents, groups: Groups, steps: Int64s, spans: Sequence[Spans], causes: HostCauses, host: Records
 ) -> Iterator[DeviceGaps]:
-    """The gaps of a host's devices, which ran ``spans``. ``steps``: the groups that are steps. CaptureError: times of a
-    device are more than 64 bits can count."""
+    """The gaps of a host's devices, which ran ``spans``. ``steps``: the groups that are steps; ``host``: what the host
+    does at any time, PIECE. CaptureError: times of a device are more than 64 bits can count."""
     steps = np.sort(steps)
     marked = markers(events, groups, steps)
     window = window_of(events, marked, spans, causes)
@@ -107,10 +107,9 @@ def host_gaps(
         return
     times = [device_time(events.host, one, *window) for one in spans]
     clocks = [_ahead(events, one) for one in times]
-    host = causes.foremost(events, RANKS.ravel(), _waiting(times, clocks))
     works = _any_busy(times, *window)
     busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
-    meanwhile = Meanwhile.of(events, causes, host, works)
+    meanwhile = Meanwhile.of(events, causes, _meeting(host, _waiting(times, clocks)), works)
     for time, ahead in zip(times, clocks, strict=True):
         own = time.ran.events
         known = marked if ahead is None else (np.full_like(marked[0], NEVER), np.full_like(marked[1], -NEVER))
@@ -187,6 +186,13 @@ def _waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]) -> 
         ends.append(one.end_ps[waits] + shift)
     begin, end = np.concatenate(begins), np.concatenate(ends)
     return np.stack(union(begin, end - begin), axis=1)
+
+
+def _meeting(pieces: Records, stretches: Int64s) -> Records:
+    """The pieces that meet any of the stretches, [k, 2]."""
+    at = np.searchsorted(stretches[:, 1], pieces["begin"], side="right")
+    begins = np.append(stretches[:, 0], np.iinfo(np.int64).max)
+    return pieces[begins[at] < pieces["end"]]
 
 
 def _any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) -> Int64s:

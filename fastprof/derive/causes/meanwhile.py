@@ -47,7 +47,7 @@ class Meanwhile:
         open_ps = np.stack(union(hides["begin"], hides["end"] - hides["begin"]), axis=1)
         feeds = [line.name.startswith(INPUT_THREADS) for line in causes.lines]
         roles = tuple(OTHER if one else role for one, role in zip(feeds, causes.role, strict=True))
-        others = replace(causes, role=roles).foremost(events, _WITHOUT.ravel(), open_ps)
+        others = replace(causes, role=roles).foremost(events, _WITHOUT, open_ps)
         others = others[others["label"] >= 0]
         return cls(union(others["begin"], others["end"] - others["begin"]), (busy[:, 0].copy(), busy[:, 1].copy()))
 

@@ -260,6 +260,7 @@ def _ranks() -> UInt8s:
 
 RANKS: Final = _ranks()
 """[role, code] which of several threads that say something says what the host does: the lowest counts."""
+_ALWAYS: Final = np.array([[-(2**63), 2**63 - 1]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,15 +272,15 @@ class HostCauses:
     lines: tuple[Line, ...]
     role: tuple[int, ...]
 
-    def foremost(self, events: HostEvents, ranks: UInt8s, open_ps: Int64s) -> Records:
-        """PIECE: in some stretches of time, which event says what the host does; its ``label`` is the row. ``ranks``:
-        of 256 codes, for each role; ``open_ps``: [k, 2], begin and end of the stretches, in order."""
+    def foremost(self, events: HostEvents, ranks: UInt8s = RANKS, open_ps: Int64s = _ALWAYS) -> Records:
+        """PIECE: in some stretches of time, which event says what the host does; its ``label`` is the row, -1: none
+        does. ``ranks``: [role, code]; ``open_ps``: [k, 2], begin and end of the stretches, in order."""
         if not len(open_ps):
             return np.zeros(0, PIECE)
         times = (events.start_ps, events.duration_ps, self.code)
         first, last = int(open_ps[0, 0]), int(open_ps[-1, 1])
         return np.frombuffer(
-            foremost_reasons(times, _POWERS.ravel(), threads(self.lines, self.role), ranks, open_ps, first, last), PIECE
+            foremost_reasons(times, _POWERS.ravel(), threads(self.lines, self.role), ranks.ravel(), open_ps, first, last), PIECE
         )
 
 

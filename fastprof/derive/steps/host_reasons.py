@@ -16,12 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.steps.host_causes import CAUSE_OF, RANKS, HostCauses
+from fastprof.derive.steps.host_causes import CAUSE_OF, HostCauses
 from fastprof.derive.steps.step_time import EventType, Markers, TypedEvents, longest
-from fastprof.derive.steps.stretches import union
-from fastprof.schema.array_types import Int64s, UInt8s
+from fastprof.schema.array_types import Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
-from fastprof.tables.host_events import HostEvents
 
 INPUT, COMPILATION, WORK = EventType.HOST_PREPROCESS, EventType.HOST_POSTPROCESS, EventType.HOST_RUNTIME
 """Types that stand for input, compilation and ops while time is divided: ops count before the others, and all of these
@@ -46,13 +44,11 @@ class HostReasons:
         return spread(self.said, spans)
 
 
-def host_reasons(events: HostEvents, causes: HostCauses) -> HostReasons:
-    """What a host does that is known as loading of input or compilation."""
-    says = (_TYPES > 0)[causes.code]
-    stretches = np.stack(union(events.start_ps[says], events.duration_ps[says]), axis=1)
-    found = causes.foremost(events, RANKS.ravel(), stretches)
+def host_reasons(causes: HostCauses, found: Records) -> HostReasons:
+    """What a host does that is known as loading of input or compilation. ``found``: what it does at any time, PIECE."""
+    found = found[found["label"] >= 0]
     type_ = _TYPES[causes.code[found["label"]]]
-    some = (type_ > 0) & (found["label"] >= 0)
+    some = type_ > 0
     begin, end, type_ = found["begin"][some], found["end"][some], type_[some]
     none = np.full(len(begin), -1, np.int32)
     return HostReasons(causes.code, TypedEvents(none, type_, begin, end - begin))
