@@ -277,11 +277,10 @@ class HostCauses:
         does. ``ranks``: [role, code]; ``open_ps``: [k, 2], begin and end of the stretches, in order."""
         if not len(open_ps):
             return np.zeros(0, PIECE)
-        times = (events.start_ps, events.duration_ps, self.code)
+        times, lines = (events.start_ps, events.duration_ps, self.code), threads(self.lines, self.role)
         first, last = int(open_ps[0, 0]), int(open_ps[-1, 1])
-        return np.frombuffer(
-            foremost_reasons(times, _POWERS.ravel(), threads(self.lines, self.role), ranks.ravel(), open_ps, first, last), PIECE
-        )
+        found = foremost_reasons(times, _POWERS.ravel(), lines, ranks.ravel(), open_ps, first, last)
+        return np.frombuffer(found, PIECE)
 
 
 def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
