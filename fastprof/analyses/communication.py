@@ -69,10 +69,11 @@ SCALARS = {
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything; null: they are threads"),
     "rank_count": ScalarSpec(None, "ranks of the program, as PyTorch's process groups record them; each is a host"),
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed"),
-    "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps"),
+    "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps", "compute share of device time"),
     "exposed_share": ScalarSpec("share", "time in which devices do not compute while communication is in flight / "
-                                "recorded_ps"),
-    "idle_share": ScalarSpec("share", "time in which devices neither compute nor communicate / recorded_ps"),
+                                "recorded_ps", "exposed share of device time"),
+    "idle_share": ScalarSpec("share", "time in which devices neither compute nor communicate / recorded_ps",
+                             "idle share of device time"),
     "exposed_ps": ScalarSpec("ps", "exposed communication of all devices: in flight while the device does not compute"),
     "hidden_ps": ScalarSpec("ps", "hidden communication of all devices: in flight while the device computes"),
     "costliest_kind": ScalarSpec(None, "kind of communication with the most exposed time"),
@@ -82,7 +83,8 @@ SCALARS = {
     "step_exposed_mean_ps": ScalarSpec("ps", "mean over steps and devices of the exposed communication"),
     "step_if_hidden_mean_ps": ScalarSpec("ps", "mean over steps of the largest if_hidden_ps of any device: the step "
                                          "time if communication were hidden wherever there is compute to hide it"),
-    "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_time_mean_ps"),
+    "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_time_mean_ps",
+                                  "share of step time saved if all is hidden"),
     "meeting_count": ScalarSpec(None, "meetings: collective operations in which several devices were seen to take part "
                                 "together"),
     "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in meetings for the last device, summed"),

@@ -117,10 +117,14 @@ TABLES = {
 SCALARS = {
     "path_ps": ScalarSpec("ps", "length of the critical path, summed over hosts", "critical path"),
     "window_ps": ScalarSpec("ps", "duration of what is examined, summed over hosts"),
-    "path_share": ScalarSpec("share", "path_ps / window_ps; over 1 where kernels end after the window"),
-    **{f"{kind}_share": ScalarSpec("share", f"part of path_ps: {kind}") for kind in KINDS[:6]},
+    "path_share": ScalarSpec("share", "path_ps / window_ps; over 1 where kernels end after the window",
+                             "path share of what is examined"),
+    **{
+        f"{kind}_share": ScalarSpec("share", f"part of path_ps: {kind}", f"{kind} share of the path")
+        for kind in KINDS[:6]
+    },
     "longest": ScalarSpec(None, "the op or kernel that takes most of the path"),
-    "longest_share": ScalarSpec("share", "its part of path_ps"),
+    "longest_share": ScalarSpec("share", "its part of path_ps", "its share of the path"),
 }  # fmt: skip
 OPENING = Opening(
     ("{longest} takes {longest_share} of the critical path.",),

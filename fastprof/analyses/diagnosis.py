@@ -108,7 +108,9 @@ SCALARS = {
     "headline": ScalarSpec(None, "what costs most, as a sentence"),
     "finding_count": ScalarSpec(None, "number of findings"),
     "window_ps": ScalarSpec("ps", "time of the run: from the first to the last work of the mean device", "run"),
-    "compute_share": ScalarSpec("share", "time in which the mean device computes / window_ps"),
+    "compute_share": ScalarSpec(
+        "share", "time in which the mean device computes / window_ps", "compute share of the run"
+    ),
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
     "computing_device_count": ScalarSpec(None, "of these, devices that computed or communicated; findings are of them"),

@@ -145,11 +145,11 @@ SCALARS = {
                             "its host ran, of what the host did for them, and of the markers of steps"),
     "busy_ps": ScalarSpec("ps", "window_ps - idle_ps"),
     **{f"{kind}_ps": ScalarSpec("ps", f"time of all devices of kind {kind}") for kind in KINDS},
-    "compute_share": ScalarSpec("share", "compute_ps / window_ps"),
-    "idle_share": ScalarSpec("share", "idle_ps / window_ps"),
+    "compute_share": ScalarSpec("share", "compute_ps / window_ps", "compute share of device time"),
+    "idle_share": ScalarSpec("share", "idle_ps / window_ps", "idle share of device time"),
     "largest_cause": ScalarSpec(None, "cause with the most time of all devices"),
-    "largest_cause_ps": ScalarSpec("ps", "time of all devices of that cause"),
-    "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps"),
+    "largest_cause_ps": ScalarSpec("ps", "time of all devices of that cause", "its time"),
+    "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
     "between_steps_ps": ScalarSpec("ps", "time of all devices between steps"),
 }  # fmt: skip
 OPENING = Opening(

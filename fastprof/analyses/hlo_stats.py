@@ -204,14 +204,15 @@ SCALARS = {
     "device_idle_ps": ScalarSpec("ps", "part of device_total_ps in which no op ran"),
     "op_count": ScalarSpec(None, "number of ops; equal names in two programs are two ops"),
     "program_count": ScalarSpec(None, "number of programs that ran"),
-    "unknown_work_share": ScalarSpec("share", "share of device_op_ps of ops with neither known flops nor known bytes"),
+    "unknown_work_share": ScalarSpec("share", "share of device_op_ps of ops with neither known flops nor known bytes",
+                                     "share of op time with unknown work"),
     "unattributed_share": ScalarSpec("share", "share of device_op_ps of events whose op is unknown"),
     "rematerialized_share": ScalarSpec("share", "share of device_op_ps of ops that compute again what was computed "
                                        "before"),
     "outside_compilation_share": ScalarSpec("share", "share of device_op_ps of ops that serve work that was not "
                                             "compile"),
     "padding_share": ScalarSpec("share", "share of padding in the bytes of all arrays that ops read and write, over "
-                                "all occurrences"),
+                                "all occurrences", "padding share of the bytes of arrays"),
 }  # fmt: skip
 _TIME = ("occurrences", "self_ps", "self_share")
 OPENING = Opening(

@@ -143,15 +143,18 @@ STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step_" 
 
 SCALARS = {
     **STEP_FIGURES,
-    "input_percent": ScalarSpec("%", "time waiting for input and copying it to devices, in percent of step time"),
-    "output_percent": ScalarSpec("%", "time copying from devices to the host, in percent of step time"),
+    "input_percent": ScalarSpec("%", "time waiting for input and copying it to devices, in percent of step time",
+                                "input share of step time"),
+    "output_percent": ScalarSpec("%", "time copying from devices to the host, in percent of step time",
+                                 "output share of step time"),
     "compute_percent": ScalarSpec("%", "time that devices compute, in percent of step time; on TPUs the rest without "
-                                  "input, output, copies and idle time, collectives included"),
+                                  "input, output, copies and idle time, collectives included",
+                                  "compute share of step time"),
     "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that the categories of breakdown divide: mean over "
                                           "hosts; on TPUs the time of the fastest core, or the sum of the categories "
                                           "if that is larger"),
     "idle_percent": ScalarSpec("%", "time without input, output, compute and collectives, in percent of step time; on "
-                               "TPUs idle time of TensorCores"),
+                               "TPUs idle time of TensorCores", "idle share of step time"),
     "input_verdict": ScalarSpec(None, "degree to which the program waits for input: none, moderate (5 % or more of "
                                 "step time) or high (20 % or more)"),
     "uses_tf_data": ScalarSpec(None, "whether recorded ops of an input pipeline took any "

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, vendors
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.elementwise import KINDS, fusible_ps, kind_of
+from fastprof.derive.ops.kernel_rows import Kernel, Row, by_op, longest_kernel, tensor_core_ps
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import exact_sum, summed_by, sums_by
 from fastprof.hlo import METADATA_STATS
@@ -149,7 +150,7 @@ TABLES = {
         Picoseconds("total_ps", "sum of the durations of its kernels", _of_op(lambda _op, _rows, ps: ps)),
         Share("total_share", _SHARE, lambda ops: [_share(ps, ops.total) for _, _, ps in ops.each]),
         Picoseconds("tensor_core_ps", "time of its kernels that use Tensor Cores; null: the capture does not record "
-                    "who made the GPU", _of_op(lambda _op, rows, _ps: _tensor_core_ps(rows))),
+                    "who made the GPU", _of_op(lambda _op, rows, _ps: tensor_core_ps(rows))),
         Flag("could_use_tensor_cores", "whether any of its kernels could run on Tensor Cores",
              _of_op(lambda _op, rows, _ps: any(row.could for row in rows))),
     ), derived=True),
@@ -161,23 +162,34 @@ SCALARS = {
     "tensor_core_ps": ScalarSpec(
         "ps", "time of the kernels that use Tensor Cores (AMD: Matrix Cores)", "on matrix units"
     ),
-    "tensor_core_share": ScalarSpec("share", "tensor_core_ps / total_ps", "share on matrix units"),
+    "tensor_core_share": ScalarSpec("share", "tensor_core_ps / total_ps", "share of kernel time on matrix units"),
     "missed_tensor_core_ps": ScalarSpec(
         "ps", "time of kernels that could use Tensor Cores and do not", "not on them, but could be"
     ),
-    "missed_tensor_core_share": ScalarSpec("share", "missed_tensor_core_ps / total_ps", "share of that"),
+    "missed_tensor_core_share": ScalarSpec(
+        "share", "missed_tensor_core_ps / total_ps", "share of kernel time that could be on them"
+    ),
+    "longest_kernel": ScalarSpec(None, "name of the kernel with the most time, over ops and launch dimensions"),
+    "longest_kernel_share": ScalarSpec(
+        "share", "time of kernels of that name / total_ps", "longest kernel's share of kernel time"
+    ),
+    "longest_op": ScalarSpec(None, "op whose kernels take the most time, of those that are known"),
+    "longest_op_share": ScalarSpec("share", "time of its kernels / total_ps", "longest op's share of kernel time"),
 }
 OPENING = Opening(
     (
-        "Kernels take {total_ps}.",
+        "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels; of ops, {longest_op} takes most, "
+        "{longest_op_share}.",
+        "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels.",
     ),
     (
-        "total_ps", "occurrences", "kernel_count", "tensor_core_share", "missed_tensor_core_share", "tensor_core_ps",
+        "total_ps", "occurrences", "longest_kernel_share", "longest_op_share", "tensor_core_share",
+        "missed_tensor_core_share",
     ),
 )  # fmt: skip
 
 SECTIONS = (
-    Section("Kernel time", scalars=tuple(SCALARS)),
+    Section("Kernel time", scalars=tuple(name for name in SCALARS if not name.startswith("longest"))),
     Section("Kernels", "kernels", ("op_name", "name", "occurrences", "total_ps", "mean_ps", "total_share"),
             "total_share", 20, kernels="name",
             alike=Alike(("op_name", "name"), ("occurrences", "total_ps", "total_share"))),
@@ -188,50 +200,6 @@ SECTIONS = (
             "tensor_core_ps", "total_share"), "total_share", 10, shown=has_rows("ops"),
             alike=Alike(("op_name",), ("occurrences", "total_ps", "tensor_core_ps", "total_share"))),
 )  # fmt: skip
-
-
-class Kernel(NamedTuple):
-    """What distinguishes kernels of a host, and orders rows of equal totals. What is not recorded is 0, dimensions
-    1, an op the empty text."""
-
-    name: str
-    grid: Dim
-    block: Dim
-    registers: int
-    static_shared: int
-    dynamic_shared: int
-    uses: bool
-    could: bool
-    op: str
-
-
-class Row(NamedTuple):
-    """A kernel of a host. ``vendor``: who made the GPU, as recorded or as other facts show; ``uses``: whether the
-    kernel runs on matrix units; None: of the vendor's kernels, those that do are unknown; ``op_could``: whether its
-    op could. ``kernel`` has both by the recorded vendor alone. ``kind``, ``fusible``: see derive/ops/elementwise.py.
-    ``ps``: count, total, minimum and maximum of its durations; ``ns``: the same in whole nanoseconds, as XProf adds
-    them up."""
-
-    host: str
-    kernel: Kernel
-    launch: Launch
-    vendor: str | None
-    uses: bool | None
-    op_could: bool
-    kind: int
-    devices: int
-    fusible: int
-    ps: tuple[int, int, int, int]
-    ns: tuple[int, int, int, int]
-
-    @property
-    def could(self) -> bool:
-        return self.op_could and (bool(self.uses) or not tensor_cores.only_moves(self.kernel.name))
-
-    @property
-    def misses(self) -> bool:
-        """It does not run on matrix units, which is known, and could."""
-        return self.could and self.uses is False
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +372,16 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _longest(
+    rows: Sequence[Row], ops: Sequence[tuple[str, list[Row], int]], total: int, unknown: tuple[None, str]
+) -> Iterator[tuple[str, Value | tuple[None, str]]]:
+    none = (None, "no op of a kernel is known") if rows else unknown
+    named = next(((op, ps) for op, _, ps in ops if op), None)
+    for figure, longest in (("longest_kernel", longest_kernel(rows)), ("longest_op", named)):
+        yield figure, longest[0] if longest else none
+        yield f"{figure}_share", longest[1] / total if longest and total else none
+
+
 def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]) -> Report:
     rows = [row for host in kept for row in host.rows]
     rows.sort(key=lambda row: (-row.ps[1], row.kernel, row.host))  # longest first, then by name and configuration
@@ -420,12 +398,14 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
         "missed_tensor_core_ps": missed,
         **{name: unknown if part is None else part for name, part in shares.items()},
     }
+    ops = by_op(rows)
+    values |= dict(_longest(rows, ops, total, unknown))
     if not all(tensor_cores.knows(row.vendor) for row in rows):
         values |= {name: (None, _NO_VENDOR) for name in SCALARS if "tensor_core" in name}
     launches = [kernel_launch.credible(row.launch) for row in rows]
     tables = {
         "kernels": TABLES["kernels"].of(SimpleNamespace(rows=rows, launches=launches, total=total)),
-        "ops": TABLES["ops"].of(SimpleNamespace(each=_by_op(rows), total=total)),
+        "ops": TABLES["ops"].of(SimpleNamespace(each=ops, total=total)),
     }
     return Report(NAME, tables, scalars(SCALARS, values), tuple(_notices(kept, rows, total, missed)), detail=rows)
 
@@ -482,17 +462,3 @@ def _product(dim: Dim | None) -> int | None:
     """Null beyond 64 bits: the capture is damaged."""
     size = None if dim is None else dim[0] * dim[1] * dim[2]
     return size if size is not None and size < 2**63 else None
-
-
-def _tensor_core_ps(rows: Sequence[Row]) -> int | None:
-    uses = [row.uses for row in rows]
-    return None if None in uses else sum(row.ps[1] for row, does in zip(rows, uses, strict=True) if does)
-
-
-def _by_op(rows: Sequence[Row]) -> list[tuple[str, list[Row], int]]:
-    """Ops with their kernels and the time of these, longest first."""
-    by_op: dict[str, list[Row]] = {}
-    for row in rows:
-        by_op.setdefault(row.kernel.op, []).append(row)
-    ops = [(op, of_op, sum(row.ps[1] for row in of_op)) for op, of_op in by_op.items()]
-    return sorted(ops, key=lambda op: (-op[2], op[0]))

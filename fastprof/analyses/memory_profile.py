@@ -113,7 +113,8 @@ SCALARS = {
     "wasted_bytes": ScalarSpec("bytes", "memory in use at the peak beyond the requested sizes, as far as recorded, "
                                f"{_OF_LARGEST}: allocators round requests up and do not always split large chunks",
                                "of the peak, never asked for"),
-    "fragmentation_share": ScalarSpec("share", f"fragmentation at the peak, {_OF_LARGEST}", "fragmentation at peak"),
+    "fragmentation_share": ScalarSpec("share", f"fragmentation at the peak, {_OF_LARGEST}",
+                                      "fragmentation of free memory at the peak"),
     "allocator_count": ScalarSpec(None, "allocators of all hosts with an allocation or a free", "allocators"),
     "snapshot_count": ScalarSpec(None, "snapshots: allocations and frees, each with the memory in use after it",
                                  "snapshots"),

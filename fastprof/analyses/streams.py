@@ -121,6 +121,15 @@ TABLES = {
         Share("hidden_share", "part of communication_ps in which a kernel computes as well; null: no collectives",
               _share("hidden_ps", "communication_ps")),
     ), derived=True),
+    "streams": TableSchema("streams", "a stream of a GPU", (
+        _HOST,
+        _DEVICE,
+        _STREAM,
+        Count("count", "kernels, copies and fills that it ran", _of("count")),
+        Picoseconds("compute_ps", "sum of the durations of kernels other than collectives", _of("compute_ps")),
+        Picoseconds("communication_ps", "sum of the durations of collectives", _of("communication_ps")),
+        Picoseconds("copy_ps", "sum of the durations of copies and fills", _of("copy_ps")),
+    ), derived=True),
     "kinds": TableSchema("kinds", "a set of kinds of kernels that ran at once on a GPU, and nothing else", (
         _HOST,
         _DEVICE,
@@ -198,24 +207,35 @@ SCALARS = {
     "launch_count": ScalarSpec(None, "kernels and copies whose launch is recorded"),
     "unlaunched_count": ScalarSpec(None, "kernels and copies whose launch is not recorded, such as those launched "
                                    "before the capture"),
-    "idle_share": ScalarSpec("share", "idle_ps / window_ps over all GPUs"),
-    "hidden_share": ScalarSpec("share", "part of the time of collectives in which the GPU computes as well"),
-    "host_wait_ps": ScalarSpec("ps", "time of all streams in which the next kernel was not launched yet"),
-    "host_wait_share": ScalarSpec("share", "host_wait_ps / idle time of all streams"),
+    "main_stream": ScalarSpec(None, "the stream that computes longest; of several GPUs each has its own: null"),
+    "idle_share": ScalarSpec("share", "idle_ps / window_ps over all GPUs", "idle share of GPU time"),
+    "hidden_share": ScalarSpec("share", "part of the time of collectives in which the GPU computes as well",
+                               "hidden share of collectives"),
+    "break_ps": ScalarSpec("ps", "time between kernels of the stream of each GPU that computes longest"),
+    "host_wait_ps": ScalarSpec("ps", "part of break_ps in which the next kernel was not launched yet"),
+    "host_wait_share": ScalarSpec("share", "host_wait_ps / break_ps", "share of its breaks waiting for launches"),
     "delay_mean_ps": ScalarSpec("ps", "mean time from the end of a launch to the begin of what it launched"),
-    "short_launch_share": ScalarSpec("share", "launches whose call took longer than what it launched / launch_count"),
+    "short_launch_share": ScalarSpec("share", "launches whose call took longer than what it launched / launch_count",
+                                     "share of launches with short kernels"),
     "long_call_count": ScalarSpec(None, "launches whose call took longer than --long-call-us"),
     "long_delay_count": ScalarSpec(None, "launches whose delay is longer than --long-delay-us"),
     "longest_queue": ScalarSpec(None, "largest number of kernels that were launched and had not begun on a stream"),
 }  # fmt: skip
 OPENING = Opening(
-    ("Streams wait for the host in {host_wait_share} of their idle time.",),
+    (
+        "GPUs are idle for {idle_share} of their time. Of the breaks of {main_stream}, which computes longest, "
+        "{host_wait_share} is time in which the next kernel was not launched yet.",
+        "GPUs are idle for {idle_share} of their time. Of the breaks of the streams that compute longest, "
+        "{host_wait_share} is time in which the next kernel was not launched yet.",
+    ),
     ("idle_share", "host_wait_share", "hidden_share", "delay_mean_ps", "longest_queue", "stream_count"),
 )
 SECTIONS = (
-    Section("Streams", scalars=tuple(SCALARS)),
+    Section("GPUs and their streams", scalars=tuple(SCALARS)),
     Section("GPUs", "devices", ("device", "window_ps", "compute_ps", "communication_ps", "copy_ps", "idle_ps",
             "hidden_share", "idle_share"), "idle_share", 16, shown=has_rows("devices")),
+    Section("Streams by what they ran", "streams", ("device", "stream", "count", "compute_ps", "communication_ps",
+            "copy_ps"), rows=16, shown=has_rows("streams")),
     Section("Kinds of kernels that run at once", "kinds", ("device", "kinds", "time_ps", "share"), "share", 16,
             shown=has_rows("kinds")),
     Section("Kernels and copies by kind", "names", ("kind", "name", "count", "time_ps", "mean_ps", "stdev_ps", "max_ps",
@@ -257,22 +277,36 @@ def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) 
     def share(part: int, whole: int, why: str) -> Known:
         return part / whole if whole else (None, why)
 
-    count, waits = total(launches, "count"), [row for row in idle if row.waits_for == "host wait"]
+    count, main = total(launches, "count"), _main_streams(parts["streams"].each)
+    breaks = [row for row in idle if main[row.host, row.device] == row.stream]
+    waits = [row for row in breaks if row.waits_for == "host wait"]
     no_launch = "the capture has no launch of what GPUs ran"
     yield "stream_count", sum(one.stream_count for one in kept)
     yield "launch_count", count
     yield "unlaunched_count", sum(one.unlaunched_count for one in kept)
+    several = (None, "there are several GPUs, each with its own")
+    yield "main_stream", next(iter(main.values())) if len(main) == 1 else several
     yield "idle_share", share(total(devices, "idle_ps"), total(devices, "window_ps"), "the GPUs lasted no time")
     yield "hidden_share", share(total(devices, "hidden_ps"), total(devices, "communication_ps"), "no collectives ran")
     yield "host_wait_ps", total(waits, "time_ps") if count else (None, no_launch)
-    idle_ps = total(idle, "time_ps")
-    yield "host_wait_share", share(total(waits, "time_ps"), idle_ps if count else 0, no_launch)
+    yield "break_ps", total(breaks, "time_ps")
+    yield "host_wait_share", share(total(waits, "time_ps"), total(breaks, "time_ps") if count else 0, no_launch)
     yield "delay_mean_ps", total(launches, "delay_ps") // count if count else (None, no_launch)
     yield "short_launch_share", share(total(launches, "short_count"), count, no_launch)
     for name in ("long_call_count", "long_delay_count"):
         yield name, total(launches, name) if count else (None, no_launch)
     longest = [row.max_length for row in parts["queues"].each]
     yield "longest_queue", max(longest) if longest else (None, no_launch)
+
+
+def _main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
+    """By host and device the stream that computes longest, of equal ones the first."""
+    main: dict[tuple[str, str], Any] = {}
+    for row in streams:
+        best = main.setdefault((row.host, row.device), row)
+        if row.compute_ps > best.compute_ps:
+            main[row.host, row.device] = row
+    return {key: row.stream for key, row in main.items()}
 
 
 def _notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:

@@ -88,7 +88,7 @@ SCALARS = {
     "max_call_ps": ScalarSpec("ps", "duration of the slowest call", "slowest call"),
     "wait_share": ScalarSpec("share", "time of steps in which a call of the step ran / duration of the steps, over all "
                              "steps of hosts with pipelines; devices may have work meanwhile",
-                             "step time waiting for input"),
+                             "share of step time waiting for input"),
     "slow_pipeline": ScalarSpec(None, "the pipeline with slow calls and the largest sum of calls; pipelines that are "
                                 "called during steps come first"),
     "bottleneck_name": ScalarSpec(None, "bottleneck of slow_pipeline: the iterator with the largest critical time, "

@@ -106,7 +106,7 @@ class AnalysisMethods:
 
         Tables: kernels, ops.
         Figures: kernel_count, occurrences, total_ps, tensor_core_ps, tensor_core_share, missed_tensor_core_ps,
-        missed_tensor_core_share.
+        missed_tensor_core_share, longest_kernel, longest_kernel_share, longest_op, longest_op_share.
         """
         return self.report("kernel_stats")
 
@@ -125,9 +125,10 @@ class AnalysisMethods:
         long_call_us: a call that launches is long above this, in microseconds
         long_delay_us: the delay from a call to what it launched is long above this, in microseconds
 
-        Tables: devices, kinds, names, idle, launches, queues, copies.
-        Figures: stream_count, launch_count, unlaunched_count, idle_share, hidden_share, host_wait_ps,
-        host_wait_share, delay_mean_ps, short_launch_share, long_call_count, long_delay_count, longest_queue.
+        Tables: devices, streams, kinds, names, idle, launches, queues, copies.
+        Figures: stream_count, launch_count, unlaunched_count, main_stream, idle_share, hidden_share, break_ps,
+        host_wait_ps, host_wait_share, delay_mean_ps, short_launch_share, long_call_count, long_delay_count,
+        longest_queue.
         """
         return self.report(
             "streams",

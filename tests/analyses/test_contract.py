@@ -122,6 +122,12 @@ def test_the_opening_names_figures(analysis: contract.Analysis) -> None:
     assert all((one.endswith(".") and "{" in one) or one == "{headline}" for one in given.headlines)
 
 
+def test_cards_of_shares_say_of_what(analysis: contract.Analysis) -> None:
+    given = getattr(analysis, "OPENING", contract.Opening((), ()))
+    shares = [analysis.SCALARS[name] for name in given.figures if analysis.SCALARS[name].unit == "share"]
+    assert all(" of " in one.label for one in shares), shares
+
+
 def test_every_column_is_documented_with_its_unit_in_its_name(analysis: contract.Analysis) -> None:
     assert analysis.TABLES
     for name, table in analysis.TABLES.items():

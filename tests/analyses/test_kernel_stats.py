@@ -117,6 +117,16 @@ def test_longest_first_then_by_name_and_dimensions() -> None:
     ]
 
 
+def test_the_longest_kernel_is_a_name_over_ops_and_dimensions() -> None:
+    details = ("grid:1,1,1 block:64,1,1", "grid:2,1,1 block:64,1,1")
+    kernels = [kernel("gemm", 10 * n, 4, one, tf_op="a:A") for n, one in enumerate(details)]
+    report = report_of(gpu(*kernels, kernel("copy", 50, 6, details[0])))
+    values = {name: one.value for name, one in report.scalars.items() if name.startswith("longest")}
+    assert values == {
+        "longest_kernel": "gemm", "longest_kernel_share": 8 / 14, "longest_op": "a", "longest_op_share": 8 / 14,
+    }  # fmt: skip
+
+
 def test_hosts_have_rows_of_their_own_and_share_their_ops(tmp_path: Path) -> None:
     for host, duration in (("alpha", 10), ("beta", 30)):
         (tmp_path / f"{host}.xplane.pb").write_bytes(gpu(kernel("k", 0, duration, tf_op="a/MatMul:MatMul")))

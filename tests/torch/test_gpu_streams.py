@@ -75,6 +75,22 @@ def test_what_an_idle_stream_waits_for() -> None:
     assert other.tables["idle"]["stdev_ps"].to_pylist() == [None, 53_033_008]  # 75 / sqrt(2)
 
 
+def test_time_is_that_of_the_stream_that_computes_longest() -> None:
+    """Others are mostly idle: their breaks do not count."""
+    host = [launch(1, 1), launch(11, 2), launch(2, 3), launch(90, 4)]
+    gpu = {
+        "stream 20": [kernel("ncclDevKernel_AllReduce_Sum_f32", 4, 50, 3), kernel("add", 95, 1, 4)],
+        "stream 7": [kernel("gemm", 5, 20, 1), kernel("gemm", 60, 40, 2)],
+    }
+    report = streams(host, gpu)
+    assert micros(report, "streams", "stream", "count", "compute_ps", "communication_ps", "copy_ps") == [
+        ("stream 20", 2, 1, 50, 0), ("stream 7", 2, 60, 0, 0),
+    ]  # fmt: skip
+    values = {name: one.value for name, one in report.scalars.items()}
+    assert values["main_stream"] == "stream 7"
+    assert (values["break_ps"], values["host_wait_ps"], values["host_wait_share"]) == (35 * MICRO, 0, 0)
+
+
 def test_launches_and_queues() -> None:
     host = [launch(0, 1), launch(3, 2), launch(6, 3)]
     gpu = {"stream 7": [kernel("a", 10, 1, 1), kernel("a", 12, 4, 2), kernel("b", 20, 5, 3), kernel("old", 1, 2, 99)]}

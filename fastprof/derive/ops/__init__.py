@@ -2,8 +2,8 @@
 
 __all__ = [
     "async_ops", "ceilings", "combine", "device_ops", "device_time", "duty_cycle", "elementwise", "framework",
-    "gpu", "gpu_ops", "host_ops", "kernel_names", "launches", "line_times", "memory_accesses", "op_columns",
-    "op_groups", "op_marks", "op_remarks", "ranking", "roofline", "roofline_tables", "roofline_totals",
+    "gpu", "gpu_ops", "host_ops", "kernel_names", "kernel_rows", "launches", "line_times", "memory_accesses",
+    "op_columns", "op_groups", "op_marks", "op_remarks", "ranking", "roofline", "roofline_tables", "roofline_totals",
     "sparse_core", "stat_values", "step_ops", "streams", "tables", "tf_functions", "torch_calls", "tpu",
     "transfers", "tree", "unit_use",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 import { firstFigures, MOST_FIRST } from "./cards.js";
 import { h, shortened } from "./dom.js";
+import { kernelName } from "./kernel_names.js";
 import { text } from "./units.js";
 
 const NAME = /\{(\w+)\}/g;
@@ -45,5 +46,5 @@ function filled(sentences, report) {
 }
 
 function shown({ value, unit }) {
-  return typeof value === "string" ? shortened(value, MOST_LETTERS) : text(value, unit);
+  return typeof value === "string" ? shortened(kernelName(value), MOST_LETTERS) : text(value, unit);
 }

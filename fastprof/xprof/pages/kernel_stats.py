@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastprof.analyses.contract import Report
-from fastprof.analyses.kernel_stats import Row
+from fastprof.derive.ops.kernel_rows import Row
 from fastprof.xprof.pages.data_table import Cell, Col, boolean, number, of_columns, text
 
 MOST_KERNELS = 1000

@@ -33,6 +33,7 @@ class HostStreams:
     stream_count: int = 0
     unlaunched_count: int = 0
     devices: list[SimpleNamespace] = field(default_factory=list)
+    streams: list[SimpleNamespace] = field(default_factory=list)
     kinds: list[SimpleNamespace] = field(default_factory=list)
     names: list[SimpleNamespace] = field(default_factory=list)
     idle: list[SimpleNamespace] = field(default_factory=list)
@@ -66,6 +67,7 @@ def sums_of(events: HostEvents, streams: Streams, limits: Limits) -> HostStreams
         _device(found, keys, mine)
         found.names += _names(events, keys, mine)
         found.copies += _copies(events, keys, mine)
+    found.streams += _streams(events, streams)
     found.idle += _idle(events, streams, limits.short_break)
     found.launches += _launches(events, streams.events, limits)
     found.queues += _queues(events, streams, limits.full)
@@ -111,6 +113,16 @@ def _names(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> list
 def _stream_keys(events: HostEvents, streams: Streams, number: int) -> dict[str, str]:
     line = streams.lines[number]
     return {"host": events.host, "device": line.plane.name, "stream": line.name}
+
+
+def _streams(events: HostEvents, streams: Streams) -> Iterator[SimpleNamespace]:
+    every, count = streams.events, len(streams.lines)
+    key = every.stream.astype(np.int64) * len(KINDS) + every.kind
+    times = sums_by(key, every.end_ps - every.start_ps, count * len(KINDS)).reshape(count, len(KINDS))
+    occurrences = np.bincount(every.stream, minlength=count).tolist()
+    for number in np.unique(every.stream).tolist():
+        kinds = {f"{KINDS[kind]}_ps": int(times[number, kind]) for kind in (COMPUTE, COMMUNICATION, COPY)}
+        yield SimpleNamespace(**_stream_keys(events, streams, number), count=occurrences[number], **kinds)
 
 
 def _idle(events: HostEvents, streams: Streams, short_ps: int) -> Iterator[SimpleNamespace]:
