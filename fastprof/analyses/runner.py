@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
@@ -24,10 +24,12 @@ from fastprof.derive.host import Host
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import CaptureError, MemoryLimitError, UsageError
 from fastprof.tables.host_events import read_host
+from fastprof.tables.needs import Needs
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
 
+T = TypeVar("T")
 _HOME: Final = "fastprof.analyses"
 
 
@@ -130,9 +132,7 @@ def run(
     failures = Failures(analyses, names, tables.session.log, strict=bool(keepers))
     keeps = {name: _keeps(one, asked=bool(keepers) or name in names) for name, one in analyses.items()}
     for done, number in enumerate(hosts):
-        with _faults_named(tables, number):
-            stats = together.stats_of(tables.session.captures[number].plane_keys)
-            host = Host(read_host(tables, number, together.planes, stats, together.metadata_stats), workers)
+        host = _read(tables, number, together)
         if steps is not None and choices is not None:
             of_no_step += int(np.count_nonzero(host.groups.group_id < 0))
             host = host.of_steps(choices[number], steps_text(steps) if "steps" in analyses else None, source)
@@ -164,6 +164,32 @@ def run(
         return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()}
     reasons = not_of_torch(tables.session, hosts)
     return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
+
+
+def of_each_host(tables: TableSet, needs: Needs, of_host: Callable[[Host], T], steps: Steps | None = None) -> list[T]:
+    """What ``of_host`` makes of each selected host, whose ``needs`` are read. ``steps``: as in ``run``; UsageError: no
+    host has any of them."""
+    hosts, made, events = _hosts(tables), [], 0
+    if steps is not None:
+        needs = union([needs, importlib.import_module(f"{_HOME}.steps").READS])
+    choices = None if steps is None else step_choice.choices(tables, hosts, steps)
+    for number in hosts:
+        host = _read(tables, number, needs)
+        with _faults_named(tables, number):
+            if choices is not None:
+                host = host.of_steps(choices[number], None, AUTO)
+                events += len(host.groups.group_id)
+            made.append(of_host(host))
+    if steps is not None and not events:
+        raise UsageError(step_choice.absence(tables, hosts, steps))
+    return made
+
+
+def _read(tables: TableSet, number: int, needs: Needs) -> Host:
+    with _faults_named(tables, number):
+        stats = needs.stats_of(tables.session.captures[number].plane_keys)
+        events = read_host(tables, number, needs.planes, stats, needs.metadata_stats)
+        return Host(events, tables.session.workers)
 
 
 def not_of_torch(session: OpenSession, hosts: Sequence[int]) -> dict[str, str]:

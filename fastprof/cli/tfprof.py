@@ -181,6 +181,9 @@ def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     from_file = None if args.options is None else _from_file(args.options)
     view = profile.tfprof(args.view, host=args.host, preset=args.preset, options=from_file, **given)
     args.talk.progress.clear()
+    for name in view.options.select:
+        if name in view.unknown:
+            args.talk.note(f"{name}: {view.unknown[name]}")
     if form == "pprof":
         sink.send([view.to_pprof()])
     elif form == "timeline":
@@ -234,7 +237,9 @@ def _for_people(view: TfprofView) -> pa.Table:
     import pyarrow as pa
 
     table = view.table
-    wanted = {*view.options.select} | ({"accelerator_micros", "cpu_micros"} & set(view.options.select))
+    wanted = {*view.options.select} - {*view.unknown} | (
+        {"accelerator_micros", "cpu_micros"} & set(view.options.select)
+    )
     columns = [name for name in table.column_names if name.removeprefix("total_") in wanted]
     more = {"occurrence": ("run_count", "total_run_count", "definition_count", "total_definition_count"),
             "device": ("devices",), "op_types": ("types",), "input_shapes": ("input_shapes",)}  # fmt: skip

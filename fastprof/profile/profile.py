@@ -69,7 +69,7 @@ class Profile(AnalysisMethods):
         self._source = source
         self._how = how
         self._reports: dict[tuple[Any, ...], Report] = {}
-        self._view_sets: dict[str | None, ViewSet] = {}
+        self._view_sets: dict[tuple[str | None, int], ViewSet] = {}
 
     @cached_property
     def _tables(self) -> TableSet:
@@ -213,7 +213,8 @@ class Profile(AnalysisMethods):
         options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> TfprofView:
-        """A view of tfprof: "scope", "graph", "op" or "code"; see docs/tfprof.md for the options.
+        """A view of tfprof: "scope", "graph", "op" or "code"; see docs/tfprof.md for the options. Of a profile of
+        tfprof, or of the ops of a capture.
 
         ``given``: options by tfprof's names, ``select=["micros"]``. The others are those of tfprof's command line, of
         ``preset``, or of ``options``, a dictionary as tfprof's Python interface takes it. ``host``: whose profile, if
@@ -221,7 +222,8 @@ class Profile(AnalysisMethods):
         """
         from fastprof.profile.tfprof_views import TfprofView, chosen_options
 
-        return TfprofView(self._tfprof(host), view, chosen_options(preset, options, given))
+        chosen = chosen_options(preset, options, given)
+        return TfprofView(self._tfprof(host, chosen.step), view, chosen)
 
     def tfprof_advice(self, checkers: Sequence[str] | None = None, *, host: str | None = None) -> TfprofAdvice:
         """What tfprof's advisor says; ``checkers``: names of some of its checkers. UsageError: an unknown one."""
@@ -229,14 +231,25 @@ class Profile(AnalysisMethods):
 
         return TfprofAdvice(self._tfprof(host), checkers)
 
-    def _tfprof(self, host: str | None) -> ViewSet:
-        """The views of a host, which keep what they share."""
-        from fastprof.derive.tfprof.view_set import view_set
+    def _tfprof(self, host: str | None, step: int = -1) -> ViewSet:
+        """The views of a host's profile, or else of its capture, which keep what they share."""
+        from fastprof.derive.tfprof.view_set import hosts_of, view_set
 
         tables = self._tables  # of one run, or an error
-        if host not in self._view_sets:
-            self._view_sets[host] = view_set(tables, host)
-        return self._view_sets[host]
+        profiles = hosts_of(tables)
+        if profiles and (host is None or host in profiles or host not in tables.selected_hosts()):
+            key = host, -1
+            if key not in self._view_sets:
+                self._view_sets[key] = view_set(tables, host)
+            return self._view_sets[key]
+        key = host, max(step, -1)
+        if key not in self._view_sets:
+            from fastprof.profile.tfprof_views import views_of_capture
+
+            chosen = self if host is None else self.select(hosts=host)
+            steps = narrowed_steps(self._steps, None if step < 0 else step)
+            self._view_sets[key] = views_of_capture(chosen._of_all_steps, steps, step)
+        return self._view_sets[key]
 
     # ---- programs
 

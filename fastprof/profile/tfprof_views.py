@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from fastprof.decode.selection import Steps
     from fastprof.derive.tfprof.view_set import ViewSet
+    from fastprof.tables.table_set import TableSet
 
 
 def chosen_options(preset: str | None, options: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Options:
@@ -26,6 +28,23 @@ def chosen_options(preset: str | None, options: Mapping[str, Any] | None, given:
             raise UsageError(f"unknown preset {preset!r}{meant(preset, PRESETS)} (choose from {', '.join(PRESETS)})")
         options = PRESETS[preset]
     return (Options() if options is None else of_mapping(options)).replaced(**given)
+
+
+def views_of_capture(tables: TableSet, steps: Steps | None, step: int) -> ViewSet:
+    """The views of what the selected hosts ran, in the chosen steps. UsageError: they ran no op, or have no such
+    step."""
+    from fastprof.analyses import runner
+    from fastprof.derive.host import Host
+    from fastprof.derive.ops.nodes import capture_nodes
+    from fastprof.derive.tfprof.captured import Captured
+    from fastprof.derive.tfprof.view_set import ViewSet
+    from fastprof.tables.needs import union
+
+    needs = union([Host.GROUPING, capture_nodes.READS])
+    nodes = capture_nodes.together(runner.of_each_host(tables, needs, capture_nodes.nodes_of_host, steps))
+    if not nodes:
+        raise UsageError("the session has no profile of tfprof, and no ops that ran")
+    return ViewSet(Captured(nodes, step))
 
 
 class TfprofView:
@@ -51,11 +70,17 @@ class TfprofView:
 
         return member_table(self._shown, self._views.recorded, self.options.step)
 
+    @property
+    def unknown(self) -> Mapping[str, str]:
+        """Figures that are not recorded, and why: their columns are null."""
+        return self._views.recorded.unknown
+
     def pieces(self) -> Iterator[str]:
-        """The report, byte for byte as tfprof writes it to a file, in pieces."""
+        """The report, byte for byte as tfprof writes it to a file, in pieces; without unknown figures."""
         from fastprof.render.tfprof_text import report
 
-        return report(self._shown, self.view, self._views.recorded, self.options)
+        select = tuple(name for name in self.options.select if name not in self.unknown)
+        return report(self._shown, self.view, self._views.recorded, self.options.replaced(select=select))
 
     @property
     def text(self) -> str:
@@ -66,6 +91,8 @@ class TfprofView:
         """The view as a Chrome trace, as tfprof writes it. Of the graph view, one step: choose it by ``step``."""
         from fastprof.render.tfprof_timeline import trace
 
+        if self.view == "graph" and self._views.recorded.is_capture:
+            raise UsageError("the timeline of a capture is that of 'fastprof trace', Profile.to_trace")
         return trace(self._shown, self.view, self._views.recorded, self.options)
 
     def to_pprof(self) -> bytes:
@@ -93,6 +120,8 @@ class TfprofAdvice:
         from fastprof.derive.tfprof.advisor import CHECKERS
         from fastprof.render.tfprof_advice import advice
 
+        if views.recorded.is_capture:
+            raise UsageError("the advisor is for profiles of tfprof; 'fastprof diagnosis' examines a capture")
         for name in checkers or ():
             if name not in CHECKERS:
                 raise UsageError(f"unknown checker {name!r}{meant(name, CHECKERS)} (choose from {', '.join(CHECKERS)})")

@@ -9,8 +9,9 @@ import gzip
 from typing import Any, Final, NamedTuple
 
 from fastprof.derive.tfprof.code_view import GRADIENT, CodeLines
+from fastprof.derive.tfprof.forest import Ints
 from fastprof.derive.tfprof.options import Options
-from fastprof.derive.tfprof.recorded import FIGURES
+from fastprof.derive.tfprof.recorded import FIGURES, Recorded
 from fastprof.derive.tfprof.view_set import ViewSet
 from fastprof.derive.tfprof.views import Shown
 from fastprof.errors import UsageError
@@ -81,11 +82,10 @@ class _Profile:
         self._parts: list[bytes] = []
 
     def message(self, shown: Shown, views: ViewSet, step: int, nodes: list[list[int]]) -> bytes:
-        unit = next((unit for suffix, unit in _UNITS.items() if self._measure.endswith(suffix)), "count")
+        values, unit = _values(views.recorded, step, self._measure)
         for kind, of in (("count", "count"), (self._measure, unit)):
             self._parts.append(put(_SAMPLE_TYPE, put(1, self._text(kind)) + put(2, self._text(of))))
         frames = _frames(views.lines, shown)
-        values = views.recorded.figures(step)[FIGURES.index(self._measure)]
         names, parent = views.recorded.names, shown.forest.parent.tolist()
         calls = [b""] * len(parent)  # the ids of a row's stack, innermost first
         for place in range(1, len(parent)):
@@ -121,6 +121,15 @@ class _Profile:
             described = put(1, number) + put(2, named) + put(3, named) + put(4, self._text(frame.file))
             self._parts.append(put(_FUNCTION, described + put(5, frame.function_line)))
         return number
+
+
+def _values(recorded: Recorded, step: int, measure: str) -> tuple[Ints, str]:
+    """A figure of each node, and its unit. Times of captures are nanoseconds, rounded."""
+    place = FIGURES.index(measure)
+    if measure.endswith("micros") and recorded.is_capture:
+        return (recorded.ticks(step)[place] + 500) // 1000, "nanoseconds"
+    unit = next((unit for suffix, unit in _UNITS.items() if measure.endswith(suffix)), "count")
+    return recorded.figures(step)[place], unit
 
 
 _UNITS: Final = {"micros": "microseconds", "bytes": "bytes"}

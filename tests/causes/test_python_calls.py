@@ -15,8 +15,8 @@ import pytest
 from trace_builder import Event, event, line, plane, ref, xspace
 
 import fastprof
-from fastprof.derive.causes import call_tree
-from fastprof.derive.causes.call_tree import REST, CallTree
+from fastprof.derive.ops import call_tree
+from fastprof.derive.ops.call_tree import REST, CallTree
 from fastprof.derive.steps.python_frames import Frame, frame_of, waits_for_device
 
 

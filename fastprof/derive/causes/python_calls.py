@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.decode.nesting import line_rows, nest
-from fastprof.derive.causes.call_tree import TIMES, CallTree, call_tree, nearest, with_leaves
 from fastprof.derive.causes.run_window import run_window
 from fastprof.derive.causes.scheduled_tasks import scheduled_by
 from fastprof.derive.devices.kineto_categories import STEP
+from fastprof.derive.ops.call_tree import TIMES, CallTree, call_tree, nearest, with_leaves
 from fastprof.derive.ops.device_time import Spans
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps import event_origin

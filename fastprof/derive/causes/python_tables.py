@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.derive.causes.call_tree import REST as LEFT_OUT
-from fastprof.derive.causes.call_tree import TIMES
 from fastprof.derive.causes.python_calls import DEVICE_PS, FUNCTION, KINDS, REST, THREAD, THREAD_PS, PythonCalls
+from fastprof.derive.ops.call_tree import REST as LEFT_OUT
+from fastprof.derive.ops.call_tree import TIMES
 from fastprof.derive.ops.tables import exact_sum, sums_by
 from fastprof.derive.ops.tree.op_trees import Growth, Tree, laid_out
 from fastprof.derive.steps.python_frames import frame_of

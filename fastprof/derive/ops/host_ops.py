@@ -80,6 +80,8 @@ class ThreadOps:
 
     def __init__(self, events: HostEvents, is_eager: npt.NDArray[Any], workers: Workers) -> None:
         self._workers = workers
+        self.keys: list[_Key] = []
+        """Stage or 0, name and type of each op, by number."""
         plane = events.plane_named(HOST_THREADS)
         self.lines = [] if plane is None else [line for line in plane.lines if not is_derived(line)]
         if plane is None or not self.lines:
@@ -88,15 +90,37 @@ class ThreadOps:
         op_of_meta = _ops_of_names(events, plane, ops)
         stages, self._named = _stages(events, plane, ops), _named_by_stats(events, plane, ops)
         self._beside = _instructions(events, plane, ops, op_of_meta, self._named)
-        self._keys = list(ops.numbers)
+        self.keys = list(ops.numbers)
         eager = np.ascontiguousarray(is_eager, np.uint8)
         self._given = (events.start_ps, events.duration_ps, events.meta, op_of_meta, eager, stages)
-        self._enqueues = np.array([kind.startswith(INFEED_ENQUEUE) for _, _, kind in self._keys], np.uint8)
+        self._enqueues = np.array([kind.startswith(INFEED_ENQUEUE) for _, _, kind in self.keys], np.uint8)
 
     @property
     def has_instructions(self) -> bool:
         """Whether instructions of compiled programs are among the ops."""
         return self._beside is not self._named
+
+    def occurrences(self) -> tuple[Int64s, Int64s, Int64s]:
+        """The events that ops are read from, line after line: rows, numbers of ops, and how many each line has. An
+        event of two ops comes twice, the enclosing op first."""
+        if not self.lines:
+            none = np.zeros(0, np.int64)
+            return none, none, none
+        _, _, meta, op_of_meta, _, instead = self._given
+        own = op_of_meta[meta]
+        own[instead["row"]] = instead["op"]
+        of_lines = np.concatenate([np.arange(line.first, line.last) for line in self.lines])
+        named, beside = of_lines[own[of_lines] >= 0], self._beside[self._beside["op"] >= 0]
+        rows, ops = np.r_[named, beside["row"]], np.r_[own[named], beside["op"]]
+        order = np.argsort(rows, kind="stable")
+        rows, ops = rows[order], ops[order]
+        bounds = np.array([(line.first, line.last) for line in self.lines], np.int64)
+        inside = np.zeros(len(meta), bool)
+        inside[of_lines] = True
+        rows, ops = rows[inside[rows]], ops[inside[rows]]
+        order = np.argsort(bounds[:, 0])
+        counts = np.diff(np.searchsorted(rows, bounds[order].reshape(-1)))[::2]
+        return rows, ops.astype(np.int64), counts.astype(np.int64)
 
     def nested(self) -> Ops:
         """All ops: each lies within the innermost one that includes it. CaptureError: sums overflow."""
@@ -112,14 +136,14 @@ class ThreadOps:
         of_lines["first"] = [line.first for line in self.lines]
         of_lines["last"] = [line.last for line in self.lines]
         shares = _shares(of_lines, self._workers.threads)
-        sums = [np.zeros(len(self._keys), OP_SUM) for _ in shares]
+        sums = [np.zeros(len(self.keys), OP_SUM) for _ in shares]
         kernel = partial(host_ops_sum, *self._given, beside, self._enqueues, stacked)
         tasks = [partial(kernel, of_lines[a:b], out) for (a, b), out in zip(shares, sums, strict=True)]
         try:
             self._workers.run(None, tasks)
         except OverflowError as error:
             raise CaptureError("the durations of ops do not add up in 64 bits") from error
-        return _ops(self._keys, sums, of_lines), int(of_lines["lost"].sum())
+        return _ops(self.keys, sums, of_lines), int(of_lines["lost"].sum())
 
 
 def host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Workers) -> HostOps:

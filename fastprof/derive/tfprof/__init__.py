@@ -2,6 +2,7 @@
 
 __all__ = [
     "advisor",
+    "captured",
     "code_view",
     "forest",
     "name_scopes",

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from fastprof.derive.tfprof.forest import Forest, Ints
 from fastprof.derive.tfprof.name_scopes import ROOT
 from fastprof.derive.tfprof.options import Options
-from fastprof.derive.tfprof.recorded import FIGURES, Recorded
+from fastprof.derive.tfprof.recorded import DEFINED, Recorded
 from fastprof.derive.tfprof.views import Tree
 
 _ROOT_TYPE = "_TFGraphParent"
@@ -55,9 +55,9 @@ def tree(recorded: Recorded, walk: Walk, options: Options) -> Tree:
         nodes = walk.node[rows]
         return pc.fill_null(recorded.names.take(pa.array(nodes, mask=nodes < 0)), ROOT)
 
-    figures = np.zeros((len(FIGURES), len(walk.node)), np.int64)
-    figures[-1, 0] = 1
-    figures[:, 1:] = recorded.figures(options.step)[:, walk.node[1:]]
+    figures = np.zeros((len(recorded.rows), len(walk.node)), np.int64)
+    figures[DEFINED, 0] = 1
+    figures[:, 1:] = recorded.ticks(options.step)[:, walk.node[1:]]
     accounted = np.zeros(len(walk.node), np.bool_)
     accounted[1:] = (recorded.times_accounted(options.account_type_regexes) > 0)[walk.node[1:]]
     kept = accounted.copy()

@@ -63,11 +63,11 @@ class Accounts:
 
 def accounts(recorded: Recorded, groups: Groups, options: Options) -> Accounts:
     times = recorded.times_accounted(options.account_type_regexes)
-    figures = groups.sums(recorded.figures(options.step) * times)
+    figures = groups.sums(recorded.ticks(options.step) * times)
     left = groups.only(times > 0)
     some = np.diff(left.begins) > 0
     if options.account_type_regexes == EVERYTHING:
         some[:] = True
-    figures[FIGURES.index("run_count")] = left.sums(recorded.figures(options.step)[FIGURES.index("run_count")])
+    figures[FIGURES.index("run_count")] = left.sums(recorded.ticks(options.step)[FIGURES.index("run_count")])
     figures[FIGURES.index("definition_count")] = np.diff(left.begins)
     return Accounts(left, figures, some)

@@ -34,15 +34,15 @@ def shown(recorded: Recorded, ops: Ops, options: Options) -> Shown:
     order = order[account.accounted[order]]
     figures = account.figures[:, order]
     totals = _suffix_sums(figures)
-    root = totals[:, 0] if len(order) else np.zeros(len(FIGURES), np.int64)
+    root = totals[:, 0] if len(order) else np.zeros(len(recorded.rows), np.int64)
     names = ops.names.take(pa.array(order))
     wanted = _stretch(names, options) & large_enough(totals, options) & named(names, options)
     wanted &= figures[FIGURES.index("definition_count")] >= options.min_occurrence
     order, figures, totals = order[wanted], figures[:, wanted], totals[:, wanted]
     if options.account_displayed_op_only:
         totals = _suffix_sums(figures)
-        root = totals[:, 0] if len(order) else np.zeros(len(FIGURES), np.int64)
-    figures = np.c_[np.zeros(len(FIGURES), np.int64), figures]
+        root = totals[:, 0] if len(order) else np.zeros(len(recorded.rows), np.int64)
+    figures = np.c_[np.zeros(len(recorded.rows), np.int64), figures]
     names = pa.concat_arrays([pa.array([ROOT]), ops.names.take(pa.array(order))])
     rows = np.r_[-1, order]
     accounted = np.ones(len(rows), np.bool_)

@@ -19,6 +19,9 @@ FIGURES: Final = (
 )
 """What is summed, in the order of the rows of an array of figures."""
 
+BEYOND: Final = ("accessed_bytes", "float_ops_known", "accessed_bytes_known")
+"""What is summed of captures beside that; the last two count nodes with a known figure."""
+DEFINED: Final = FIGURES.index("definition_count")
 _MEMORY: Final = ("requested_bytes", "peak_bytes", "residual_bytes", "output_bytes")
 _AVERAGE: Final = -1
 
@@ -31,6 +34,15 @@ class Columns(Protocol):
 
 class Recorded:
     """Nodes of one host, from its rows of the tables tfprof_profiles, tfprof_nodes, …_executions and …_memory."""
+
+    rows: tuple[str, ...] = FIGURES
+    """What is summed."""
+    is_capture = False
+    unknown: Mapping[str, str] = {}  # it is not written
+    """Figures that are not recorded, and why."""
+    without_code = "the profile has no traces of code, which the view code shows"
+    without_graph: str | None = None
+    """Why a view of a graph cannot be made; None: it can."""
 
     def __init__(self, profile: Mapping[str, object], nodes: Columns, executions: Columns, memory: Columns) -> None:
         steps = profile["steps"]
@@ -145,6 +157,16 @@ class Recorded:
             self._figures[step] = self._computed(step)
         return self._figures[step]
 
+    def ticks(self, step: int) -> Ints:
+        """The same as views sum them: rows are ``rows``."""
+        return self.figures(step)
+
+    def devices_of(self, nodes: Ints) -> tuple[Ints, pa.Array]:
+        """The devices of some nodes: whose each is, by place, and its name."""
+        devices = self.devices.take(pa.array(nodes))
+        known = np.asarray(pc.not_equal(devices, ""), np.bool_) if len(nodes) else np.zeros(0, np.bool_)
+        return np.flatnonzero(known), devices.filter(pa.array(known))
+
     def _computed(self, step: int) -> Ints:
         figures = np.zeros((len(FIGURES), len(self)), np.int64)
         micros, accelerator, cpu = figures[:3]
@@ -167,7 +189,7 @@ class Recorded:
             figures[summed] = divided.view(np.int64)
         figures[7] = numbers(self.nodes["parameters"])
         figures[8] = numbers(self.nodes["float_ops"]) * np.where(recorded > 0, runs, 1)
-        figures[-1] = 1
+        figures[DEFINED] = 1
         return figures
 
 

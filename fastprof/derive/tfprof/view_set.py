@@ -49,24 +49,39 @@ class ViewSet:
         if not self.has_step(options.step):
             steps = ", ".join(map(str, self.recorded.steps)) or "none"
             raise UsageError(f"the profile has no step {options.step}; its steps: {steps}")
+        if not self.recorded.is_capture:
+            return self._shown(view, options)
+        from fastprof.derive.tfprof.captured import Captured  # with all that finds ops in captures
+
+        assert isinstance(self.recorded, Captured)
+        return self.recorded.in_micros(self._shown(view, self.recorded.in_ticks(options)))
+
+    def _shown(self, view: str, options: Options) -> Shown:
         if view == "op":
             return op_view.shown(self.recorded, self._ops, options)
         if view == "scope":
             return views.shown(scope_view.tree(self.recorded, self._scopes, options), options)
         if view == "graph":
+            if self.recorded.without_graph is not None:
+                raise UsageError(self.recorded.without_graph)
             return views.shown(graph_view.tree(self.recorded, self._walk, options), options)
         if not self.lines.is_known:
-            raise UsageError("the profile has no traces of code, which the view code shows")
+            raise UsageError(self.recorded.without_code)
         return views.shown(code_view.tree(self.recorded, self.lines, options), options)
 
     def has_step(self, step: int) -> bool:
         return step < 0 or step in self.recorded.steps
 
 
+def hosts_of(tables: Mapping[str, pa.Table]) -> list[str]:
+    """The hosts of a session that have a profile of tfprof."""
+    hosts: list[str] = texts(tables["tfprof_profiles"]["host"]).to_pylist()
+    return hosts
+
+
 def view_set(tables: Mapping[str, pa.Table], host: str | None = None) -> ViewSet:
     """The views of a host's profile, from the tables of a session. UsageError: none of this host, or several."""
-    profiles = tables["tfprof_profiles"]
-    hosts = texts(profiles["host"]).to_pylist()
+    hosts = hosts_of(tables)
     if not hosts:
         raise UsageError("the session has no profile of tfprof, and no graph")
     if host is None and len(hosts) > 1:
@@ -74,7 +89,7 @@ def view_set(tables: Mapping[str, pa.Table], host: str | None = None) -> ViewSet
     if host is not None and host not in hosts:
         raise UsageError(f"host {host!r} has no profile of tfprof{meant(host, hosts)} (there are: {', '.join(hosts)})")
     place = 0 if host is None else hosts.index(host)
-    (described,) = profiles.slice(place, 1).to_pylist()
+    (described,) = tables["tfprof_profiles"].slice(place, 1).to_pylist()
     names = ("tfprof_nodes", "tfprof_executions", "tfprof_memory")
     if isinstance(tables, TableSet):
         columns = tables.tfprof_columns(hosts[place])

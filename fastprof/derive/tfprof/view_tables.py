@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.derive.tfprof.forest import Ints
-from fastprof.derive.tfprof.recorded import FIGURES, Recorded, numbers, plain, texts
+from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, Recorded, numbers, plain, texts
 from fastprof.derive.tfprof.views import Shown
-from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, String
+from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Number, Picoseconds, String
 from fastprof.schema.tables import Column, TableSchema
 
 _Microseconds: Final = Kind(pa.int64(), "us")
+EXACT_TIMES: Final = ("time_ps", "accelerator_ps", "cpu_ps")
+_TIMES: Final = len(EXACT_TIMES)
 _Names: Final = Kind(pa.list_(pa.string()))
+_CAPTURE: Final = "null: not recorded, in a capture"
+_PER_MICRO: Final = 10**6
+_MOST_MICROS: Final = (2**63 - 1) // _PER_MICRO
 _MEANINGS: Final = {
     "micros": (_Microseconds, "time on accelerators and on the host"),
     "accelerator_micros": (_Microseconds, "time on accelerators"),
     "cpu_micros": (_Microseconds, "time on the host, which runs nodes, or launches them"),
-    "bytes": (Bytes, "memory that runs requested"),
-    "peak_bytes": (Bytes, "most memory that runs held at once"),
-    "residual_bytes": (Bytes, "memory that runs did not give back"),
-    "output_bytes": (Bytes, "memory of outputs"),
-    "params": (Count, "parameters: elements of variables"),
-    "float_ops": (Count, "floating-point operations"),
+    "bytes": (Bytes, f"memory that runs requested; {_CAPTURE}"),
+    "peak_bytes": (Bytes, f"most memory that runs held at once; {_CAPTURE}"),
+    "residual_bytes": (Bytes, f"memory that runs did not give back; {_CAPTURE}"),
+    "output_bytes": (Bytes, f"memory of outputs; {_CAPTURE}"),
+    "params": (Count, f"parameters: elements of variables; {_CAPTURE}"),
+    "float_ops": (Count, "floating-point operations; null: unknown, in a capture"),
     "run_count": (Count, "runs"),
     "definition_count": (Count, "nodes of the graph"),
 }
@@ -70,9 +76,8 @@ class _Rows:
 
     def devices(self) -> pa.Array:
         places, nodes = self.pairs
-        devices = self.recorded.devices.take(pa.array(nodes))
-        known = np.asarray(pc.not_equal(devices, ""), np.bool_) if len(nodes) else np.zeros(0, np.bool_)
-        return self.distinct(devices.filter(pa.array(known)), places[known])
+        owner, devices = self.recorded.devices_of(nodes)
+        return self.distinct(devices, places[owner])
 
     def types(self) -> pa.Array:
         places, nodes = self.pairs
@@ -84,17 +89,99 @@ class _Rows:
         assert node is not None
         return values.take(pa.array(node, mask=node < 0))
 
+    def figure(self, name: str, total: bool) -> Ints | pa.Array:
+        """A row of FIGURES; null if a capture does not have it."""
+        values = (self.shown.totals if total else self.shown.figures)[FIGURES.index(name)]
+        if not self.recorded.is_capture:
+            return values
+        if name in self.recorded.unknown:
+            return pa.nulls(len(values), pa.int64())
+        return self._if_known(values, name, total) if name == "float_ops" else values
+
+    def picoseconds(self, place: int, total: bool) -> Ints | pa.Array:
+        if self.shown.beyond is not None:
+            return self._beyond(place, total)
+        return _in_picoseconds((self.shown.totals if total else self.shown.figures)[place])
+
+    def accessed_bytes(self, total: bool) -> pa.Array:
+        if self.shown.beyond is None:
+            return pa.nulls(len(self.shown.row), pa.int64())
+        return self._if_known(self._beyond(_TIMES + BEYOND.index("accessed_bytes"), total), "accessed_bytes", total)
+
+    def intensity(self, total: bool) -> pa.Array:
+        moved = self.accessed_bytes(total)
+        return (
+            _per(self.figure("float_ops", total), moved)
+            if moved.null_count < len(moved)
+            else (pa.nulls(len(moved), pa.float64()))
+        )
+
+    def of_capture(self, name: str) -> pa.Array:
+        """A text of each node; null: a scope, or a profile of tfprof."""
+        values = getattr(self.recorded, name, None)
+        return pa.nulls(len(self.shown.row), pa.string()) if values is None else self.of_node(values)
+
+    def _if_known(self, values: Ints, name: str, total: bool) -> pa.Array:
+        return pa.array(values, mask=self._beyond(_TIMES + BEYOND.index(f"{name}_known"), total) == 0)
+
+    def _beyond(self, place: int, total: bool) -> Ints:
+        assert self.shown.beyond is not None
+        figures = self.shown.beyond.totals if total else self.shown.beyond.own
+        values: Ints = figures[place, self.shown.row]
+        return values
+
+
+def _in_picoseconds(micros: Ints) -> pa.Array:
+    """Null beyond 64 bits."""
+    fits = np.abs(micros) <= _MOST_MICROS
+    return pa.array(np.where(fits, micros, 0) * _PER_MICRO, mask=~fits)
+
+
+def _per(amount: Ints | pa.Array, by: pa.Array) -> pa.Array:
+    """Null if either is unknown, or ``by`` is 0."""
+    return pc.divide(
+        pc.cast(pa.array(amount), pa.float64()),
+        pc.replace_with_mask(
+            pc.cast(by, pa.float64()), pc.fill_null(pc.equal(by, 0), False), pa.scalar(None, pa.float64())
+        ),
+    )
+
 
 def _own(name: str) -> Column:
     kind, meaning = _MEANINGS[name]
-    place = FIGURES.index(name)
-    return kind(name, f"{meaning}, without the rows below", lambda rows: rows.shown.figures[place])
+    return kind(name, _with(meaning, "without the rows below"), lambda rows: rows.figure(name, False))
 
 
 def _sum(name: str) -> Column:
     kind, meaning = _MEANINGS[name]
-    place = FIGURES.index(name)
-    return kind(f"total_{name}", f"{meaning}, with the rows below", lambda rows: rows.shown.totals[place])
+    return kind(f"total_{name}", _with(meaning, "with the rows below"), lambda rows: rows.figure(name, True))
+
+
+def _with(meaning: str, rows: str) -> str:
+    what, semicolon, why = meaning.partition("; ")
+    return f"{what}, {rows}{semicolon}{why}"
+
+
+def _both(kind: Kind, name: str, meaning: str, of: Callable[[Any, bool], Any]) -> tuple[Column, Column]:
+    """A column of rows themselves, and one with the rows below."""
+    return (
+        kind(name, _with(meaning, "without the rows below"), lambda rows: of(rows, False)),
+        kind(f"total_{name}", _with(meaning, "with the rows below"), lambda rows: of(rows, True)),
+    )
+
+
+def _time(name: str, place: int) -> tuple[Column, Column]:
+    meaning = f"{_MEANINGS[FIGURES[place]][1]}; null: more than 64 bits count"
+    return _both(Picoseconds, name, meaning, lambda rows, total: rows.picoseconds(place, total))
+
+
+_EXACT: Final = (
+    *(column for place, name in enumerate(EXACT_TIMES) for column in _time(name, place)),
+    *_both(Bytes, "accessed_bytes", "bytes that runs read and wrote; null: unknown, as in profiles of tfprof",
+           lambda rows, total: rows.accessed_bytes(total)),
+    *_both(Number, "flops_per_byte", "float_ops / accessed_bytes; null: either is unknown, or there are no bytes",
+           lambda rows, total: rows.intensity(total)),
+)  # fmt: skip
 
 
 _PLACE: Final = (
@@ -124,6 +211,12 @@ NODES: Final = TableSchema("tfprof_view", "a node, or a scope of names, of a vie
     Kind(pa.list_(pa.struct([("slot", pa.int32()), ("shape", pa.list_(pa.int64()))])))(
         "input_shapes", "shapes of the outputs that it takes, by number of the input, empty: unknown; null: a scope",
         lambda rows: rows.of_node(rows.recorded.input_shapes)),
+    *_EXACT,
+    String("bound_by", "resource that the op used nearest to its peak: Compute, HBM, or a memory of the TPU and a "
+           "direction; null: a scope, its work or the peaks of the device are unknown, or a profile of tfprof",
+           lambda rows: rows.of_capture("bound_by")),
+    String("source", "file:line of the code of the op; null: a scope, not recorded, or a profile of tfprof, whose "
+           "view code has it", lambda rows: rows.of_capture("sources")),
 ), derived=True)  # fmt: skip
 
 LINES: Final = TableSchema("tfprof_view", "an op, or a line of code, of a view", (
@@ -132,6 +225,7 @@ LINES: Final = TableSchema("tfprof_view", "an op, or a line of code, of a view",
     _own("run_count"),
     _own("definition_count"),
     *_MEMBERS,
+    *_EXACT,
 ), derived=True)  # fmt: skip
 
 
@@ -147,9 +241,29 @@ class _Members:
     recorded: Recorded
     figures: Ints
 
-    def own(self, name: str) -> Ints:
+    def own(self, name: str) -> Ints | pa.Array:
         values: Ints = self.figures[FIGURES.index(name), self.node]
-        return values
+        if not self.recorded.is_capture:
+            return values
+        if name in self.recorded.unknown:
+            return pa.nulls(len(values), pa.int64())
+        return self.beyond("float_ops") if name == "float_ops" else values
+
+    def picoseconds(self, place: int) -> Ints | pa.Array:
+        if self.recorded.is_capture:
+            return self.recorded.ticks(-1)[place, self.node]
+        return _in_picoseconds(self.figures[place, self.node])
+
+    def beyond(self, name: str) -> pa.Array:
+        """A figure that may be unknown."""
+        if not self.recorded.is_capture:
+            return pa.nulls(len(self.node), pa.int64())
+        ticks, rows = self.recorded.ticks(-1)[:, self.node], self.recorded.rows
+        return pa.array(ticks[rows.index(name)], mask=ticks[rows.index(f"{name}_known")] == 0)
+
+    def of_capture(self, name: str) -> pa.Array:
+        values = getattr(self.recorded, name, None)
+        return pa.nulls(len(self.node), pa.string()) if values is None else values.take(pa.array(self.node))
 
 
 def _member(name: str) -> Column:
@@ -157,10 +271,20 @@ def _member(name: str) -> Column:
     return kind(name, meaning, lambda members: members.own(name))
 
 
+def _member_ps(name: str, place: int) -> Column:
+    meaning = f"{_MEANINGS[FIGURES[place]][1]}; null: more than 64 bits count"
+    return Picoseconds(name, meaning, lambda members: members.picoseconds(place))
+
+
 MEMBERS: Final = TableSchema("tfprof_view_nodes", "an accounted node of a row of a view", (
     Count("row", "row of the view", lambda members: members.row),
     String("name", "name of the node", lambda members: members.recorded.names.take(pa.array(members.node))),
     *(_member(name) for name in FIGURES[:10]),
+    *(_member_ps(name, place) for place, name in enumerate(EXACT_TIMES)),
+    Bytes("accessed_bytes", "bytes that runs read and wrote; null: unknown, as in profiles of tfprof",
+          lambda members: members.beyond("accessed_bytes")),
+    String("bound_by", "as in the view; null: as there", lambda members: members.of_capture("bound_by")),
+    String("source", "as in the view; null: as there", lambda members: members.of_capture("sources")),
 ), derived=True)  # fmt: skip
 
 

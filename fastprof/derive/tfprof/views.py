@@ -14,7 +14,7 @@ from fastprof.derive.tfprof.groups import Groups
 from fastprof.derive.tfprof.matching import EVERYTHING, full_matches
 from fastprof.derive.tfprof.name_scopes import ROOT
 from fastprof.derive.tfprof.options import Options
-from fastprof.derive.tfprof.recorded import FIGURES
+from fastprof.derive.tfprof.recorded import DEFINED, FIGURES
 
 _LEAST = {"run_count": "min_occurrence"} | {name: f"min_{name}" for name in FIGURES[:9]}
 _LEAST_OF_SELF = ("params", "float_ops", "run_count")
@@ -48,6 +48,15 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
+class Beyond:
+    """What captures have beyond the figures of tfprof, by row of the tree, the last for row -1: times in picoseconds,
+    then those of captured.BEYOND."""
+
+    own: Ints
+    totals: Ints
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """A view: its rows in the order of the report, the root first."""
 
@@ -64,6 +73,8 @@ class Shown:
     """The type of rows that are no node."""
     groups: Groups | None = None
     """The accounted nodes of each ``row``, where rows have several; row -1 has none."""
+    beyond: Beyond | None = None
+    """Of captures."""
 
     def members(self, place: int) -> Ints:
         """The nodes of the row at a place of the report."""
@@ -115,7 +126,7 @@ def shown(tree: Tree, options: Options) -> Shown:
     if options.account_displayed_op_only and tree.of_nodes:
         totals = forest.below(figures)
     elif tree.of_nodes:
-        totals[-1, 0] -= 1  # the root counts itself among what is shown, and else not
+        totals[DEFINED, 0] -= 1  # the root counts itself among what is shown, and else not
     order = _order(tree, forest, rows, totals, names, options, moved)
     rows, totals, figures = rows[order], totals[:, order], figures[:, order]
     names = tree.names(rows) if names is None else names.take(pa.array(order))
