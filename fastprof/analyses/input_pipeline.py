@@ -50,7 +50,7 @@ from fastprof.derive.steps.step_figures import (
     tpu_step_values,
     tpu_verdict,
 )
-from fastprof.derive.steps.step_time import CATEGORIES
+from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.derive.steps.torch_loaders import LoaderTime, loader_time
 from fastprof.derive.steps.verdicts import Bottleneck
 from fastprof.schema.array_types import Float64s, Int64s
@@ -89,8 +89,8 @@ _TABLES: Final = (
              "and the last of more than five steps, except on TPUs and of PyTorch's profiler",
              lambda rows: rows.db.complete),
         Picoseconds("step_ps", "duration of the step on its slowest core"),
-        Picoseconds("input_ps", "time to wait for input and to copy it to devices: mean over hosts; on TPUs, of the "
-                    "core that waited longest"),
+        Picoseconds("input_ps", "time in which input is loaded or waited for, without copies to devices: mean over "
+                    "hosts; on TPUs, of the core that waited longest"),
         Share("input_share", "input_ps / mean time of the step over hosts; on TPUs, mean over cores of infeed / time "
               "of the step; null: the step took no time"),
         Share("least_input_share", "smallest share of the step that a core waited for input; null: the devices are "
@@ -143,7 +143,7 @@ STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step_" 
 
 SCALARS = {
     **STEP_FIGURES,
-    "input_percent": ScalarSpec("%", "time waiting for input and copying it to devices, in percent of step time",
+    "input_percent": ScalarSpec("%", "time in which input is loaded or waited for, in percent of step time",
                                 "input share of step time"),
     "output_percent": ScalarSpec("%", "time copying from devices to the host, in percent of step time",
                                  "output share of step time"),
@@ -153,7 +153,7 @@ SCALARS = {
     "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that the categories of breakdown divide: mean over "
                                           "hosts; on TPUs the time of the fastest core, or the sum of the categories "
                                           "if that is larger"),
-    "idle_percent": ScalarSpec("%", "time without input, output, compute and collectives, in percent of step time; on "
+    "idle_percent": ScalarSpec("%", "time without input, copies, compute and collectives, in percent of step time; on "
                                "TPUs idle time of TensorCores", "idle share of step time"),
     "input_verdict": ScalarSpec(None, "degree to which the program waits for input: none, moderate (5 % or more of "
                                 "step time) or high (20 % or more)"),
@@ -229,7 +229,7 @@ def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> Inpu
     steps = generic_steps(db, core_id)
     if share is None:
         share = _copying(steps, step_ps)
-    verdict = steps.bottleneck(ops.uses_tf_data)
+    verdict = steps.bottleneck(ops.uses_tf_data, copies_apart=core_id is None)
     verdict = verdict.as_measured() if core_id is None else verdict
     return InputPipeline(db, steps, step_ps, verdict, ops, share, _time(ops, share))
 
@@ -291,7 +291,7 @@ def _steps(pipeline: InputPipeline) -> SimpleNamespace:
         cores = longest_wait_cores(db, steps)
     else:
         input_ps, span = np.zeros(len(db), np.int64), np.zeros(len(db))
-        input_ps[steps.row], span[steps.row] = rounded(steps.wait_input_ps + steps.to_device_ps), steps.step_ps
+        input_ps[steps.row], span[steps.row] = rounded(steps.wait_input_ps), steps.step_ps
         average, least = shares(input_ps, span), pa.nulls(len(db), pa.float64())
         most, cores = least, [None] * len(db)
     return SimpleNamespace(
@@ -311,7 +311,7 @@ def categories(pipeline: InputPipeline) -> tuple[list[str], Float64s, Float64s, 
     if isinstance(steps, TpuStepValues):
         names, times = tpu_categories(steps)
         return names, times, steps.step_ms * PS_PER_MS, np.arange(len(pipeline.db), dtype=np.int64)
-    return [category.name for category in CATEGORIES], steps.category_ps, steps.step_ps, steps.row
+    return [category.name for category in OWN_CATEGORIES], steps.own_category_ps, steps.step_ps, steps.row
 
 
 def _step_breakdown(pipeline: InputPipeline) -> SimpleNamespace:

@@ -41,12 +41,12 @@ def test_shares_are_of_the_complete_steps_and_the_table_has_all() -> None:
     report = report_of(generic_db([wild, STEP, STEP, STEP, STEP, wild]))
     assert column(report, "steps", "complete") == [False, True, True, True, True, False]
     assert column(report, "steps", "step_ps") == [1000 * MS, *[100 * MS] * 4, 1000 * MS]
-    assert column(report, "steps", "input_share") == pytest.approx([0, 0.3, 0.3, 0.3, 0.3, 0])
-    assert report.scalars["input_percent"].value == pytest.approx(30)
+    assert column(report, "steps", "input_share") == pytest.approx([0, 0.2, 0.2, 0.2, 0.2, 0])
+    assert report.scalars["input_percent"].value == pytest.approx(20)
     assert report.scalars["compute_percent"].value == pytest.approx(60)
     assert report.scalars["input_verdict"].value == "high"
     assert report.notices[0].severity == "recommendation"
-    assert report.notices[0].text.startswith("Your program is HIGHLY input-bound because 30.0 %")
+    assert report.notices[0].text.startswith("Your program is HIGHLY input-bound because 20.0 %")
 
 
 def test_five_steps_are_all_complete() -> None:
@@ -94,10 +94,11 @@ def test_the_breakdown_has_each_category_of_each_step() -> None:
     report = report_of(generic_db([STEP, STEP]))
     breakdown = dict(zip(column(report, "breakdown", "category"), column(report, "breakdown", "mean_ps"), strict=True))
     assert breakdown["device_compute"] == 60 * MS
-    assert breakdown["input"] == 30 * MS
+    assert breakdown["input"] == 20 * MS
+    assert breakdown["copies"] == 10 * MS
     assert breakdown["all_others"] == 10 * MS
     long = report.tables["step_breakdown"]
-    assert long.num_rows == 2 * 9
+    assert long.num_rows == 2 * 10
     assert pc.sum(long["time_ps"]).as_py() == 200 * MS
     assert pc.sum(report.tables["breakdown"]["share"]).as_py() == pytest.approx(1)
 

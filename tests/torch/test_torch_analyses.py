@@ -5,10 +5,14 @@ Numbers in names of tests are those of the hard cases of traces.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from torch_captures import MICRO, Recorded, kernel, launch, op, step, torch_capture
 
 import fastprof
+
+KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 
 
 @pytest.fixture
@@ -238,3 +242,39 @@ def test_annotations_as_gpus_run_them() -> None:
     ]
     # 10 and 16: sqrt((3² + 3²) / 1) µs
     assert report.tables["annotations"]["stdev_ps"].to_pylist() == [4_242_640]
+
+
+@pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")
+@pytest.mark.parametrize(
+    ("name", "input_ps", "of_steps_ps", "copies_ps"),
+    [
+        ("a100_rank-0", 3_807_000_000, 3_807_000_000, 6_000_000),
+        # steps do not know that work was launched already while the loader ran for 128 us
+        ("resnet50_worker0", 0, 128_000_000, 19_721_000_000),
+    ],
+)
+def test_steps_and_gaps_mean_the_same_by_input(name: str, input_ps: int, of_steps_ps: int, copies_ps: int) -> None:
+    """TorchRec's exchange of batches and DistributedDataParallel.forward load nothing, and a copy to the device is a
+    copy: 12 of them take 19.721 ms on the GPU of ResNet-50."""
+    profile = fastprof.load(KINETO / f"{name}.json.gz")
+    steps = profile.steps().tables["steps"]
+    causes = profile.gaps().tables["by_cause"].to_pylist()
+    assert sum(row["time_ps"] for row in causes if row["cause"] == "input") == input_ps
+    assert sum(steps["input_ps"].to_pylist()) == of_steps_ps
+    assert sum(steps["copies_ps"].to_pylist()) == copies_ps
+
+
+def test_an_annotation_that_starts_a_collective_loads_nothing() -> None:
+    """Nor does another of its name, unless the name says that it loads."""
+    mark = "user_annotation"
+    main: list[Recorded] = [
+        step(0, 0, 1000),
+        (mark, "preprocess_splits", 100, 200, {}),
+        op("nccl:all_to_all", 150, 20),
+        (mark, "preprocess_splits", 350, 200, {}),
+        (mark, "load_batch", 600, 200, {}),
+        op("nccl:broadcast", 650, 20),
+        launch(900, 1),
+    ]
+    steps = torch_capture({"python": main}, {"stream 7": [kernel("k", 910, 50, 1)]}).steps().tables["steps"]
+    assert steps["input_ps"].to_pylist() == [200 * MICRO]

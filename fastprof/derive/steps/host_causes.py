@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
+from fastprof.derive.devices.kineto_categories import COLLECTIVES
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins, threads
 from fastprof.derive.steps.python_frames import frame_of
@@ -192,14 +193,28 @@ _GIVEN: Final = re.compile(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|
 """What is done with data is not loading them: ``run_on_input``."""
 
 
+_OF_DEVICES: Final = re.compile(r"(?i:data_?parallel|all_?(?:2|to)_?all\w*)")
+"""Training on several devices is not loading either: ``DistributedDataParallel.forward``, ``all2all_data``."""
+
+
 @lru_cache(maxsize=1 << 16)
 def code_of_words(name: str) -> Code:
     """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
-    name = _GIVEN.sub("_", name)
+    name = _OF_DEVICES.sub("_", _GIVEN.sub("_", name))
     words = {word.lower().removesuffix("s") for word in _WORD.findall(name)}
     if words & _CHECKPOINT:
         return Code.CHECKPOINT_WORDS
     return Code.INPUT_WORDS if words & _INPUT else Code.NOTHING
+
+
+_LOADS: Final = _INPUT - {"data", "input", "batch", "batche", "preproces", "minibatch", "minibatche"}
+
+
+@lru_cache(maxsize=1 << 16)
+def _may_exchange(name: str) -> bool:
+    """Whether a name has words of input only as what something is done with: ``sdd_preprocess_splits``."""
+    words = {word.lower().removesuffix("s") for word in _WORD.findall(_GIVEN.sub("_", name))}
+    return not words & _LOADS
 
 
 @lru_cache(maxsize=1 << 16)
@@ -292,6 +307,7 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
     named = np.isin(code[marked], (Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS))
     code[marked[named]] = Code.PYTHON  # what lies in a step says more than its marker
+    _of_exchanges(events, lines, code)
     _of_threads(events, lines, code)
     _of_short_ops(events, code)
     _compile(events, lines, code)
@@ -307,6 +323,28 @@ def _named_codes(events: HostEvents, origins: EventOrigins) -> UInt8s:
     rows = threads(origins.lines, [0] * len(origins.lines))
     of_writer_and_name(origins.origin, events.meta, rows, codes, len(Origin), code)
     return code
+
+
+def _of_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """What starts collectives of PyTorch does not load: all annotations of its name say no more than others. TorchRec
+    distributes the rows of a batch over devices in ``sdd_preprocess_splits``."""
+    calls = np.array([name.startswith(COLLECTIVES) for name in events.names], bool)
+    vague = np.array([_may_exchange(name) for name in events.names], bool) if calls.any() else calls
+    if not vague.any():
+        return
+    found: set[int] = set()
+    said = []
+    for line in lines:
+        meta = events.meta[line.first : line.last]
+        rows = line.first + np.flatnonzero((code[line.first : line.last] == Code.INPUT_WORDS) & vague[meta])
+        begins = events.start_ps[line.first + np.flatnonzero(calls[meta])]
+        start = events.start_ps[rows]
+        end = ends_of(start, np.maximum(events.duration_ps[rows], 0))
+        holds = np.searchsorted(begins, end) > np.searchsorted(begins, start)
+        found.update(np.unique(events.meta[rows[holds]]).tolist())
+        said.append(rows)
+    rows = np.concatenate([np.zeros(0, np.int64), *said])
+    code[rows[np.isin(events.meta[rows], list(found))]] = Code.ANNOTATION
 
 
 def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:

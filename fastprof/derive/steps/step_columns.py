@@ -75,12 +75,12 @@ _CATEGORIES = (
     "time of collectives: nccl kernels; on TPUs all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute",
     "time that host threads ran ops, or events of no other category; only of hosts without devices",
     "time to prepare kernels on the host; always 0, because it is not distinguished at present",
-    "time to wait for input, to load it while nothing computes, or to copy it to devices; on TPUs infeed, and idle "
-    "time that the host's input explains",
+    "time to wait for input, or to load it while nothing computes; on TPUs infeed, and idle time that the host's input "
+    "explains",
     "time of copies from devices; on TPUs time of outfeed and host send",
     "time to trace and compile while nothing computes",
     "rest of the step, in which no event ran; on TPUs idle time",
-    "time of copies between host and device, or within the device; 0 on GPUs, where other categories include them",
+    "time of copies between host and device, or within the device; on GPUs of copies to the device",
 )
 IN_CATEGORIES = tuple(
     Picoseconds(f"{category.name}_ps", what, _in_category(category.number - 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ from fastprof.derive.steps.step_time import (
     category_times,
 )
 from fastprof.schema.array_types import Float64s, Int64s
+
+T = TypeVar("T", np.int64, np.float64)
 
 COMPUTE, DEVICE_TO_DEVICE, COLLECTIVES, HOST_COMPUTE, LAUNCH, INPUT, OUTPUT, COMPILATION, OTHER = range(len(CATEGORIES))
 """The columns of GenericSteps.category_ps and of core_breakdown."""
@@ -75,12 +77,18 @@ class GenericSteps:
         times: Float64s = np.stack([of_types[:, list(one.types)].sum(axis=1) for one in CATEGORIES], axis=1)
         return times
 
-    def bottleneck(self, uses_tf_data: bool) -> verdicts.Bottleneck:
-        """The verdicts on these steps together."""
-        total = self.category_ps.sum(axis=0)
+    @property
+    def own_category_ps(self) -> Float64s:
+        """[n, 10] by category of OWN_CATEGORIES."""
+        return _with_copies(self.category_ps, self.type_ps)
+
+    def bottleneck(self, uses_tf_data: bool, *, copies_apart: bool) -> verdicts.Bottleneck:
+        """The verdicts on these steps together. ``copies_apart``: copies to devices are no input, unlike to XProf."""
+        total, copied = self.category_ps.sum(axis=0), float(self.to_device_ps.sum())
         return verdicts.of_generic(
             step=float(self.step_ps.sum()),
-            input=float(self.wait_input_ps.sum() + self.to_device_ps.sum()),
+            input=float(self.wait_input_ps.sum()) + (0.0 if copies_apart else copied),
+            copies=copied if copies_apart else 0.0,
             output=float(total[OUTPUT]),
             compute=float(total[COMPUTE]),
             collectives=float(total[COLLECTIVES]),
@@ -88,6 +96,15 @@ class GenericSteps:
             other=float(total[OTHER]),
             tf_data=uses_tf_data,
         )
+
+
+def _with_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.NDArray[T]:
+    """[..., 10] times by category of OWN_CATEGORIES off TPUs: copies to the device, which XProf takes for input, are
+    copies. Input is what loads or waits for it."""
+    copied = type_ps[..., EventType.HOST_TO_DEVICE]
+    times = np.concatenate([category_ps, copied[..., None]], axis=-1)
+    times[..., INPUT] -= copied
+    return times
 
 
 def generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericSteps:
@@ -388,11 +405,10 @@ def place_of(op: str) -> int:
 
 def core_breakdown(database: StepDatabase, place: Callable[[str], int] = place_of) -> Int64s:
     """[n, c, 10]: time of each core by category, in the order of OWN_CATEGORIES, whatever the hardware. A SparseCore
-    that does not mark its steps computes while it is busy. ``place``: of the category of an op."""
-    times = np.zeros((*database.duration_ps.shape, len(OWN_CATEGORIES)), np.int64)
+    that does not mark its steps computes while it is busy. ``place``: of the category of an op of a TPU."""
     if not database.is_tpu:
-        times[:, :, :COPIES] = category_times(database.type_ps)
-        return times
+        return _with_copies(category_times(database.type_ps), database.type_ps)
+    times = np.zeros((*database.duration_ps.shape, len(OWN_CATEGORIES)), np.int64)
     for number, op in enumerate(database.categories):
         times[:, :, place(op)] += database.category_ps[:, :, number]
     times[:, :, INPUT] += database.infeed_ps

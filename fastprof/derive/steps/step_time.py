@@ -71,8 +71,8 @@ CATEGORIES: Final = (
 """The categories of XProf, by their number less one. Host-to-host copies are in none of them."""
 
 OWN_CATEGORIES: Final = (*CATEGORIES, Category(10, "copies", "Copies", ()))
-"""With those that XProf counts as compute on TPUs: copies between host and device, and within the device. On GPUs and
-CPUs copies are in other categories, by their direction."""
+"""With copies: on TPUs those between host and device, and within the device, which XProf counts as compute; on GPUs
+those to the device, which XProf counts as input. Others are in categories by their direction there."""
 
 
 HOST_TRANSFERS: Final = ("host send", "host send-done", "host recv", "host recv-done")

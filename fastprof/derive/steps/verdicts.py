@@ -124,13 +124,15 @@ def share(part: float, whole: float) -> float:
 
 def of_generic(
     *, step: float, input: float, output: float, compute: float, collectives: float, launch: float, other: float,
-    tf_data: bool,
+    tf_data: bool, copies: float = 0.0,
 ) -> Bottleneck:  # fmt: skip
-    """The verdicts on GPUs or on a CPU from times summed over steps, all in one unit. ``tf_data``: it is in use."""
+    """The verdicts on GPUs or on a CPU from times summed over steps, all in one unit. ``copies``: those to devices that
+    are not part of ``input``; ``tf_data``: it is in use."""
     if not step:
         return Bottleneck(Finding(UNKNOWN, _NO_STEPS))
     times = (input, output, compute, collectives, launch, other)
     input, output, compute, collectives, launch, other = (share(time, step) for time in times)
+    copied = share(copies, step)
     bound = _input(input)
     explained = bound.classification == DEVICE and other >= OVERHEAD_PERCENT[0]
     if explained:
@@ -147,7 +149,7 @@ def of_generic(
         input_percent=input,
         output_percent=output,
         compute_percent=compute,
-        idle_percent=max(0.0, 100.0 - (input + output + compute + collectives)),
+        idle_percent=max(0.0, 100.0 - (input + output + compute + collectives + copied)),
     )
 
 

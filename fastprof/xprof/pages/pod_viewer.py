@@ -28,7 +28,7 @@ from fastprof.derive.steps.step_figures import (
     SCV0_WAIT,
     core_breakdown,
 )
-from fastprof.derive.steps.step_time import CATEGORIES
+from fastprof.derive.steps.step_time import CATEGORIES, category_times
 from fastprof.schema.array_types import Int64s
 from fastprof.xprof.steps import KEEPS as KEEPS
 from fastprof.xprof.steps import shown_steps, step_warnings
@@ -65,6 +65,8 @@ def answer(report: Report) -> object:
 
 
 def _times(database: StepDatabase) -> Int64s:
+    if not database.is_tpu:
+        return category_times(database.type_ps)
     times = core_breakdown(database, lambda op: _PLACE.get(op, COMPUTE))[:, :, :COPIES]
     waits = database.category(SCV0_WAIT, SCV0_TRANSFORM)
     waits[database.category(SCV0_INFEED) == 0] = 0
