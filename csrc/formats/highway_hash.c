@@ -8,9 +8,7 @@
 #include <immintrin.h>
 #endif
 
-typedef struct lanes {
-  uint64_t v0[4], v1[4], mul0[4], mul1[4];
-} lanes;
+typedef fp_riegeli_hasher lanes;
 
 static const uint64_t MUL0[4] = {0xdbe6d5d5fe4cce2f, 0xa4093822299f31d0, 0x13198a2e03707344, 0x243f6a8885a308d3};
 static const uint64_t MUL1[4] = {0x3bd39e10cb0ef593, 0xc0acf169b5f18a8c, 0xbe5466cf34e90c6c, 0x452821e638d01377};
@@ -125,21 +123,45 @@ static void update_all(lanes *at, const uint8_t *data, size_t count) {
   update_packets(at, data, count);
 }
 
-uint64_t fp_riegeli_hash(const uint8_t *data, size_t size) {
-  lanes at;
+void fp_riegeli_hash_begin(fp_riegeli_hasher *hasher) {
+  *hasher = (fp_riegeli_hasher){.rest_size = 0};
   for (int i = 0; i < 4; i++) {
-    at.mul0[i] = MUL0[i];
-    at.mul1[i] = MUL1[i];
-    at.v0[i] = MUL0[i] ^ KEY[i];
-    at.v1[i] = MUL1[i] ^ swapped_halves(KEY[i]);
+    hasher->mul0[i] = MUL0[i];
+    hasher->mul1[i] = MUL1[i];
+    hasher->v0[i] = MUL0[i] ^ KEY[i];
+    hasher->v1[i] = MUL1[i] ^ swapped_halves(KEY[i]);
   }
-  size_t whole = size & ~(size_t)31;
-  update_all(&at, data, whole / 32);
-  if (size > whole) update_rest(&at, data + whole, size - whole);
+}
+
+void fp_riegeli_hash_more(fp_riegeli_hasher *hasher, const uint8_t *data, size_t size) {
+  if (hasher->rest_size) {
+    size_t missing = 32 - hasher->rest_size, taken = size < missing ? size : missing;
+    if (taken) memcpy(hasher->rest + hasher->rest_size, data, taken);
+    hasher->rest_size += taken;
+    if (taken < missing) return;
+    update_packets(hasher, hasher->rest, 1);
+    data += taken;
+    size -= taken;
+  }
+  hasher->rest_size = size & 31;
+  update_all(hasher, data, size / 32);
+  if (hasher->rest_size) memcpy(hasher->rest, data + size - hasher->rest_size, hasher->rest_size);
+}
+
+uint64_t fp_riegeli_hash_now(const fp_riegeli_hasher *hasher) {
+  lanes at = *hasher;
+  if (at.rest_size) update_rest(&at, hasher->rest, at.rest_size);
   for (int i = 0; i < 4; i++) {
     uint64_t packet[4] = {swapped_halves(at.v0[2]), swapped_halves(at.v0[3]), swapped_halves(at.v0[0]),
                           swapped_halves(at.v0[1])};
     update(&at, packet);
   }
   return at.v0[0] + at.v1[0] + at.mul0[0] + at.mul1[0];
+}
+
+uint64_t fp_riegeli_hash(const uint8_t *data, size_t size) {
+  fp_riegeli_hasher hasher;
+  fp_riegeli_hash_begin(&hasher);
+  fp_riegeli_hash_more(&hasher, data, size);
+  return fp_riegeli_hash_now(&hasher);
 }

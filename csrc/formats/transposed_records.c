@@ -11,11 +11,16 @@ typedef struct submessage {
 enum { VARINT = 0, I64 = 1, LEN = 2, GROUP = 3, END_GROUP = 4, I32 = 5, END_OF_SUBMESSAGE = 6 };
 enum { NOTHING = 0, NO_MESSAGE = 1, START_OF_SUBMESSAGE = 2, START_OF_RECORD = 3, FIRST_FIELD = 8, INLINE = 10 };
 
+/* What is left of a buffer. */
+typedef struct rest {
+  const uint8_t *at, *end;
+} rest;
+
 typedef struct machine {
   const fp_transposed *chunk;
   fp_memory *memory;
   fp_vector open; /* of submessage */
-  int64_t *taken; /* by buffer, where its next value begins */
+  rest *rests;    /* by buffer */
   size_t left;    /* bytes of `out` before what is written */
   size_t records;
   const char *fault;
@@ -26,28 +31,39 @@ static bool failed(machine *at, const char *what) {
   return false;
 }
 
-static bool put(machine *at, const uint8_t *bytes, size_t size) {
-  if (size > at->left) return failed(at, "more bytes than the chunk declares");
+/* Makes room for bytes in front of what is written; NULL: there is none. */
+static inline uint8_t *room(machine *at, size_t size) {
+  if (size > at->left) {
+    failed(at, "more bytes than the chunk declares");
+    return NULL;
+  }
   at->left -= size;
-  if (size) memcpy(at->chunk->out + at->left, bytes, size);
+  return at->chunk->out + at->left;
+}
+
+static inline bool put(machine *at, const uint8_t *bytes, size_t size) {
+  uint8_t *to = room(at, size);
+  if (to && size) memcpy(to, bytes, size);
+  return to;
+}
+
+static inline bool put_varint(machine *at, uint64_t value) {
+  size_t size = 1;
+  for (uint64_t more = value >> 7; more; more >>= 7) size++;
+  uint8_t *to = room(at, size);
+  if (!to) return false;
+  for (; value > 0x7f; value >>= 7) *to++ = (uint8_t)(value | 0x80);
+  *to = (uint8_t)value;
   return true;
 }
 
-static bool put_varint(machine *at, uint64_t value) {
-  uint8_t bytes[10];
-  size_t size = 0;
-  for (; value > 0x7f; value >>= 7) bytes[size++] = (uint8_t)(value | 0x80);
-  bytes[size++] = (uint8_t)value;
-  return put(at, bytes, size);
-}
-
 /* The next `size` bytes of a buffer. */
-static const uint8_t *take(machine *at, int64_t buffer, size_t size) {
+static inline const uint8_t *take(machine *at, int64_t buffer, size_t size) {
   if (buffer < 0 || (size_t)buffer >= at->chunk->buffer_count) return NULL;
-  int64_t begin = at->taken[buffer];
-  if (size > (size_t)(at->chunk->bounds[buffer + 1] - begin)) return NULL;
-  at->taken[buffer] += (int64_t)size;
-  return at->chunk->values + begin;
+  rest *from = &at->rests[buffer];
+  if (size > (size_t)(from->end - from->at)) return NULL;
+  from->at += size;
+  return from->at - size;
 }
 
 /* A varint of a buffer; `size` becomes the number of its bytes. */
@@ -67,6 +83,7 @@ static bool put_value(machine *at, const fp_record_node *node, size_t size) {
   return bytes ? put(at, bytes, size) : failed(at, "a buffer that is used up");
 }
 
+/* Buffers have varints without the bits that say whether more bytes follow. */
 static bool put_number(machine *at, const fp_record_node *node) {
   if (node->subtype >= INLINE) {
     uint8_t byte = (uint8_t)(node->subtype - INLINE);
@@ -75,9 +92,11 @@ static bool put_number(machine *at, const fp_record_node *node) {
   size_t size = (size_t)node->subtype + 1;
   const uint8_t *bytes = take(at, node->buffer, size);
   if (!bytes) return failed(at, "a buffer that is used up");
-  uint8_t varint[10];
-  for (size_t i = 0; i < size; i++) varint[i] = i + 1 < size ? bytes[i] | 0x80 : bytes[i] & 0x7f;
-  return put(at, varint, size);
+  uint8_t *to = room(at, size);
+  if (!to) return false;
+  for (size_t i = 0; i + 1 < size; i++) to[i] = bytes[i] | 0x80;
+  to[size - 1] = bytes[size - 1] & 0x7f;
+  return true;
 }
 
 static bool put_text(machine *at, const fp_record_node *node) {
@@ -120,9 +139,9 @@ static bool put_field(machine *at, const fp_record_node *node) {
     case GROUP:
     case END_GROUP: return put_varint(at, tag);
     case END_OF_SUBMESSAGE: {
-      submessage *added = fp_vector_add(at->memory, &at->open, sizeof *added);
-      if (!added) return failed(at, NULL);
-      *added = (submessage){at->chunk->size - at->left, tag - END_OF_SUBMESSAGE + LEN};
+      bool has_room = at->open.count < at->open.capacity;
+      if (!has_room && !fp_vector_reserve(at->memory, &at->open, sizeof(submessage), 1)) return failed(at, NULL);
+      ((submessage *)at->open.items)[at->open.count++] = (submessage){at->chunk->size - at->left, tag - END_OF_SUBMESSAGE + LEN};
       return true;
     }
     default: return failed(at, "a wire type that does not exist");
@@ -141,31 +160,44 @@ static bool perform(machine *at, const fp_record_node *node) {
 
 static bool walk(machine *at, size_t *step) {
   const fp_transposed *chunk = at->chunk;
-  int64_t node = chunk->first;
+  const fp_record_node *here = &chunk->nodes[chunk->first];
   unsigned left = chunk->is_first_implicit;
   for (*step = 0;;) {
-    if (node < 0 || (size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
-    const fp_record_node *here = &chunk->nodes[node];
     if (!perform(at, here)) return false;
-    node = here->next;
-    if (node < 0 || (size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
+    int64_t node = here->next;
+    here = &chunk->nodes[node];
     if (left) {
-      left -= chunk->nodes[node].is_implicit == 0;
+      left -= here->is_implicit == 0;
       continue;
     }
     if (*step == chunk->transition_count) return true;
     uint8_t byte = chunk->transitions[(*step)++];
     node += byte >> 2;
-    if (node < 0 || (size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
-    left = (byte & 3u) + (chunk->nodes[node].is_implicit != 0);
+    if ((size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
+    here = &chunk->nodes[node];
+    left = (byte & 3u) + (here->is_implicit != 0);
   }
+}
+
+static bool is_node(const fp_transposed *chunk, int64_t node) {
+  return node >= 0 && (size_t)node < chunk->node_count;
+}
+
+/* Whether the first node, and all that follow others, exist. */
+static bool are_nodes(const fp_transposed *chunk) {
+  bool all = is_node(chunk, chunk->first);
+  for (size_t i = 0; all && i < chunk->node_count; i++) all = is_node(chunk, chunk->nodes[i].next);
+  return all;
 }
 
 fp_code fp_transposed_write(fp_memory *memory, const fp_transposed *chunk, fp_fault *fault) {
   machine at = {.chunk = chunk, .memory = memory, .left = chunk->size};
-  at.taken = fp_alloc(memory, (chunk->buffer_count + 1) * sizeof *at.taken);
-  if (!at.taken) return fp_fail(fault, FP_NO_MEMORY, 0, "a transposed chunk");
-  if (chunk->buffer_count) memcpy(at.taken, chunk->bounds, chunk->buffer_count * sizeof *at.taken);
+  if (!are_nodes(chunk)) return fp_fail(fault, FP_OUT_OF_RANGE, 0, "a node that does not exist");
+  at.rests = fp_alloc(memory, (chunk->buffer_count + 1) * sizeof *at.rests);
+  if (!at.rests) return fp_fail(fault, FP_NO_MEMORY, 0, "a transposed chunk");
+  const uint8_t *values = chunk->values ? chunk->values : (const uint8_t *)"";
+  for (size_t i = 0; i < chunk->buffer_count; i++)
+    at.rests[i] = (rest){values + chunk->bounds[i], values + chunk->bounds[i + 1]};
   size_t step;
   fp_code code = FP_OK;
   if (!walk(&at, &step)) {
@@ -176,6 +208,6 @@ fp_code fp_transposed_write(fp_memory *memory, const fp_transposed *chunk, fp_fa
     code = fp_fail(fault, FP_OUT_OF_RANGE, step, "bytes before the first record");
   }
   fp_vector_free(memory, &at.open);
-  fp_release(memory, at.taken);
+  fp_release(memory, at.rests);
   return code;
 }

@@ -1,5 +1,6 @@
 """Hashes of Riegeli and TFRecord files, and the records of Riegeli's transposed chunks."""
 
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -11,7 +12,12 @@ cdef extern from "formats/crc32c.h" nogil:
 
 
 cdef extern from "formats/highway_hash.h" nogil:
+    ctypedef struct fp_riegeli_hasher:
+        pass
     uint64_t fp_riegeli_hash(const uint8_t *data, size_t size)
+    void fp_riegeli_hash_begin(fp_riegeli_hasher *hasher)
+    void fp_riegeli_hash_more(fp_riegeli_hasher *hasher, const uint8_t *data, size_t size)
+    uint64_t fp_riegeli_hash_now(const fp_riegeli_hasher *hasher)
 
 
 cdef extern from "formats/transposed_records.h" nogil:
@@ -57,6 +63,25 @@ def riegeli_hash(data):
     with nogil:
         found = fp_riegeli_hash(<const uint8_t *>given_bytes.at, given_bytes.count)
     return found
+
+
+@cython.final
+cdef class RiegeliHash:
+    """The hash of bytes that come in pieces. Not to be shared by threads."""
+
+    cdef fp_riegeli_hasher hasher
+
+    def __cinit__(self):
+        fp_riegeli_hash_begin(&self.hasher)
+
+    def add(self, data):
+        cdef Array piece = given(data, U8)
+        with nogil:
+            fp_riegeli_hash_more(&self.hasher, <const uint8_t *>piece.at, piece.count)
+
+    def value(self):
+        """Of the bytes by now."""
+        return fp_riegeli_hash_now(&self.hasher)
 
 
 def transposed(nodes, first, is_first_implicit, values, bounds, transitions, size, begins):

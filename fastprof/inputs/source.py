@@ -144,11 +144,7 @@ def _parts_in_file(source: Source, head: bytes) -> bytes | None:
     """Where the XSpace stands in a file of another format; None: it does not stand there."""
     form = format_of(head)
     find = IN_FILE.get(form.NAME) if form else None
-    if find is None:
-        return None
-    chunks = (source.read(at, CHUNK) for at in range(0, source.size, CHUNK))
-    with closing(made_ahead(chunks)) as coming:
-        return find(coming, source.path)
+    return find(source.read, source.size, source.path) if find else None
 
 
 def _unpacked(file: WatchedFile, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:

@@ -7,13 +7,14 @@ import random
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof._native.riegeli import riegeli_hash
-from fastprof.inputs.formats import riegeli, riegeli_chunks
+from fastprof._native.riegeli import RiegeliHash, riegeli_hash
+from fastprof.inputs.formats import riegeli, riegeli_chunks, riegeli_in_place
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 FOLDER = CAPTURES / "riegeli"
@@ -133,12 +134,52 @@ def test_pieces_of_any_size(size: int) -> None:
     assert b"".join([*found, *scribe.finish()]) == b"".join([*whole.scan(data), *whole.finish()])
 
 
+def _in_place(data: bytes) -> bytes | None:
+    return riegeli_in_place.parts_in_file(lambda at, size: data[at : at + size], len(data), "f")
+
+
+def _scribed(data: bytes) -> bytes:
+    scribe = riegeli.scribe("f", False)
+    return b"".join([*scribe.scan(data), *scribe.finish()])
+
+
+def test_the_hash_of_pieces_is_that_of_all() -> None:
+    data, draw = random.Random(3).randbytes(500), random.Random(4)
+    for length in range(200):
+        hasher, at = RiegeliHash(), 0
+        while at < length:
+            size = draw.randrange(1, 70)
+            hasher.add(data[at : min(length, at + size)])
+            at += size
+        assert hasher.value() == riegeli_hash(data[:length])
+
+
+def test_damage_is_refused_alike_wherever_a_file_is_read() -> None:
+    """Bits that are flipped, and files that are cut: the same place and words, or the same bytes."""
+    big = xspace(plane("/host:CPU", [line("big", [event("x" * 200_000, 5, 1)], id=2)], id=1), hostnames=["vm"])
+    data, draw = written(*spaces(), big, *spaces()), random.Random(7)
+    near = [at for at in range(len(data)) if at < 3000 or at % 65536 < 30 or at > len(data) - 1500]
+    for at in draw.sample(near, 150):
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << draw.randrange(8)
+        for damaged in (bytes(flipped), data[:at]):
+            try:
+                wanted = _scribed(damaged)
+            except fastprof.CaptureError as error:
+                with pytest.raises(fastprof.CaptureError) as refused:
+                    _in_place(damaged)
+                assert (refused.value.message, refused.value.offset) == (error.message, error.offset)
+            else:
+                parts = np.frombuffer(_in_place(damaged) or b"", np.uint64).reshape(-1, 2).tolist()
+                assert b"".join(damaged[place : place + size] for place, size in parts) == wanted
+
+
 def test_a_file_whose_records_are_plain_is_read_where_they_stand(tmp_path: Path) -> None:
     """It gives what the same bytes give that are copied; texts that repeat are left out of both."""
     big = xspace(plane("/host:CPU", [line("big", [event("x" * 200_000, 5, 1)], id=2)], id=1), hostnames=["vm"])
     data, path = written(*spaces(), big, *spaces()), tmp_path / "vm.xplane.riegeli"
     path.write_bytes(data)
-    places = riegeli.parts_in_file([data], "f")
+    places = _in_place(data)
     assert places is not None and len(places) > 16 * 9  # of the large record, 4 parts between headers of blocks
     for table in ("events", "event_stats", "planes", "lines"):
         assert _rows(fastprof.load(path).tables[table]) == _rows(fastprof.load(data).tables[table])

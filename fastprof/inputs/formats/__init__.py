@@ -15,6 +15,7 @@ from fastprof.inputs.formats import (
     op_log,
     profile_proto,
     riegeli,
+    riegeli_in_place,
     run_metadata,
     run_metadata_text,
 )
@@ -27,7 +28,7 @@ FORMATS: Final[tuple[Format, ...]] = (
 )  # fmt: skip
 """The first whose ``begins`` is true counts."""
 
-IN_FILE: Final = {riegeli.NAME: riegeli.parts_in_file}
+IN_FILE: Final = {riegeli.NAME: riegeli_in_place.parts_in_file}
 """By name of a format, what finds an XSpace that stands in its file, in parts."""
 
 HEAD: Final = 64 << 10

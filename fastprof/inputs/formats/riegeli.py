@@ -10,11 +10,8 @@ and warnings.
 
 from __future__ import annotations
 
-import struct
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final, NoReturn
 
 from fastprof.errors import CaptureError
@@ -31,8 +28,6 @@ SIGNATURE: Final = bytes.fromhex(
 _LARGEST_CHUNK: Final = 1 << 32
 """A chunk is kept until it is complete; a header may say anything."""
 _KINDS: Final = b"smprt"
-_REPEATED: Final = {2: "errors", 3: "warnings", 4: "hostnames"}
-"""Fields of an XSpace that are texts, and which every record repeats."""
 
 
 def begins(head: bytes) -> bool:
@@ -56,29 +51,80 @@ def end_of_chunk(begin: int, data_size: int, records: int) -> int:
     return max(end_of_data(begin, CHUNK_HEADER + data_size), at + max(0, inside - (_USABLE - 1)))
 
 
+class DamagedError(Exception):
+    """``goes_on``: where the next chunk begins, if that is known."""
+
+    def __init__(self, text: str, offset: int, goes_on: int | None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.offset = offset
+        self.goes_on = goes_on
+
+
 @dataclass(frozen=True, slots=True)
-class _Header:
+class Header:
+    """Of a chunk that begins at an offset. ``data``, ``end``: where its data begin and end; ``after``: where the next
+    chunk begins. Data lie between headers of blocks."""
+
     data_size: int
     data_hash: int
     kind: int
     records: int
     decoded_size: int
+    data: int
+    end: int
+    after: int
+
+
+def read_header(begin: int, size: int, is_all: bool, joined: Callable[[int, int], bytes]) -> Header | None:
+    """The header of a chunk of a file, of which ``size`` bytes have come, or all. None: not all of the chunk has come.
+    ``joined``: bytes of the file between headers of blocks, by their place and number. Raises DamagedError."""
+    from fastprof._native.riegeli import riegeli_hash
+
+    if end_of_data(begin, CHUNK_HEADER) > size:
+        raise DamagedError("the file ends in the header of a chunk", begin, size)
+    raw = joined(begin, CHUNK_HEADER)
+    if riegeli_hash(raw[8:]) != int.from_bytes(raw[:8], "little"):
+        raise DamagedError("the header of a chunk is damaged", begin, None)
+    data_size, data_hash, decoded_size = (int.from_bytes(raw[at : at + 8], "little") for at in (8, 16, 32))
+    end, records = end_of_data(begin, CHUNK_HEADER + data_size), int.from_bytes(raw[25:32], "little")
+    if data_size > _LARGEST_CHUNK:
+        raise DamagedError(f"a chunk of {data_size} bytes, which is not read", begin, None)
+    if end > size:
+        if not is_all:
+            return None
+        raise DamagedError("the file ends in a chunk", begin, size)
+    places = (end_of_data(begin, CHUNK_HEADER), end, end_of_chunk(begin, data_size, records))
+    return Header(data_size, data_hash, raw[24], records, decoded_size, *places)
+
+
+def check_kind(header: Header, begin: int) -> None:
+    if header.kind not in _KINDS:
+        raise DamagedError(f"a chunk of kind {chr(header.kind)!r}, which is not known", begin, header.after)
+
+
+def is_block_header(raw: bytes | memoryview) -> bool:
+    from fastprof._native.riegeli import riegeli_hash
+
+    return len(raw) == BLOCK_HEADER and riegeli_hash(raw[8:]) == int.from_bytes(raw[:8], "little")
+
+
+def refuse(damage: DamagedError, path: str) -> NoReturn:
+    raise CaptureError(f"reading Riegeli: {damage.text}", path=path, offset=damage.offset) from None
 
 
 class Scribe:
-    """Takes a file a piece at a time; keeps the chunk that it is in. ``places``: gets where the XSpace stands in the
-    file, as places and lengths; then nothing else is given."""
+    """Takes a file a piece at a time; keeps the chunk that it is in."""
 
-    def __init__(self, path: str, salvage: bool, places: list[tuple[int, int]] | None = None) -> None:
+    def __init__(self, path: str, salvage: bool) -> None:
         self.remarks: list[Remark] = []
         self.parts: bytes | None = None
-        self._places = places
         self._path = path
         self._salvage = salvage
         self._bytes = bytearray()
         self._base = 0
         self._at = 0
-        self._seen: dict[int, set[bytes]] = {number: set() for number in _REPEATED}
+        self._repeated = riegeli_chunks.Repeated()
         self._lost: dict[str, tuple[int, int]] = {}
 
     def scan(self, chunk: bytes) -> list[memoryview]:
@@ -108,9 +154,9 @@ class Scribe:
         while self._at < self._end and (last or end_of_data(self._at, CHUNK_HEADER) <= self._end):
             try:
                 records = self._chunk(last)
-            except _Damaged as damage:
+            except DamagedError as damage:
                 if not self._salvage:
-                    self._refuse(damage.text, damage.offset)
+                    refuse(damage, self._path)
                 self._lose(damage)
                 if damage.goes_on is None and not self._resynchronise(last):
                     return
@@ -126,50 +172,23 @@ class Scribe:
         from fastprof._native.riegeli import riegeli_hash
 
         begin = self._at
-        header = self._read_header(begin)
+        header = read_header(begin, self._end, last, lambda at, size: self._joined(self._pieces(at, size, None)))
         if header is None:
-            if end_of_data(begin, CHUNK_HEADER) > self._end:
-                raise _Damaged("the file ends in the header of a chunk", begin, self._end)
-            raise _Damaged("the header of a chunk is damaged", begin, None)
-        end = end_of_data(begin, CHUNK_HEADER + header.data_size)
-        if header.data_size > _LARGEST_CHUNK:
-            raise _Damaged(f"a chunk of {header.data_size} bytes, which is not read", begin, None)
-        if end > self._end:
-            if not last:
-                return None
-            raise _Damaged("the file ends in a chunk", begin, self._end)
-        after = end_of_chunk(begin, header.data_size, header.records)
-        pieces = self._pieces(end_of_data(begin, CHUNK_HEADER), header.data_size, after)
-        data = self._joined(pieces)
+            return None
+        data = self._joined(self._pieces(header.data, header.data_size, header.after))
         if riegeli_hash(data) != header.data_hash:
-            raise _Damaged("the data of a chunk are damaged", begin, after)
-        if header.kind not in _KINDS:
-            raise _Damaged(f"a chunk of kind {chr(header.kind)!r}, which is not known", begin, after)
+            raise DamagedError("the data of a chunk are damaged", begin, header.after)
+        check_kind(header, begin)
         try:
             found = riegeli_chunks.records(header.kind, data, header.records, header.decoded_size)
-            ranges = [kept for number in range(len(found.ranges)) for kept in self._once(found, number)]
+            ranges = [kept for number in range(len(found.ranges)) for kept in self._repeated.left_out(found, number)]
         except (riegeli_chunks.DamagedChunkError, MemoryError) as fault:
-            raise _Damaged(f"a chunk cannot be decoded: {fault}", begin, after) from None
-        self._at = after
-        if after - self._base > BLOCK:
+            raise DamagedError(f"a chunk cannot be decoded: {fault}", begin, header.after) from None
+        self._at = header.after
+        if header.after - self._base > BLOCK:
             self._drop()
-        if self._places is None:
-            return [memoryview(found.values)[first:end] for first, end in ranges]
-        if not found.is_plain:
-            raise NotInPlaceError
-        self._places += _places(pieces, ranges)
-        return []
-
-    def _read_header(self, begin: int) -> _Header | None:
-        from fastprof._native.riegeli import riegeli_hash
-
-        if end_of_data(begin, CHUNK_HEADER) > self._end:
-            return None
-        raw = self._joined(self._pieces(begin, CHUNK_HEADER, None))
-        if riegeli_hash(raw[8:]) != int.from_bytes(raw[:8], "little"):
-            return None
-        sizes = [int.from_bytes(raw[at : at + 8], "little") for at in (8, 16, 32)]
-        return _Header(sizes[0], sizes[1], raw[24], int.from_bytes(raw[25:32], "little"), sizes[2])
+        assert isinstance(found.values, bytes)
+        return [memoryview(found.values)[first:end] for first, end in ranges]
 
     def _pieces(self, begin: int, size: int, goes_on: int | None) -> list[tuple[int, int]]:
         """Where bytes of the file stand, without the headers of blocks, which must be sound: places and lengths."""
@@ -177,7 +196,7 @@ class Scribe:
         while size:
             if at % BLOCK == 0:
                 if not self._is_block(at):
-                    raise _Damaged("the header of a block is damaged", at, goes_on)
+                    raise DamagedError("the header of a block is damaged", at, goes_on)
                 at += BLOCK_HEADER
             part = min(size, BLOCK - at % BLOCK)
             pieces.append((at, part))
@@ -189,10 +208,7 @@ class Scribe:
             return b"".join([view[at - self._base : at - self._base + size] for at, size in pieces])
 
     def _is_block(self, at: int) -> bool:
-        from fastprof._native.riegeli import riegeli_hash
-
-        raw = bytes(self._bytes[at - self._base : at - self._base + BLOCK_HEADER])
-        return len(raw) == BLOCK_HEADER and riegeli_hash(raw[8:]) == int.from_bytes(raw[:8], "little")
+        return is_block_header(bytes(self._bytes[at - self._base : at - self._base + BLOCK_HEADER]))
 
     def _drop(self) -> None:
         """Forget what has been read."""
@@ -202,10 +218,7 @@ class Scribe:
 
     # ---- damage
 
-    def _refuse(self, text: str, offset: int) -> NoReturn:
-        raise CaptureError(f"reading Riegeli: {text}", path=self._path, offset=offset)
-
-    def _lose(self, damage: _Damaged) -> None:
+    def _lose(self, damage: DamagedError) -> None:
         count, first = self._lost.get(damage.text, (0, damage.offset))
         self._lost[damage.text] = count + 1, first
 
@@ -221,60 +234,3 @@ class Scribe:
             at += BLOCK
         self._at = max(self._at, at if not last else self._end)
         return not last and self._at < self._end
-
-    # ---- records
-
-    def _once(self, found: riegeli_chunks.Records, number: int) -> list[tuple[int, int]]:
-        """A record without the texts that earlier ones had, as ranges."""
-        kept, last = found.ranges[number]
-        parts = []
-        for field, begin, end, value in riegeli_chunks.fields(found.values, kept, last, number):
-            seen = self._seen.get(field)
-            if seen is None or value is None:
-                continue
-            if value in seen:
-                parts.append((kept, begin))
-                kept = end
-            seen.add(value)
-        return [(first, end) for first, end in (*parts, (kept, last)) if first < end]
-
-
-class NotInPlaceError(Exception):
-    """The XSpace does not stand in the file as it is."""
-
-
-def parts_in_file(chunks: Iterable[bytes], path: str) -> bytes | None:
-    """Where the XSpace stands in a file whose bytes these are, as a scribe's ``parts``. None: it is compressed,
-    transposed, or empty. CaptureError: the file is damaged."""
-    places: list[tuple[int, int]] = []
-    scribe = Scribe(path, False, places)
-    try:
-        for chunk in chunks:
-            scribe.scan(chunk)
-        for _ in scribe.finish():
-            pass
-    except NotInPlaceError:
-        return None
-    return b"".join(struct.pack("<QQ", *place) for place in places) or None
-
-
-def _places(pieces: list[tuple[int, int]], ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Where ranges of data stand in the file, whose pieces are the data."""
-    ends = list(accumulate(size for _, size in pieces))
-    for first, end in ranges:
-        number = bisect_right(ends, first)
-        while first < end:
-            place, size = pieces[number]
-            length = min(end, ends[number]) - first
-            yield place + size - (ends[number] - first), length
-            first, number = first + length, number + 1
-
-
-class _Damaged(Exception):  # noqa: N818
-    """``goes_on``: where the next chunk begins, if that is known."""
-
-    def __init__(self, text: str, offset: int, goes_on: int | None) -> None:
-        super().__init__(text)
-        self.text = text
-        self.offset = offset
-        self.goes_on = goes_on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, overload
 
 import numpy as np
 
@@ -15,8 +15,20 @@ _LARGEST: Final = 1 << 32
 _MOST_GROWTH: Final = 4096
 _ALWAYS: Final = 1 << 24
 """Events do not compress to a 4096th; a small chunk may always become this large."""
+_REPEATED: Final = {2: "errors", 3: "warnings", 4: "hostnames"}
+"""Fields of an XSpace that are texts, and which every record repeats."""
 _NODE: Final = np.dtype([(name, "i8") for name in ("tag", "next", "buffer", "subtype", "is_implicit")])
 """The struct of csrc/formats/transposed_records.h."""
+
+
+class Data(Protocol):
+    """The bytes of a chunk, in memory or not."""
+
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> bytes: ...
 
 
 class DamagedChunkError(ValueError):
@@ -25,23 +37,27 @@ class DamagedChunkError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """``values``: bytes in which records stand, where ``ranges`` say. ``is_plain``: they are the data of the chunk."""
+    """``values``: bytes in which records stand, where ``ranges`` say."""
 
-    values: bytes
+    values: Data
     ranges: list[tuple[int, int]]
-    is_plain: bool = False
 
 
-def records(kind: int, data: bytes, count: int, size: int) -> Records:
+def records(kind: int, data: Data, count: int, size: int) -> Records:
     """The records of a chunk, ``count`` of them, ``size`` bytes in all; chunks of other kinds have none."""
     if kind not in b"rt":
-        return Records(b"", [], is_plain=True)
+        return Records(b"", [])
     if size > _limit(data) or count > max(size, 1) + len(data) * 8:
         raise DamagedChunkError(f"{count} records of {size} bytes in {len(data)}")
     return _simple(data, count, size) if kind == ord("r") else _transposed(data, count, size)
 
 
-def _limit(data: bytes) -> int:
+def is_plain(kind: int, data: Data) -> bool:
+    """Whether the records of a chunk stand in its data as they are."""
+    return kind != ord("t") and not (kind == ord("r") and len(data) and data[0] != _NONE)
+
+
+def _limit(data: Data) -> int:
     """How large the contents of a chunk or block may be."""
     return min(_LARGEST, max(_ALWAYS, _MOST_GROWTH * len(data)))
 
@@ -49,7 +65,7 @@ def _limit(data: bytes) -> int:
 class _Reader:
     """Reads numbers and blocks from the front."""
 
-    def __init__(self, data: bytes, at: int = 0, end: int | None = None) -> None:
+    def __init__(self, data: Data, at: int = 0, end: int | None = None) -> None:
         self.data = data
         self.at = at
         self.end = len(data) if end is None else end
@@ -106,12 +122,12 @@ def _plain(compression: int, data: bytes) -> bytes:
     return bytes(plain)
 
 
-def _simple(data: bytes, count: int, size: int) -> Records:
+def _simple(data: Data, count: int, size: int) -> Records:
     reader = _Reader(data)
     compression = reader.byte()
     lengths = _Reader(_plain(compression, reader.take(reader.varint())))
     at = first = reader.at if compression == _NONE else 0
-    values = data if compression == _NONE else _plain(compression, reader.rest())
+    values: Data = data if compression == _NONE else _plain(compression, reader.rest())
     found = []
     for _ in range(count):
         length = lengths.varint()
@@ -124,13 +140,13 @@ def _simple(data: bytes, count: int, size: int) -> Records:
         raise DamagedChunkError("bytes are left over")
     if at - first != size:
         raise DamagedChunkError(f"{at - first} bytes in place of {size}")
-    return Records(values, found, is_plain=compression == _NONE)
+    return Records(values, found)
 
 
 # ---- transposed
 
 
-def _transposed(data: bytes, count: int, size: int) -> Records:
+def _transposed(data: Data, count: int, size: int) -> Records:
     from fastprof._native import riegeli
 
     reader = _Reader(data)
@@ -225,7 +241,28 @@ def _refuse_circles(nodes: np.ndarray) -> None:
 # ---- fields of a record
 
 
-def fields(values: bytes, at: int, end: int, number: int) -> Iterator[tuple[int, int, int, bytes | None]]:
+class Repeated:
+    """What of records only repeats is left out: host names, errors and warnings, which every record has."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, set[bytes]] = {number: set() for number in _REPEATED}
+
+    def left_out(self, found: Records, number: int) -> list[tuple[int, int]]:
+        """A record without the texts that earlier ones had, as ranges."""
+        kept, last = found.ranges[number]
+        parts = []
+        for field, begin, end, value in _fields(found.values, kept, last, number):
+            seen = self._seen.get(field)
+            if seen is None or value is None:
+                continue
+            if value in seen:
+                parts.append((kept, begin))
+                kept = end
+            seen.add(value)
+        return [(first, end) for first, end in (*parts, (kept, last)) if first < end]
+
+
+def _fields(values: Data, at: int, end: int, number: int) -> Iterator[tuple[int, int, int, bytes | None]]:
     """The fields of an XSpace between two places: number, begin, end, and the bytes of texts. Planes are passed over by
     their length."""
     reader, first = _Reader(values, at, end), at
@@ -235,7 +272,7 @@ def fields(values: bytes, at: int, end: int, number: int) -> Iterator[tuple[int,
             tag = reader.varint()
             if tag & 7 == 2:
                 length = reader.varint()
-                value = reader.take(length) if tag >> 3 in (2, 3, 4) else None
+                value = reader.take(length) if tag >> 3 in _REPEATED else None
                 reader.at += 0 if value is not None else length
                 if reader.at > end:
                     raise DamagedChunkError("a length beyond its end")
