@@ -486,9 +486,6 @@ CALLS["chrome.ChromeScribe.take"] = lambda: ((one := chrome.ChromeScribe("f", Fa
 # Two records of no bytes: the only node is the start of a record.
 simple(riegeli.crc32c, free(u8(1, 2, 3)))
 simple(riegeli.riegeli_hash, free(u8(1, 2, 3)))
-CALLS["riegeli.RiegeliHash"] = lambda: (riegeli.RiegeliHash, [])
-CALLS["riegeli.RiegeliHash.add"] = lambda: (riegeli.RiegeliHash().add, [free(u8(1, 2, 3))])
-CALLS["riegeli.RiegeliHash.value"] = lambda: (riegeli.RiegeliHash().value, [])
 simple(
     riegeli.transposed,
     free(np.frombuffer(i64(3, 0, -1, 0, 0), [(f"f{i}", "i8") for i in range(5)])),

@@ -26,7 +26,17 @@ from native.border_calls import (
 from trace_builder import event, line, plane
 from trace_builder import xspace as xspace_bytes
 
-from fastprof._native import hlo, line_events, messages, records, trace_writers, transcribing, xprof_events, xspace
+from fastprof._native import (
+    hlo,
+    line_events,
+    messages,
+    records,
+    riegeli,
+    trace_writers,
+    transcribing,
+    xprof_events,
+    xspace,
+)
 
 TEXTS = (index(i64(0, 1, 3), free=True), free(np.frombuffer(b"abc", np.uint8)))
 STATS = (read(i32(0, 1)), read(u8(0, 3)), read(i64(1, 2)), read(np.zeros(2)), read(i32(-1, 1)))
@@ -212,6 +222,8 @@ def keys() -> np.ndarray:
     return found
 
 
+CALLS["riegeli.RiegeliHash"] = lambda: (riegeli.RiegeliHash, [])
+CALLS["riegeli.RiegeliHash.add"] = lambda: (riegeli.RiegeliHash().add, [free(u8(1, 2, 3))])
 SPANS = structs("u8 u8 i8")
 of_xspace("declare_stats", lambda *_: [0, free(i64(5, 6))])
 of_xspace("intern", lambda *_: [index(u64(0, 1)), index(u64(1, 1)), b"XPlane.name", xspace.Pool(xspace.Memory())])

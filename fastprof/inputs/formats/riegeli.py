@@ -77,7 +77,7 @@ class Header:
 
 
 def read_header(begin: int, size: int, is_all: bool, joined: Callable[[int, int], bytes]) -> Header | None:
-    """The header of a chunk of a file, of which ``size`` bytes have come, or all. None: not all of the chunk has come.
+    """The header of a chunk in a file. ``size`` bytes of that have come, or all. None: not all of the chunk has come.
     ``joined``: bytes of the file between headers of blocks, by their place and number. Raises DamagedError."""
     from fastprof._native.riegeli import riegeli_hash
 
