@@ -16,9 +16,12 @@ from fastprof.derive.devices.devices import (
     SRAM_READ,
     Peaks,
     device_name,
+    likely_peaks,
     peaks,
+    recorded_capability,
     with_published,
 )
+from fastprof.derive.devices.tensor_cores import least_capability
 from fastprof.tables.host_events import read_host
 
 
@@ -114,6 +117,37 @@ def test_of_compute_capabilities_that_are_not_listed_the_next_lower_one_stands_i
             f"compute capability {capability[0]}.{capability[1]} is not in the table of peaks: "
             f"those of {listed[0]}.{listed[1]} are used",
         )
+
+
+@pytest.mark.parametrize("stats", [{}, {"compute_cap_major": 0, "compute_cap_minor": 0}])
+def test_without_a_compute_capability_a_gpu_has_no_known_peak_and_no_generation(stats: dict[str, Any]) -> None:
+    """Kernels of a family run on later GPUs, too: what they show is a lower bound."""
+    plane = Plane("GPU", {"clock_rate": 1_410_000, "core_count": 108, **stats})
+    kernels = ["volta_sgemm_64x64_nn", "turing_fp16_s1688gemm", "nn::Module"]
+    found = likely_peaks([plane], kernels)
+    assert found is not None and (found.teraflops_per_s, found.name) == (0.0, "Nvidia GPU")
+    assert found.reasons[1:] == (
+        "the capture does not say the GPU's compute capability, so its peak FLOP/s is not known",
+        "it runs kernels such as turing_fp16_s1688gemm, so its compute capability is 7.5 or later",
+    )
+    assert recorded_capability([plane]) is None
+    assert recorded_capability([plane, gpu("Nvidia", 8, 0), gpu("Nvidia", 9, 0)]) == (8, 0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "capability"),
+    [
+        ("volta_scudnn_128x128_nn_v1", (7, 0)),
+        ("sm75_xmma_gemm_f16", (7, 5)),
+        ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm>", (8, 0)),
+        ("ampere_sgemm_128x64_nn", (8, 0)),
+        ("sm90_xmma_gemm_bf16", (9, 0)),
+        ("void at::native::elementwise_kernel<128>", None),
+    ],
+)
+def test_families_of_kernels(kernel: str, capability: tuple[int, int] | None) -> None:
+    found = least_capability([kernel])
+    assert (found and found[0]) == capability
 
 
 def test_old_nvidia_gpus_have_less_shared_memory_bandwidth() -> None:

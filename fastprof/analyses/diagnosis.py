@@ -32,6 +32,7 @@ from fastprof.analyses.findings.specifics import specific
 from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices import device_count
+from fastprof.derive.devices.devices import recorded_capability
 from fastprof.derive.devices.framework import PYTORCH, UNKNOWN, framework_of_host, together
 from fastprof.derive.devices.run_environment import HARDWARE
 from fastprof.derive.devices.tracer_levels import TracerLevels, least, tracer_levels
@@ -158,19 +159,22 @@ class KeptHost:
     has_threads: bool
     names: NamesOfHost
     levels: TracerLevels | None
+    capability: tuple[int, int] | None
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
     threads = host.raw.plane_named(HOST_THREADS)
     has_threads = threads is not None and threads.last > threads.first
     levels = tracer_levels(host.raw)
-    return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names_of(host.raw), levels)
+    return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names_of(host.raw), levels,
+                    recorded_capability(host.raw.planes))  # fmt: skip
 
 
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     framework, hardware = together(one.framework for one in kept), _hardware(kept)
     levels = least(one.levels for one in kept)
-    facts = Facts(framework, hardware, after, joined(one.names for one in kept), levels)
+    capability = min((one.capability for one in kept if one.capability is not None), default=None)
+    facts = Facts(framework, hardware, after, joined(one.names for one in kept), levels, capability)
     costs = [within_run(one, facts.window_ps) for rule in RULES for one in rule.found(facts) if facts.window_ps]
     every = [specific(facts, one) for one in costs]
     findings = [advised(facts, one) for one in ranked(every, facts.window_ps)]

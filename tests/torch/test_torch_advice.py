@@ -61,7 +61,7 @@ def test_several_kinds_are_listed_and_those_that_matter_advised_on() -> None:
     ("name", "cause"),
     [
         ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tensor16x8x8_kernel", None),
-        ("volta_sgemm_128x64_nn", "float16: this GPU has no TF32"),
+        ("volta_sgemm_128x64_nn", "if it is, too, its Tensor Cores have neither TF32"),
         ("ampere_sgemm_128x64_nn", "allows TF32"),
     ],
 )

@@ -13,9 +13,16 @@ from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
 
 WITHOUT_TF32: Final = "precision without TF32"
 """As a cause: precision, on a GPU before Ampere."""
+OLD_KERNELS: Final = "precision by kernels of families before Ampere"
+"""As a cause: precision, on a GPU whose generation is not recorded."""
 
 ON_CPU: Final = {cause: f"{cause} on the CPU" for cause in ("input", "python", "idle")}
 """As causes: those of a program that uses no device, if other things help then."""
+
+_IF_OLD: Final = (
+    "The GPU's generation is not recorded, and its kernels are of families before Ampere: if it is, too, its Tensor "
+    "Cores have neither TF32 nor bfloat16."
+)
 
 _TEXTS: Final[dict[str, dict[str, str]]] = {
     "input": {
@@ -185,6 +192,11 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         UNKNOWN: "Compute in float16, so that kernels can use Tensor Cores.",
         TENSORFLOW: "Set the policy keras.mixed_precision.set_global_policy(\"mixed_float16\").",
         PYTORCH: "Use torch.autocast with float16: this GPU has no TF32, and no bfloat16 in its Tensor Cores.",
+    },
+    OLD_KERNELS: {
+        UNKNOWN: f"Compute in float16, so that kernels can use Tensor Cores. {_IF_OLD}",
+        TENSORFLOW: "Set the policy keras.mixed_precision.set_global_policy(\"mixed_float16\"). " + _IF_OLD,
+        PYTORCH: f"Use torch.autocast with float16. {_IF_OLD}",
     },
     "layout": {
         UNKNOWN: "Use the layout that convolutions want (channels last), so that nothing is transposed around them.",

@@ -24,13 +24,15 @@ from fastprof.schema.array_types import Bools, Float64s, Int64s
 class Facts:
     """``framework``: that made the capture, see derive.devices.framework; ``hardware``: CPU_ONLY, GPU or TPU;
     ``reports``: by name of the analysis; ``names``: what names of events show, of all hosts; ``levels``: what the
-    profiler was asked to record of all hosts, None: unknown."""
+    profiler was asked to record of all hosts, None: unknown; ``capability``: the least compute capability of GPUs,
+    None: unknown."""
 
     framework: str
     hardware: str
     reports: Mapping[str, Report]
     names: NamesOfHost
     levels: TracerLevels | None = None
+    capability: tuple[int, int] | None = None
 
     @cached_property
     def _counts(self) -> Bools:

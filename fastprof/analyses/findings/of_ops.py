@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.findings.advice import WITHOUT_TF32, advice
+from fastprof.analyses.findings.advice import OLD_KERNELS, WITHOUT_TF32, advice
 from fastprof.analyses.findings.facts import Facts, numbers, times
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
-from fastprof.derive.devices.tensor_cores import lack_tf32, multiplies
+from fastprof.derive.devices.tensor_cores import SINCE_TF32, lack_tf32, multiplies
 from fastprof.derive.ops.kernel_names import plain
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
@@ -91,9 +91,10 @@ def found(facts: Facts) -> Iterator[Finding]:
 
 def _advice(facts: Facts, cause: str) -> str:
     """That on a cause, for GPUs as old as these."""
-    if cause == "precision" and lack_tf32(facts.table("kernel_stats", "kernels")["name"].to_pylist()):
+    if cause == "precision" and facts.capability is not None and facts.capability < SINCE_TF32:
         return advice(WITHOUT_TF32, facts.framework)
-    return advice(cause, facts.framework)
+    old = cause == "precision" and lack_tf32(facts.table("kernel_stats", "kernels")["name"].to_pylist())
+    return advice(OLD_KERNELS if old and facts.capability is None else cause, facts.framework)
 
 
 # ---- the rules, the first that applies to an op counts

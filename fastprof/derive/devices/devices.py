@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from fastprof.derive.devices.gpu_vendor import NOT_RECORDED, VENDOR_STAT, likely_vendor, models_of
 from fastprof.derive.devices.published_peaks import GPUS, LEAST_OF_AMD, SOURCES, TPUS
+from fastprof.derive.devices.tensor_cores import least_capability
 
 GPU, TPU = "GPU", "TPU"
 
@@ -127,8 +128,18 @@ def likely_peaks(planes: Sequence[Device], kernels: Iterable[str]) -> Peaks | No
         return None
     vendor, why = likely
     known = _gpu_peaks(_Described(plane.kind, {**plane.stats, VENDOR_STAT: vendor}))
-    reason = NOT_RECORDED.format(vendor, why)
-    return replace(known, reasons=(reason, *known.reasons))
+    reasons = [NOT_RECORDED.format(vendor, why), *known.reasons]
+    least = least_capability(kernels) if _NO_CAPABILITY in reasons else None
+    if least is not None:
+        (major, minor), name = least
+        reasons.append(f"it runs kernels such as {name[:60]}, so its compute capability is {major}.{minor} or later")
+    return replace(known, reasons=tuple(reasons))
+
+
+def recorded_capability(planes: Iterable[Device]) -> tuple[int, int] | None:
+    """The least compute capability of the GPUs; None: it is not recorded. Some profilers write 0.0 for that."""
+    recorded = [_capability(plane.stats) for plane in planes if plane.kind == GPU]
+    return min((one for one in recorded if one != _UNKNOWN_CAPABILITY), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +247,10 @@ def _tpu_peaks(plane: Device) -> Peaks:
 # ---- GPU
 
 
+_UNKNOWN_CAPABILITY: Final = (0, 0)
+_NO_CAPABILITY: Final = "the capture does not say the GPU's compute capability, so its peak FLOP/s is not known"
+
+
 def _capability(stats: Mapping[str, Any]) -> tuple[int, int]:
     return _integer(stats, "compute_cap_major"), _integer(stats, "compute_cap_minor")
 
@@ -268,6 +283,8 @@ def _gfx(stats: Mapping[str, Any]) -> str:
 def _per_cycle(stats: Mapping[str, Any]) -> tuple[int, int, str | None]:
     """Flops, and bytes of shared memory, per core and cycle; 0: unknown, and why."""
     vendor, capability = stats.get("device_vendor"), _capability(stats)
+    if vendor == "Nvidia" and capability == _UNKNOWN_CAPABILITY:
+        return 0, 0, _NO_CAPABILITY
     if vendor == "Nvidia":
         listed = max((one for one in NVIDIA_FLOPS if one <= capability), default=(2, 0))
         reason = None

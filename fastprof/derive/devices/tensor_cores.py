@@ -29,6 +29,18 @@ _SINCE_TF32 = re.compile(
     r"^(?:ampere|ada|hopper|blackwell)_|(?:^|_)sm_?(?:[89]\d|1\d\d)|cutlass_(?:[89]\d|1\d\d)_|tf32"
 )
 
+_FAMILIES = tuple((re.compile(pattern), capability) for pattern, capability in (
+    (r"^maxwell_|(?:^|_)sm_?5\d_", (5, 0)),
+    (r"^pascal_|(?:^|_)sm_?6\d_", (6, 0)),
+    (r"^volta_|(?:^|_)sm_?7[0-4]_", (7, 0)),
+    (r"^turing_|(?:^|_)sm_?75_|cutlass_75_", (7, 5)),
+    (r"^ampere_|(?:^|_)sm_?8[0-8]_|cutlass_80_", (8, 0)),
+    (r"^ada_|(?:^|_)sm_?89_", (8, 9)),
+    (r"^hopper_|(?:^|_)sm_?90_|cutlass_90_", (9, 0)),
+    (r"^blackwell_|(?:^|_)sm_?1\d\d_|cutlass_1\d\d_", (10, 0)),
+))  # fmt: skip
+"""What names of kernels begin with that libraries wrote for GPUs of a compute capability."""
+
 _OP_ENDS = (
     "Conv2D",
     "Conv2DBackpropFilter",
@@ -88,10 +100,21 @@ def kernel_names_units(kernel: str, vendor: str | None) -> bool:
     return vendor == NVIDIA and _UNITS_NAMED.search(kernel) is not None
 
 
+SINCE_TF32 = (8, 0)
+"""The compute capability of Ampere."""
+
+
 def lack_tf32(kernels: Iterable[str]) -> bool:
-    """Whether these kernels are of GPUs before Ampere, whose Tensor Cores have neither TF32 nor bfloat16."""
+    """Whether these kernels are of families before Ampere, whose Tensor Cores have neither TF32 nor bfloat16."""
     names = list(kernels)
     return any(map(_BEFORE_TF32.search, names)) and not any(map(_SINCE_TF32.search, names))
+
+
+def least_capability(kernels: Iterable[str]) -> tuple[tuple[int, int], str] | None:
+    """The compute capability that a GPU has at least which runs these kernels, and one of them that shows it. It is a
+    lower bound: libraries use kernels of older GPUs on newer ones, too. None: no name shows any."""
+    found = ((capability, name) for name in kernels for pattern, capability in _FAMILIES if pattern.search(name))
+    return max(found, key=lambda one: one[0], default=None)
 
 
 def op_could(op: str) -> bool:
