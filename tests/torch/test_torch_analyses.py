@@ -278,3 +278,28 @@ def test_an_annotation_that_starts_a_collective_loads_nothing() -> None:
     ]
     steps = torch_capture({"python": main}, {"stream 7": [kernel("k", 910, 50, 1)]}).steps().tables["steps"]
     assert steps["input_ps"].to_pylist() == [200 * MICRO]
+
+
+@pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")
+def test_kernels_of_collectives_belong_to_the_ops_of_these() -> None:
+    """By the trace's kernels and what is recorded around their launches, added up with Python's json."""
+    profile = fastprof.load(KINETO / "a100_rank-0.json.gz")
+    tables = profile.op_stats().tables
+    ops = [row for row in tables["ops"].to_pylist() if row["host_or_device"] == "Device"]
+    found = {row["name"]: (row["occurrences"], row["total_ps"]) for row in ops if row["name"].startswith("c10d::")}
+    assert found == {
+        "c10d::alltoall_base_": (4, 182_403_000_000),
+        "c10d::allreduce_": (4, 107_656_000_000),
+        "c10d::_allgather_base_": (2, 106_140_000_000),
+    }
+    assert not [row for row in ops if row["name"] == "record_param_comms"]
+    launched = {row["name"]: row["device_self_ps"] for row in tables["host_ops"].to_pylist()}
+    assert (launched["c10d::allreduce_"], launched["record_param_comms"]) == (107_656_000_000, 0)
+
+
+def test_a_record_of_arguments_alone_is_the_op() -> None:
+    """Older versions have no ops of collectives."""
+    main = [step(0, 0, 100), op("record_param_comms", 10, 40), launch(20, 1)]
+    report = torch_capture({"python": main}, {"stream 7": [kernel("ncclDevKernel", 30, 50, 1)]}).op_stats()
+    ops = [row for row in report.tables["ops"].to_pylist() if row["host_or_device"] == "Device"]
+    assert [row["name"] for row in ops if row["type"] != "IDLE"] == ["record_param_comms"]

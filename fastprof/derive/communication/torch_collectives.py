@@ -20,7 +20,7 @@ import numpy as np
 
 from fastprof._native.grouping import parents
 from fastprof.derive.communication.flights import NO_BYTES
-from fastprof.derive.devices.kineto_categories import is_kineto
+from fastprof.derive.devices.kineto_categories import RECORD, is_kineto
 from fastprof.derive.ops.launches import launches
 from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.steps.gpu_step_events import type_of_name
@@ -34,7 +34,6 @@ NOT_NAMED: Final = -1
 
 STATS: Final = ("Collective name", "In msg nelems", "Out msg nelems", "dtype")
 """What process groups record of a collective."""
-_RECORD: Final = "record_param_comms"
 _NAMED, _SENT, _RECEIVED, _TYPE = STATS
 _SIZES: Final = {
     "double": 8, "long": 8, "complexfloat": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "byte": 1,
@@ -61,7 +60,7 @@ def collective_arguments(events: HostEvents, rows: Int64s) -> Int64s:
     there is none."""
     if _TYPE not in events.stats or not len(events.texts(_TYPE)[0]):
         return np.full(len(rows), -1, np.int64)
-    found = _above(events, rows, np.array([name == _RECORD for name in events.names], bool))
+    found = _above(events, rows, np.array([name == RECORD for name in events.names], bool))
     own = np.isin(rows, events.texts(_TYPE)[0]) & is_collective(events)[events.meta[rows]]
     return np.where(own, rows, found)
 

@@ -52,6 +52,22 @@ def is_op(events: HostEvents) -> Bools:
     return found
 
 
+RECORD: Final = "record_param_comms"
+"""What process groups write to record the arguments of a collective: an event in that of its op."""
+_OF_GROUPS: Final = "c10d::"
+
+
+@once
+def may_launch(events: HostEvents) -> Bools:
+    """By row of event metadata, whether it is an op that what a GPU runs belongs to: a record of arguments is none if
+    ops of collectives, which newer versions have, are recorded around it."""
+    is_record = np.array([name == RECORD for name in events.names], bool)
+    if not is_record.any() or not any(name.startswith(_OF_GROUPS) for name in events.names):
+        return is_op(events)
+    found: Bools = is_op(events) & ~is_record
+    return found
+
+
 def is_kineto(events: HostEvents) -> bool:
     """Whether events have categories of PyTorch's profiler."""
     return bool(is_of(events, OPS | CALLS | PYTHON | ANNOTATIONS).any())

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.devices.kineto_categories import is_kineto, is_op
+from fastprof.derive.devices.kineto_categories import is_kineto, may_launch
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.derive.ops.gpu_ops import last_name
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside, stat_places
@@ -105,7 +105,7 @@ class References:
     def _names_op(self) -> Bools:
         """By row of metadata."""
         if is_kineto(self.events):
-            return is_op(self.events)
+            return may_launch(self.events)
         return np.array([_is_tensorflow(name) for name in self.events.names], bool)
 
     def _number(self, hlo: int, module: int, tf_op: int, annotation: int, has: int, program: int, name: int) -> int:

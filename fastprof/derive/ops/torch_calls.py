@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.devices.kineto_categories import is_kineto, is_op
+from fastprof.derive.devices.kineto_categories import is_kineto, may_launch
 from fastprof.derive.ops.launches import launches
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.device_steps import is_derived
@@ -71,7 +71,7 @@ class OpsAround:
 
     def __init__(self, events: HostEvents) -> None:
         self._parent = enclosing(events)
-        self._is_op: Bools = is_op(events)[events.meta]
+        self._is_op: Bools = may_launch(events)[events.meta]
 
     def op_of(self, rows: Int64s) -> Int64s:
         """-1: none is."""
