@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -23,13 +23,14 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
-from fastprof.analyses.findings import of_communication, of_elementwise, of_gaps, of_memory, of_ops, of_steps
+from fastprof.analyses.findings import of_communication, of_elementwise, of_gaps, of_memory, of_ops, of_steps, of_tfprof
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, once_ps, ranked, within_run
 from fastprof.analyses.findings.knowledge import advised
 from fastprof.analyses.findings.names_of_host import NamesOfHost, joined, names_of
 from fastprof.analyses.findings.specifics import specific
 from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
+from fastprof.decode.tfprof_profile import carries_profile
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.devices import recorded_capability
@@ -42,13 +43,17 @@ from fastprof.schema.tables import Column, Formula, TableSchema
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.wording.quantities import measured
 
+if TYPE_CHECKING:
+    from fastprof.decode.xspace_capture import Capture
+    from fastprof.derive.tfprof.advisor import Examined
+
 NAME = "diagnosis"
 READS = Needs()
 AFTER = ("tf_data", "gaps", "steps", "communication", "kernel_stats", "hlo_stats", "roofline", "memory_profile",
          "op_stats")  # fmt: skip
 """tf_data is first: it takes much memory for a while, and the groups that the others keep are not made yet."""
 
-RULES: Final = (of_gaps, of_communication, of_ops, of_elementwise, of_steps, of_memory)
+RULES: Final = (of_gaps, of_communication, of_ops, of_elementwise, of_steps, of_memory, of_tfprof)
 NO_WORK: Final = "no device of the capture ran anything"
 OF_GPUS: Final = ("precision", "low_occupancy", "layout", "elementwise")
 OF_PEAKS: Final = ("memory_bound", "low_utilization")
@@ -160,21 +165,35 @@ class KeptHost:
     names: NamesOfHost
     levels: TracerLevels | None
     capability: tuple[int, int] | None
+    graph: Examined | None
+    """What tfprof's advisor finds, if the capture is a profile of tfprof."""
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
     threads = host.raw.plane_named(HOST_THREADS)
     has_threads = threads is not None and threads.last > threads.first
     levels = tracer_levels(host.raw)
+    graph = _examined_graph(host.raw.capture)
     return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names_of(host.raw), levels,
-                    recorded_capability(host.raw.planes))  # fmt: skip
+                    recorded_capability(host.raw.planes), graph)  # fmt: skip
+
+
+def _examined_graph(capture: Capture) -> Examined | None:
+    if not carries_profile(capture):
+        return None
+    from fastprof.derive.tfprof.advisor import examined  # most captures are none
+    from fastprof.derive.tfprof.view_set import views_of_profile
+
+    views = views_of_profile(capture)
+    return None if views is None else examined(capture.host, views)
 
 
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     framework, hardware = together(one.framework for one in kept), _hardware(kept)
     levels = least(one.levels for one in kept)
     capability = min((one.capability for one in kept if one.capability is not None), default=None)
-    facts = Facts(framework, hardware, after, joined(one.names for one in kept), levels, capability)
+    graphs = tuple(one.graph for one in kept if one.graph is not None)
+    facts = Facts(framework, hardware, after, joined(one.names for one in kept), levels, capability, graphs)
     costs = [within_run(one, facts.window_ps) for rule in RULES for one in rule.found(facts) if facts.window_ps]
     every = [specific(facts, one) for one in costs]
     findings = [advised(facts, one) for one in ranked(every, facts.window_ps)]

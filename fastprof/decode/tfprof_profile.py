@@ -7,9 +7,14 @@ from fastprof.decode.xspace_capture import Capture
 from fastprof.inputs.profile_columns import PLANE, STAT, ProfileColumns
 
 
+def carries_profile(capture: Capture) -> bool:
+    """Whether it was made of a profile of tfprof."""
+    return PLANE in capture.part_names
+
+
 def profile_of(capture: Capture) -> ProfileColumns | None:
     """None: it carries none. CaptureError: the profile is damaged."""
-    if PLANE not in capture.part_names:
+    if not carries_profile(capture):
         return None
     pieces = list(carried(capture, PLANE, STAT))
     return ProfileColumns(b"".join(pieces), tolerant=capture.salvage) if pieces else None

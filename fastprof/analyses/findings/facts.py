@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,16 @@ from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
+if TYPE_CHECKING:
+    from fastprof.derive.tfprof.advisor import Examined
+
 
 @dataclass(frozen=True)
 class Facts:
     """``framework``: that made the capture, see derive.devices.framework; ``hardware``: CPU_ONLY, GPU or TPU;
     ``reports``: by name of the analysis; ``names``: what names of events show, of all hosts; ``levels``: what the
     profiler was asked to record of all hosts, None: unknown; ``capability``: the least compute capability of GPUs,
-    None: unknown."""
+    None: unknown; ``graphs``: what tfprof's advisor finds."""
 
     framework: str
     hardware: str
@@ -33,6 +36,7 @@ class Facts:
     names: NamesOfHost
     levels: TracerLevels | None = None
     capability: tuple[int, int] | None = None
+    graphs: tuple[Examined, ...] = ()
 
     @cached_property
     def _counts(self) -> Bools:

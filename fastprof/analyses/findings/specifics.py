@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import LIKELY, Finding
+from fastprof.analyses.findings.of_tfprof import use_in_words
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
@@ -247,6 +248,7 @@ _MEMORY: Final = ("snapshot_count", "allocation_count", "peak_bytes", "capacity_
 
 def _of_idle(facts: Facts, finding: Finding) -> Finding:
     """To record more of the host helps only if its Python is not recorded, nor was asked for."""
+    finding = replace(finding, detail=" ".join(filter(None, [finding.detail, use_in_words(facts)])) or None)
     has_all = facts.names.has_python or (facts.levels is not None and facts.levels.has_all)
     return replace(finding, advice=_NOTHING_KNOWN) if has_all else finding
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from fastprof.decode.tfprof_profile import carries_profile
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.tables.once import once
 
@@ -40,7 +41,10 @@ def framework_of(names: Iterable[str]) -> str:
 
 @once
 def framework_of_host(events: HostEvents) -> str:
-    """The framework by all names in the events of a host, or their categories: only PyTorch's profiler writes these."""
+    """The framework by all names in the events of a host, or their categories: only PyTorch's profiler writes these.
+    Profiles of tfprof are TensorFlow's."""
+    if carries_profile(events.capture):
+        return TENSORFLOW
     return PYTORCH if is_kineto(events) else framework_of(events.names)
 
 

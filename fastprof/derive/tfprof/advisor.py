@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow.compute as pc
 
 from fastprof.derive.tfprof.forest import Ints
@@ -76,12 +78,18 @@ def could_fuse_norms(recorded: Recorded) -> bool:
 
 def has_channels_last(recorded: Recorded) -> bool:
     """Whether a node of an accelerator has its channels last."""
+    return len(channels_last_nodes(recorded)) > 0
+
+
+def channels_last_nodes(recorded: Recorded) -> Ints:
+    """The nodes of accelerators that have their channels last."""
     attrs = plain(recorded.nodes["attrs"])
     each = pc.list_flatten(attrs)
     values = pc.utf8_trim(texts(each.field("value")), '"')
     found = pc.and_(pc.equal(texts(each.field("name")), "data_format"), pc.equal(values, "NHWC"))
     nodes = numbers(pc.list_parent_indices(attrs))[flags(found)]
-    return bool(pc.any(pc.match_substring(recorded.devices.take(nodes), "gpu")).as_py())
+    on_gpu: Ints = nodes[flags(pc.match_substring(recorded.devices.take(nodes), "gpu"))]
+    return np.unique(on_gpu)
 
 
 class Costly(NamedTuple):
@@ -126,6 +134,63 @@ def _branches(shown: Shown, place: int, depth: int) -> Iterator[Costly]:
         if shown.totals[FIGURES.index("micros"), one] >= _LONG_US:
             yield Costly(shown.names[one].as_py(), depth, shown.totals[:, one])
             yield from _branches(shown, one, depth + 1)
+
+
+class Suspects(NamedTuple):
+    """Nodes that may take longer than they need: how many, their time in all steps, and the name and op of the longest.
+    It is that on accelerators, or without any on the host."""
+
+    node_count: int
+    time_us: int
+    longest: str
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What the advisor found of one host; None: nothing of that kind. ``costly``: the ops that take longest with their
+    time, and ``total_us`` that of all, in an average step; ``line``: the line of code that takes longest where the code
+    first branches."""
+
+    host: str
+    uses: list[Use]
+    unfused_norms: Suspects | None
+    channels_last: Suspects | None
+    costly: list[tuple[str, int]]
+    total_us: int
+    line: str | None
+
+
+def examined(host: str, views: ViewSet) -> Examined:
+    """CaptureError: the profile is damaged."""
+    recorded = views.recorded
+    norms = flags(pc.match_substring(recorded.names, "BatchNorm")) if could_fuse_norms(recorded) else None
+    lines = costly_lines(views) if views.lines.is_known else None
+    ops, total_us = costly_ops(views) if recorded.steps else ([], 0)
+    return Examined(
+        host,
+        uses(recorded),
+        None if norms is None else _suspects(recorded, np.flatnonzero(norms)),
+        _suspects(recorded, channels_last_nodes(recorded)) if has_channels_last(recorded) else None,
+        [(op.name, int(op.figures[FIGURES.index("micros")])) for op in ops],
+        total_us,
+        lines[0].name if lines else None,
+    )
+
+
+def _suspects(recorded: Recorded, nodes: Ints) -> Suspects | None:
+    every = recorded.executions
+    rows, is_accelerator = recorded.rows_of(every["name"]), flags(every["is_accelerator"])
+    times = np.zeros((2, len(recorded)), np.int64)
+    for place, chosen in enumerate((is_accelerator, ~is_accelerator)):
+        chosen = chosen & (rows >= 0)
+        np.add.at(times[place], rows[chosen], np.maximum(numbers(every["duration_us"])[chosen], 0))
+    of_nodes = times[0 if times[0, nodes].any() else 1, nodes]
+    if not len(nodes):
+        return None
+    longest = int(nodes[int(np.argmax(of_nodes))])
+    names, ops = recorded.names, recorded.ops
+    return Suspects(len(nodes), sum(of_nodes.tolist()), names[longest].as_py(), ops[longest].as_py() or "")
 
 
 def _below(shown: Shown, place: int) -> list[int]:

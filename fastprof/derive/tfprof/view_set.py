@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fastprof.decode.tfprof_profile import profile_of
 from fastprof.derive.tfprof import code_view, graph_view, op_view, scope_view, views
 from fastprof.derive.tfprof.code_view import CodeLines
 from fastprof.derive.tfprof.graph_view import Walk
@@ -19,6 +21,9 @@ from fastprof.derive.tfprof.views import Shown
 from fastprof.errors import UsageError
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
+
+if TYPE_CHECKING:
+    from fastprof.decode.xspace_capture import Capture
 
 
 class ViewSet:
@@ -98,6 +103,18 @@ def view_set(tables: Mapping[str, pa.Table], host: str | None = None) -> ViewSet
     if len(hosts) > 1:
         own = [table.filter(pc.equal(texts(table["host"]), hosts[place])) for table in own]
     return ViewSet(Recorded(described, *own))
+
+
+def views_of_profile(capture: Capture) -> ViewSet | None:
+    """The views of the profile that a capture carries; None: it carries none. CaptureError: it is damaged."""
+    profile = profile_of(capture)
+    if profile is None:
+        return None
+    from fastprof.tables.tfprof_rows import LazyColumns
+
+    described = {"steps": profile.steps.tolist(), "misses_accelerator_stream": profile.misses_accelerator_stream}
+    names = ("tfprof_nodes", "tfprof_executions", "tfprof_memory")
+    return ViewSet(Recorded(described, *(LazyColumns(name, capture.host, profile, capture.path) for name in names)))
 
 
 def check_view(view: str) -> None:
