@@ -28,19 +28,6 @@ if TYPE_CHECKING:
 ADVISE = "advise"
 _OWN = ("tfprof", "timeline", "pprof")
 _TABLE = "table"
-_HELP = {
-    "max_depth": "hide rows deeper than this; the root is at depth 1",
-    "min_occurrence": "hide nodes with fewer runs",
-    "step": "number of the step; -1: averages over the steps in which a node ran",
-    "order_by": "sort rows by this, largest first, or by name",
-    "account_type_regexes": "account nodes with a type that any of these matches: an op, a device, a type of a log",
-    "start_name_regexes": "start at rows whose name any of these matches",
-    "trim_name_regexes": "hide what is below rows whose name any of these matches",
-    "show_name_regexes": "show only rows whose name any of these matches",
-    "hide_name_regexes": "hide rows whose name any of these matches",
-    "account_displayed_op_only": "sum up only what is shown",
-    "select": "what to show of a row",
-}
 
 
 def _fields() -> list[dataclasses.Field[Any]]:
@@ -99,20 +86,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_option(group: argparse._ArgumentGroup, field: dataclasses.Field[Any]) -> None:
+    from fastprof.derive.tfprof.options import ORDERS, help_of
+
     name = field.name
     flag = f"--{name.replace('_', '-')}"
     shown = ",".join(field.default) if isinstance(field.default, tuple) else field.default
-    described = _HELP.get(name) or f"hide rows whose {name.removeprefix('min_')} are less"
     usual = "no" if field.default is False else shown
-    text = described + (f" (default: {usual})" if usual != "" else "")
+    text = help_of(name) + (f" (default: {usual})" if usual != "" else "")
     text = text.replace("%", "%%")
     if isinstance(field.default, bool):
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     elif isinstance(field.default, int):
         group.add_argument(flag, metavar="N", type=_number, help=text)
     elif name == "order_by":
-        from fastprof.derive.tfprof.options import ORDERS
-
         group.add_argument(flag, choices=ORDERS, help=text)
     else:
         group.add_argument(flag, metavar="A,B", type=_list, action="extend", help=f"{text}; repeatable")
@@ -216,20 +202,11 @@ def _from_file(path: str) -> dict[str, Any]:
 
 
 def _write_json(view: TfprofView, args: argparse.Namespace, sink: output.Sink) -> None:
-    """The view, the nodes of its rows, and the options that made them."""
-    import dataclasses
-
-    from fastprof.render import as_json
+    from fastprof.render import tfprof_json
 
     limit = arguments.row_limit(args.limit, "json")
-    options = dataclasses.asdict(view.options)
-    summary = {"view": view.view, "options": {name: _json(value) for name, value in options.items()}}
-    tables = {"tfprof_view": view.table, "tfprof_view_nodes": view.nodes}
-    sink.send(as_json.sections(summary, {name: table.slice(0, limit) for name, table in tables.items()}))
-
-
-def _json(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    tables = (table.slice(0, limit) for table in (view.table, view.nodes))
+    sink.send(tfprof_json.chunks(view.view, view.options, *tables))
 
 
 def _for_people(view: TfprofView) -> pa.Table:

@@ -225,6 +225,13 @@ class Profile(AnalysisMethods):
         chosen = chosen_options(preset, options, given)
         return TfprofView(self._tfprof(host, chosen.step), view, chosen)
 
+    @property
+    def tfprof_hosts(self) -> list[str]:
+        """The hosts that ``tfprof`` has views of."""
+        from fastprof.derive.tfprof.view_set import hosts_of
+
+        return hosts_of(self._tables)
+
     def tfprof_advice(self, checkers: Sequence[str] | None = None, *, host: str | None = None) -> TfprofAdvice:
         """What tfprof's advisor says; ``checkers``: names of some of its checkers. UsageError: an unknown one."""
         from fastprof.profile.tfprof_views import TfprofAdvice

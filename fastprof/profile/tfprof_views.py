@@ -53,34 +53,35 @@ class TfprofView:
     def __init__(self, views: ViewSet, view: str, options: Options) -> None:
         self.view = view
         self.options = options
+        self.recorded = views.recorded
+        self.shown = views.shown(view, options)
         self._views = views
-        self._shown = views.shown(view, options)
 
     @cached_property
     def table(self) -> pa.Table:
         """The rows in the order of the report, the root first; numbers are complete and not rounded."""
         from fastprof.derive.tfprof.view_tables import view_table
 
-        return view_table(self._shown, self._views.recorded)
+        return view_table(self.shown, self.recorded)
 
     @cached_property
     def nodes(self) -> pa.Table:
         """The accounted nodes of each row."""
         from fastprof.derive.tfprof.view_tables import member_table
 
-        return member_table(self._shown, self._views.recorded, self.options.step)
+        return member_table(self.shown, self.recorded, self.options.step)
 
     @property
     def unknown(self) -> Mapping[str, str]:
         """Figures that are not recorded, and why: their columns are null."""
-        return self._views.recorded.unknown
+        return self.recorded.unknown
 
     def pieces(self) -> Iterator[str]:
         """The report, byte for byte as tfprof writes it to a file, in pieces; without unknown figures."""
         from fastprof.render.tfprof_text import report
 
         select = tuple(name for name in self.options.select if name not in self.unknown)
-        return report(self._shown, self.view, self._views.recorded, self.options.replaced(select=select))
+        return report(self.shown, self.view, self.recorded, self.options.replaced(select=select))
 
     @property
     def text(self) -> str:
@@ -91,9 +92,9 @@ class TfprofView:
         """The view as a Chrome trace, as tfprof writes it. Of the graph view, one step: choose it by ``step``."""
         from fastprof.render.tfprof_timeline import trace
 
-        if self.view == "graph" and self._views.recorded.is_capture:
+        if self.view == "graph" and self.recorded.is_capture:
             raise UsageError("the timeline of a capture is that of 'fastprof trace', Profile.to_trace")
-        return trace(self._shown, self.view, self._views.recorded, self.options)
+        return trace(self.shown, self.view, self.recorded, self.options)
 
     def to_pprof(self) -> bytes:
         """The code view as a compressed file of pprof; ``select`` names what its samples count."""
@@ -101,7 +102,7 @@ class TfprofView:
 
         if self.view != "code":
             raise UsageError("files of pprof have stacks, which only the view code has")
-        return compressed(self._shown, self._views, self.options)
+        return compressed(self.shown, self._views, self.options)
 
     def to_pandas(self) -> pd.DataFrame:
         return self.table.to_pandas()
@@ -110,7 +111,7 @@ class TfprofView:
         return self.table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"<fastprof view {self.view} of tfprof: {len(self._shown.row):,} rows; .table, .nodes, .text>"
+        return f"<fastprof view {self.view} of tfprof: {len(self.shown.row):,} rows; .table, .nodes, .text>"
 
 
 class TfprofAdvice:

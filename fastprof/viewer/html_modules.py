@@ -13,7 +13,7 @@ from pathlib import Path
 
 STATIC = Path(__file__).parent / "static"
 ENTRY = "saved.js"
-LEFT_OUT = ("pages/hlo.js",)
+LEFT_OUT = ("pages/hlo.js", "pages/tfprof.js")
 """What nothing leads to without a server."""
 _IMPORT = re.compile(r"""(\bfrom\s+|\bimport\s+|\bimport\(\s*)"(\.{1,2}/[^"]+\.js)\"""")
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -49,6 +50,7 @@ _SLOW = {
     "/api/report/{name}/{table}.csv": report_answers.csv,
     "/api/report/{name}": report_answers.as_json,
 }
+_VIEWING = ("about", "rows", "row", "name", "find", "stacks", "advice", "save/{form}")
 
 
 def routes(state: ServerState) -> list[Route]:
@@ -69,6 +71,7 @@ def routes(state: ServerState) -> list[Route]:
         (state.quick, 0.0, _READ),
         (state.search, _FRESH_S, _SEARCH),
         (state.slow, 0.0, _SLOW),
+        (state.viewing, 0.0, {f"/api/tfprof/{path}": _tfprof(path) for path in _VIEWING}),
         (state.listing, 0.0, _LISTING),
         (state.opening, 0.0, _OPENING),
     )
@@ -84,3 +87,12 @@ def _programs(call: Call) -> Any:
     from fastprof.viewer import hlo_answers  # late: the first picture does not wait for it
 
     return hlo_answers.answer(call)
+
+
+def _tfprof(path: str) -> Callable[[Call], Any]:
+    def answer(call: Call) -> Any:
+        from fastprof.viewer import tfprof_answers  # late, as above
+
+        return tfprof_answers.ANSWERS[path](call)
+
+    return answer

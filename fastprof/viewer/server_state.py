@@ -22,10 +22,12 @@ from fastprof.viewer.viewed_runs import NotOpenError, ViewedRuns
 
 if TYPE_CHECKING:
     from fastprof.profile.report import Report
+    from fastprof.profile.tfprof_views import TfprofView
+    from fastprof.viewer.tfprof_tree import RowTree
 
 _TILE_BYTES = 128 << 20
 _DOCUMENT_BYTES = 256 << 20
-_REPORTS, _SEARCHES, _HIT_LISTS = 24, 32, 4
+_REPORTS, _SEARCHES, _HIT_LISTS, _VIEWS = 24, 32, 4, 4
 _QUICK, _SLOW = 8, 2
 _TRIES = 3
 T = TypeVar("T")
@@ -63,8 +65,9 @@ class KeptBodies:
 
 class ServerState:
     """``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for searches through all names;
-    ``slow``: for analyses; ``opening``: for opening runs; ``listing``: for listing them. ``matches``: the names that
-    matched recent searches, ``hit_lists`` the events."""
+    ``slow``: for analyses; ``viewing``: for views of tfprof; ``opening``: for opening runs; ``listing``: for listing
+    them. ``matches``: the names that matched recent searches, ``hit_lists`` the events; ``views``: of tfprof, ``trees``
+    their rows in an order."""
 
     def __init__(self, runs: ViewedRuns) -> None:
         self.runs = runs
@@ -73,9 +76,12 @@ class ServerState:
         self.reports: ComputedOnce[Hashable, Report] = ComputedOnce(_REPORTS)
         self.matches: ComputedOnce[Hashable, Bools] = ComputedOnce(_SEARCHES)
         self.hit_lists: ComputedOnce[Hashable, HitList] = ComputedOnce(_HIT_LISTS)
+        self.views: ComputedOnce[Hashable, TfprofView] = ComputedOnce(_VIEWS)
+        self.trees: ComputedOnce[Hashable, RowTree] = ComputedOnce(_VIEWS)
         self.quick = Pool("fastprof-quick", _QUICK)
         self.search = Pool("fastprof-search", _SLOW)
         self.slow = Pool("fastprof-slow", _SLOW)
+        self.viewing = Pool("fastprof-viewing", _SLOW)
         self.opening = Pool("fastprof-opening", _SLOW)
         self.listing = Pool("fastprof-listing", 1)
 

@@ -55,6 +55,26 @@ class Options:
         return dataclasses.replace(self, **{name: _checked(name, value) for name, value in given.items()})
 
 
+_HELP: Final = {
+    "max_depth": "hide rows deeper than this; the root is at depth 1",
+    "min_occurrence": "hide nodes with fewer runs",
+    "step": "number of the step; -1: averages over the steps in which a node ran",
+    "order_by": "sort rows by this, largest first, or by name",
+    "account_type_regexes": "account nodes with a type that any of these matches: an op, a device, a type of a log",
+    "start_name_regexes": "start at rows whose name any of these matches",
+    "trim_name_regexes": "hide what is below rows whose name any of these matches",
+    "show_name_regexes": "show only rows whose name any of these matches",
+    "hide_name_regexes": "hide rows whose name any of these matches",
+    "account_displayed_op_only": "sum up only what is shown",
+    "select": "what to show of a row",
+}
+
+
+def help_of(name: str) -> str:
+    """What an option does, in a few words."""
+    return _HELP.get(name) or f"hide rows whose {name.removeprefix('min_')} are less"
+
+
 NAMES: Final = tuple(field.name for field in dataclasses.fields(Options))
 _KINDS: Final = {field.name: str(field.type) for field in dataclasses.fields(Options)}
 _CHOICES: Final = {"order_by": ORDERS, "select": SELECTABLE}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -66,13 +67,10 @@ class _Rows:
         encoded = values.dictionary_encode()
         order = np.asarray(pc.rank(encoded.dictionary, tiebreaker="first")).astype(np.int64) - 1
         words = encoded.dictionary.take(pc.sort_indices(encoded.dictionary))
-        pairs = (
-            np.unique(np.stack([owner, order[numbers(encoded.indices)]]), axis=1)
-            if len(values)
-            else np.zeros((2, 0), np.int64)
-        )
-        offsets = np.searchsorted(pairs[0], np.arange(len(self.shown.row) + 1)).astype(np.int32)
-        return pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(pairs[1])))
+        texts_of = max(1, len(words))
+        row, text = np.divmod(np.unique(owner * texts_of + order[numbers(encoded.indices)]), texts_of)
+        offsets = np.searchsorted(row, np.arange(len(self.shown.row) + 1)).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(text)))
 
     def devices(self) -> pa.Array:
         places, nodes = self.pairs
@@ -229,9 +227,16 @@ LINES: Final = TableSchema("tfprof_view", "an op, or a line of code, of a view",
 ), derived=True)  # fmt: skip
 
 
-def view_table(shown: Shown, recorded: Recorded) -> pa.Table:
-    """The rows of a view. Sums of the op view are of a row and all after it."""
-    return (LINES if shown.node is None else NODES).of(_Rows(shown, recorded))
+def view_table(shown: Shown, recorded: Recorded, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a view. Sums of the op view are of a row and all after it. ``columns``: only these; KeyError."""
+    schema = schema_of(shown)
+    if columns is not None:
+        schema = dataclasses.replace(schema, columns=tuple(schema[name] for name in columns))
+    return schema.of(_Rows(shown, recorded))
+
+
+def schema_of(shown: Shown) -> TableSchema:
+    return LINES if shown.node is None else NODES
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -75,6 +76,20 @@ class Shown:
     """The accounted nodes of each ``row``, where rows have several; row -1 has none."""
     beyond: Beyond | None = None
     """Of captures."""
+
+    def at(self, places: Ints) -> Shown:
+        """Some rows by their places in the report, each without what is above and below it."""
+        alone, node = Forest(np.zeros(len(places), np.int64)), self.node
+        return dataclasses.replace(
+            self,
+            forest=alone,
+            row=self.row[places],
+            figures=self.figures[:, places],
+            totals=self.totals[:, places],
+            accounted=self.accounted[places],
+            names=self.names.take(pa.array(places)),
+            node=None if node is None else node[places],
+        )
 
     def members(self, place: int) -> Ints:
         """The nodes of the row at a place of the report."""

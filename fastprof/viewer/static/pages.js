@@ -18,6 +18,7 @@ export const PAGES = {
   communication: () => import("./pages/communication.js"),
   tf_data: () => import("./pages/tf_data.js"),
   python_time: () => import("./pages/python_time.js"),
+  tfprof: () => import("./pages/tfprof.js"),
   hlo: () => import("./pages/hlo.js"),
 };
 

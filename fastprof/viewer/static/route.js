@@ -1,7 +1,10 @@
-// The view in the URL: #/PAGE?run=…&host=…&what the page keeps there.
+// The view in the URL: #/PAGE?run=…&host=…&what the page keeps there. Addresses of profiler-ui, #{"view":…}, are those of
+// the page of tfprof.
 
 /** The route of an address: {page, run, host, params}; params are those of the page. `first`: the page of none. */
 export function read(hash, first) {
+  const old = /^#?(\{|%7B)/i.test(hash) ? profilerUi(decoded(hash.replace(/^#/, ""))) : null;
+  if (old) return { page: "tfprof", run: null, host: null, params: old };
   const [, path = "", query = ""] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash) ?? [];
   const params = new URLSearchParams(query);
   const route = { page: decoded(path) || first, run: params.get("run"), host: params.get("host"), params };
@@ -44,5 +47,17 @@ function decoded(path) {
     return decodeURIComponent(path);
   } catch {
     return path;
+  }
+}
+
+/** The parameters of an address of profiler-ui, an object in JSON; null if it is none. Lists are written in JSON. */
+function profilerUi(text) {
+  try {
+    const given = Object.entries(JSON.parse(text));
+    return new URLSearchParams(
+      given.map(([name, value]) => [name, typeof value === "object" ? JSON.stringify(value) : String(value)]),
+    );
+  } catch {
+    return null;
   }
 }

@@ -19,6 +19,7 @@ const GROUPS = [
     "critical_path",
     "roofline",
     "hardware_units",
+    "tfprof",
     "hlo",
   ]],
   ["Memory", ["memory_profile", "memory_viewer"]],
@@ -26,6 +27,8 @@ const GROUPS = [
 ];
 const EXTRA = {
   timeline: { title: "Trace viewer", summary: "" },
+  tfprof: { title: "tfprof",
+    summary: "A graph by name scope, by input, by op and by line of code: parameters, operations, time and memory." },
   hlo: { title: "HLO text", summary: "Compiled programs, as the compiler prints them." },
 };
 const ALL_HOSTS = "";

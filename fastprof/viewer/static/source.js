@@ -84,6 +84,16 @@ export class ServerSource {
     return answer.names;
   }
 
+  /** An answer about tfprof's views: "about", "rows", "row", "find", "stacks", "advice". */
+  tfprof(what, options, signal) {
+    return this.json(`tfprof/${what}`, options, signal);
+  }
+
+  /** The entire name of a row of a view of tfprof. */
+  async tfprofName(options, signal) {
+    return (await this.fetched("tfprof/name", options, signal)).text();
+  }
+
   /** The report of an analysis. `params`: its parameters, and host (a name or several) and steps. */
   async report(name, params = {}, signal) {
     const key = this.address(`report/${name}`, params);

@@ -9,12 +9,13 @@ const MOST_ROWS = 60;
 
 /**
  * A flame graph in an element. `parents`, `depths`, `values`: by node, in preorder; `names(node)`, `colour(node)`;
- * `marked(node)`: a share of its width to be drawn as a line, null for none; `onselect(node)`; `title`: its label for readers of screens.
+ * `marked(node)`: a share of its width to be drawn as a line, null for none; `onselect(node)`; `unit`: of the values, picoseconds if it is not
+ * given; `title`: its label for readers of screens.
  */
 export class FlameGraph extends CanvasChart {
   constructor(element, options) {
     super(element, "flame", options.title ?? "Flame graph of device time");
-    Object.assign(this, options);
+    Object.assign(this, { unit: "ps", ...options });
     this.root = 0;
     this.ends = ends(this.parents);
     this.back = h("button.button.small", { hidden: true, onclick: () => this.zoom(0) }, "All");
@@ -88,7 +89,7 @@ export class FlameGraph extends CanvasChart {
 
   describe(node) {
     const value = this.values[node];
-    return `${this.names(node)} · ${text(value, "ps")} · ${text(value / this.total(0), "share")}`;
+    return `${this.names(node)} · ${text(value, this.unit)} · ${text(value / this.total(0), "share")}`;
   }
 
   choose(node) {

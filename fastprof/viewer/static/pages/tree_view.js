@@ -23,7 +23,8 @@ export class TreeView {
     const style = { "min-width": `${columns.reduce((sum, { width }) => sum + (width ?? LEAST_NAME), 0)}px` };
     const space = h("div.tree-space", { role: "presentation", style });
     this.scroll = h("div.tree-scroll", { role: "treegrid", tabindex: "0", "aria-label": label,
-      onkeydown: (event) => this.key(event) }, h("div.tree-head", { role: "row", style }, columns.map(heading)), space);
+      onkeydown: (event) => this.key(event) }, h("div.tree-head", { role: "row", style }, columns.map(headCell)),
+      space);
     element.append(this.scroll);
     this.scroller = new RowScroller(this.scroll, space, { height: ROW, head: HEAD,
       make: () => h("div.tree-row", { role: "row", onclick: (event) => this.clicked(event) }),
@@ -100,7 +101,7 @@ export class TreeView {
     const branch = h("span.tree-branch", { style: { "padding-left": `${Math.min(depth, 40) * 14}px` } },
       h("span.tree-mark", { "aria-hidden": "true" }, mark));
     row.replaceChildren(
-      ...this.columns.map((column, at) => cell(column, "gridcell", at ? null : branch, column.cell(node))),
+      ...this.columns.map((column, at) => treeCell(column, "gridcell", at ? null : branch, column.cell(node))),
     );
   }
 
@@ -132,13 +133,14 @@ export class TreeView {
   }
 }
 
-function cell(column, role, ...content) {
+/** A cell of a column of a tree. */
+export function treeCell(column, role, ...content) {
   const flex = column.width ? `0 0 ${column.width}px` : `1 0 ${LEAST_NAME}px`;
   return h("div", { class: `tree-cell${column.number ? " number" : ""}`, role, style: { flex } }, ...content);
 }
 
-function heading(column) {
-  const head = cell(column, "columnheader", column.title);
-  head.title = column.about;
+export function headCell(column) {
+  const head = treeCell(column, "columnheader", column.title);
+  head.title = column.about ?? "";
   return head;
 }

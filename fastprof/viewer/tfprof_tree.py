@@ -1,0 +1,125 @@
+"""The rows of a view as a tree whose rows open and close: which of them show, and in which order.
+
+Rows are open down to a depth, and those of ``flipped`` the other way round, so a short text says what is open::
+
+    depth 0  a              open=1: b is closed          shown: a, b, e
+          1    b            open=1&flip=b: it is open    shown: a, b, c, d, e
+          2      c
+          2      d
+          1    e
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow.compute as pc
+
+from fastprof.derive.tfprof.forest import Flags, Forest, Ints
+from fastprof.derive.tfprof.recorded import FIGURES
+from fastprof.derive.tfprof.views import Shown, name_ranks
+from fastprof.errors import UsageError
+from fastprof.viewer.query import RequestError
+from fastprof.wording.spelling import meant
+
+_SUM: Final = "total_"
+_OPENED_ROWS: Final = 40
+_OPENED_DEPTH: Final = 8
+SORTED: Final = ("name", *FIGURES, *(_SUM + name for name in FIGURES))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """``by``: a column, with a minus before it if the largest come first; empty: the order of the view. ``holds``: only
+    rows whose names hold this text, and the rows above them."""
+
+    by: str = ""
+    holds: str = ""
+
+
+class RowTree:
+    """The rows in an order. Each has its place among the rows of ``shown`` (``place``), and an id that does not depend
+    on options (``ids``)."""
+
+    def __init__(self, shown: Shown, view: str, order: Order) -> None:
+        self.shown = shown
+        depth = np.minimum(shown.forest.depth, 1) if view == "op" else shown.forest.depth
+        self.place = np.arange(len(depth))
+        self.forest = Forest(depth)
+        self.matches: int | None = None
+        if order.holds:
+            self._filter(order.holds)
+        if order.by:
+            self._sort(order.by)
+        self.is_filtered = bool(order.holds)
+        self.ids = shown.row[self.place]
+
+    def _filter(self, text: str) -> None:
+        held = self._holding(text)
+        held[0] = False
+        self.matches = int(np.count_nonzero(held))
+        kept = self.forest.below(held.astype(np.int64)) > 0
+        kept[0] = True
+        self.place, self.forest = np.flatnonzero(kept), self.forest.only(kept)
+
+    def _sort(self, by: str) -> None:
+        name, largest_first = by.removeprefix("-"), by.startswith("-")
+        if name not in SORTED:
+            raise UsageError(f"rows are not sorted by {name!r}{meant(name, SORTED)}")
+        shown = self.shown
+        if name == "name":
+            key = name_ranks(shown.names)
+        elif name.startswith(_SUM):
+            key = shown.totals[FIGURES.index(name.removeprefix(_SUM))]
+        else:
+            key = shown.figures[FIGURES.index(name)]
+        key = key[self.place]
+        rows = self.forest.sorted(~key if largest_first else key)
+        self.place, self.forest = self.place[rows], Forest(self.forest.depth[rows])
+
+    def _holding(self, text: str) -> Flags:
+        found = pc.match_substring(self.shown.names, text, ignore_case=True)
+        return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_).copy()
+
+    @cached_property
+    def usual_depth(self) -> int:
+        """The depth down to which rows are open at first: a screenful, or all that a filter leaves."""
+        if self.is_filtered:
+            return len(self.place)
+        reached = np.cumsum(np.bincount(self.forest.depth, minlength=_OPENED_DEPTH + 1))[1 : _OPENED_DEPTH + 1]
+        return max(1, int(np.searchsorted(reached, _OPENED_ROWS, "right")))
+
+    def is_open(self, depth: int, flipped: Ints | None) -> Flags:
+        """Which rows are open, if they have rows below them. The root always is."""
+        is_open: Flags = self.forest.depth < depth
+        if flipped is not None and len(flipped):
+            is_open ^= np.isin(self.ids, flipped)
+        is_open[0] = True
+        return is_open
+
+    def lines(self, is_open: Flags) -> Ints:
+        """The rows of the tree that show: all above them are open."""
+        return np.flatnonzero(~self.forest.under(~is_open)).astype(np.int32)
+
+    def is_leaf(self, rows: Ints) -> Flags:
+        leaf: Flags = self.forest.end[rows] == rows + 1
+        return leaf
+
+    def row_of(self, id_: int) -> int:
+        """RequestError 404: no row has this id."""
+        rows = np.flatnonzero(self.ids == id_)
+        if not len(rows):
+            raise RequestError(404, f"the view has no row {id_} under these options")
+        return int(rows[0])
+
+    def above(self, row: int) -> Ints:
+        """The rows above one, the root first."""
+        return np.flatnonzero(self.forest.end[:row] > row)
+
+    def holding(self, text: str) -> Ints:
+        """The rows whose names hold a text, but the root."""
+        rows = np.flatnonzero(self._holding(text)[self.place])
+        return rows[rows > 0]
