@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fastprof.profile.tfprof_views import TfprofAdvice, TfprofView
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
+_KEPT_VIEW_SETS = 4  # of tfprof: captures have one a step
 _REPR_WIDTH = 88  # of the names of tables and analyses
 
 
@@ -227,7 +228,7 @@ class Profile(AnalysisMethods):
 
     @property
     def tfprof_hosts(self) -> list[str]:
-        """The hosts that ``tfprof`` has views of."""
+        """The hosts that have a profile of tfprof."""
         from fastprof.derive.tfprof.view_set import hosts_of
 
         return hosts_of(self._tables)
@@ -251,11 +252,14 @@ class Profile(AnalysisMethods):
             return self._view_sets[key]
         key = host, max(step, -1)
         if key not in self._view_sets:
+            for old in list(self._view_sets)[: 1 - _KEPT_VIEW_SETS]:
+                self._view_sets.pop(old, None)
             from fastprof.profile.tfprof_views import views_of_capture
 
             chosen = self if host is None else self.select(hosts=host)
             steps = narrowed_steps(self._steps, None if step < 0 else step)
-            self._view_sets[key] = views_of_capture(chosen._of_all_steps, steps, step)
+            made = self._view_sets[key] = views_of_capture(chosen._of_all_steps, steps, step)
+            return made
         return self._view_sets[key]
 
     # ---- programs

@@ -9,21 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from starlette.responses import Response
 
 from fastprof.derive.tfprof.forest import Ints
-from fastprof.derive.tfprof.options import VIEWS
-from fastprof.derive.tfprof.recorded import FIGURES
-from fastprof.derive.tfprof.view_tables import member_table, schema_of, view_table
+from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, Recorded
+from fastprof.derive.tfprof.view_tables import EXACT_TIMES, member_table, schema_of, view_table
 from fastprof.errors import UsageError
 from fastprof.viewer import tfprof_stacks
 from fastprof.viewer.answers import answer, body
 from fastprof.viewer.query import RequestError, spelled
 from fastprof.viewer.server_state import Call
-from fastprof.viewer.tfprof_request import STACKS, bases, described, made_view, options_of, view_name, view_of
+from fastprof.viewer.tfprof_request import bases, described, made_view, options_of, view_name, view_of
 from fastprof.viewer.tfprof_texts import columns_of, cut, label_of
-from fastprof.viewer.tfprof_tree import Order, RowTree
+from fastprof.viewer.tfprof_tree import Order, RowTree, amounts
 
 if TYPE_CHECKING:
     from fastprof.profile.tfprof_views import TfprofView
@@ -42,31 +42,38 @@ _PARTS: Final = {
     "input_shapes": ("input_shapes",),
 }
 """The columns that an attribute brings, besides those of its name."""
+_OF_CAPTURES: Final = {
+    "float_ops": ("accessed_bytes", "total_accessed_bytes", "bound_by"),
+    "op_types": ("source",),
+}
+"""Those that it brings of captures, too."""
 
 
 def about(call: Call) -> Any:
     """What there is to choose from."""
-    host, steps = _host_and_steps(call)
+    host, recorded = _recorded(call)
     return {
         "host": host,
-        "views": [*VIEWS, STACKS],
-        "steps": [str(step) for step in steps[:_MOST_STEPS]],
-        "step_count": len(steps),
+        "capture": recorded.is_capture,
+        "steps": [str(step) for step in recorded.steps[:_MOST_STEPS]],
+        "unknown": dict(recorded.unknown),
         "options": described(),
         "bases": bases(),
     }
 
 
-def _host_and_steps(call: Call) -> tuple[str | None, Sequence[int]]:
-    """The host of the request, else all hosts, else the first one. UsageError: why there are no views."""
+def _recorded(call: Call) -> tuple[str | None, Recorded]:
+    """The host of the request, else all hosts, else the first one with a profile. UsageError: there are no views."""
     profile, host = call.run.profile, call.given("host")
     try:
-        return host, profile.tfprof("op", host=host).recorded.steps
-    except UsageError:
+        return host, profile.tfprof("op", host=host).recorded
+    except UsageError as error:
         hosts = profile.tfprof_hosts
+        if host is None and not hosts:
+            call.run.empty_reports["tfprof"] = str(error)
         if host is not None or len(hosts) < 2:
             raise
-        return hosts[0], profile.tfprof("op", host=hosts[0]).recorded.steps
+        return hosts[0], profile.tfprof("op", host=hosts[0]).recorded
 
 
 # ---- rows
@@ -88,7 +95,7 @@ def rows(call: Call) -> Any:
         "matches": tree.matches,
         "first": first,
         "at": int(at[0]) if len(at) else None,
-        "root": {name: str(tree.shown.totals[place, 0]) for place, name in enumerate(FIGURES)},
+        "root": _root(view),
         "table": _table(view, tree, wanted, is_open[wanted], options_of(call).select),
     }
 
@@ -103,7 +110,7 @@ def _tree(call: Call) -> RowTree:
 def _table(view: TfprofView, tree: RowTree, rows: Ints, is_open: Any, select: Sequence[str]) -> dict[str, Any]:
     """Rows of the tree, by column."""
     part = view.shown.at(tree.place[rows])
-    table = view_table(part, view.recorded, _columns(view, select))
+    table = _exact(view_table(part, view.recorded, _columns(view, select)))
     state = np.where(tree.is_leaf(rows), "", np.where(is_open, "open", "closed"))
     own: list[tuple[str, str, list[Any]]] = [
         ("id", "int64", tree.ids[rows].tolist()),
@@ -118,13 +125,35 @@ def _table(view: TfprofView, tree: RowTree, rows: Ints, is_open: Any, select: Se
     return {"table": "tfprof_view", "length": len(rows), "columns": [*columns, *columns_of(table)]}
 
 
+def _root(view: TfprofView) -> dict[str, str]:
+    """The sums of all, times as rows have them."""
+    sums = {name: str(view.shown.totals[place, 0]) for place, name in enumerate(FIGURES)}
+    if view.recorded.is_capture:
+        sums |= {name: str(amounts(view.shown, name, sums=True)[0]) for name in (*FIGURES[:3], BEYOND[0])}
+    return sums
+
+
+def _exact(table: pa.Table) -> pa.Table:
+    """A table whose times have the names of tfprof, also if they are exact ones, in picoseconds."""
+    names = dict(zip(EXACT_TIMES, FIGURES, strict=False))
+    names |= {f"total_{exact}": f"total_{name}" for exact, name in names.items()}
+    kept = [
+        name for name in table.column_names if name not in names.values() or not set(names) & set(table.column_names)
+    ]
+    return table.select(kept).rename_columns([names.get(name, name) for name in kept])
+
+
 def _columns(view: TfprofView, select: Sequence[str]) -> list[str]:
-    """The columns of the selected attributes."""
+    """The columns of the selected attributes; of captures, times are the exact ones."""
     there = schema_of(view.shown).names()
     wanted = {"is_accounted"}
     for name in select:
         wanted.update((name, f"total_{name}"), _PARTS.get(name, ()))
         wanted.update(f"total_{part}" for part in _PARTS.get(name, ()))
+    if view.recorded.is_capture:
+        wanted.update(*(_OF_CAPTURES.get(name, ()) for name in select))
+        for name, exact in zip(FIGURES, EXACT_TIMES, strict=False):
+            wanted.update(prefix + exact for prefix in ("", "total_") if prefix + name in wanted)
     return [name for name in there if name in wanted]
 
 
@@ -149,15 +178,18 @@ def row(call: Call) -> Any:
     """All that is known of a row, and its nodes that take the most time."""
     view, place = _row(call)
     part = view.shown.at(np.array([place]))
-    names = [name for name in schema_of(part).names() if name not in ("row", "parent", "depth", "name")]
+    exact = () if view.recorded.is_capture else (name for one in EXACT_TIMES for name in (one, f"total_{one}"))
+    left_out = {"row", "parent", "depth", "name", *exact}
+    known = view_table(part, view.recorded, [name for name in schema_of(part).names() if name not in left_out])
     nodes = member_table(part, view.recorded, view.options.step)
-    most = nodes.take(pc.sort_indices(nodes, [("micros", "descending")])[:_MOST_NODES]).drop_columns(["row"])
+    nodes = _exact(nodes.drop_columns([name for name in nodes.column_names if name in left_out - {"name"}]))
+    most = nodes.take(pc.sort_indices(nodes, [("micros", "descending")])[:_MOST_NODES])
     name = part.names[0].as_py()
     return {
         "name": name[:_MOST_LETTERS],
         "letters": len(name),
         "is_node": bool(part.node is not None and part.node[0] >= 0),
-        "table": {"table": "tfprof_view", "length": 1, "columns": columns_of(view_table(part, view.recorded, names))},
+        "table": {"table": "tfprof_view", "length": 1, "columns": columns_of(_exact(known))},
         "nodes": {"table": "tfprof_view_nodes", "length": len(most), "of": len(nodes), "columns": columns_of(most)},
     }
 

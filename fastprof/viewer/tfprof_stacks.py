@@ -12,6 +12,7 @@ from fastprof.derive.tfprof.forest import Ints
 from fastprof.derive.tfprof.recorded import FIGURES
 from fastprof.errors import UsageError
 from fastprof.viewer.tfprof_texts import cut
+from fastprof.viewer.tfprof_tree import amounts
 
 if TYPE_CHECKING:
     from fastprof.profile.tfprof_views import TfprofView
@@ -28,8 +29,10 @@ def document(view: TfprofView, select: Sequence[str]) -> dict[str, Any]:
     figure = next((name for name in select if name in FIGURES), None)
     if figure is None:
         raise UsageError("stacks show one figure: select micros, bytes, params or another that is a number")
-    shown, place = view.shown, FIGURES.index(figure)
-    own, total = shown.figures[place], shown.totals[place]
+    if figure in view.recorded.unknown:
+        raise UsageError(f"{figure}: {view.recorded.unknown[figure]}")
+    shown = view.shown
+    own, total = (amounts(shown, figure, sums=sums) for sums in (False, True))
     kept = np.zeros(len(total), np.bool_)
     kept[np.argsort(-total, kind="stable")[:_BOXES]] = True
     kept &= (total > 0) & (shown.forest.depth <= _DEEPEST)
@@ -37,6 +40,7 @@ def document(view: TfprofView, select: Sequence[str]) -> dict[str, Any]:
     forest, rows = shown.forest.only(kept), np.flatnonzero(kept)
     return {
         "figure": figure,
+        "unit": _unit(view, figure),
         "total": str(total[0]),
         "left_out": int(np.count_nonzero(total > 0) - np.count_nonzero(total[rows] > 0)),
         "boxes": _columns(
@@ -45,6 +49,12 @@ def document(view: TfprofView, select: Sequence[str]) -> dict[str, Any]:
         ),
         "lines": _lines(shown.names, shown.forest.end, own, total),
     }  # fmt: skip
+
+
+def _unit(view: TfprofView, figure: str) -> str | None:
+    if figure.endswith("micros"):
+        return "ps" if view.recorded.is_capture else "us"
+    return "bytes" if figure.endswith("bytes") else None
 
 
 def _lines(names: pa.Array, end: Ints, own: Ints, total: Ints) -> dict[str, Any]:

@@ -19,16 +19,31 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fastprof.derive.tfprof.forest import Flags, Forest, Ints
-from fastprof.derive.tfprof.recorded import FIGURES
+from fastprof.derive.tfprof.recorded import BEYOND, FIGURES
 from fastprof.derive.tfprof.views import Shown, name_ranks
 from fastprof.errors import UsageError
 from fastprof.viewer.query import RequestError
 from fastprof.wording.spelling import meant
 
 _SUM: Final = "total_"
+_BEYOND: Final = (*FIGURES[:3], *BEYOND)
+"""The rows of Shown.beyond."""
 _OPENED_ROWS: Final = 40
 _OPENED_DEPTH: Final = 8
-SORTED: Final = ("name", *FIGURES, *(_SUM + name for name in FIGURES))
+_FEW_ROWS: Final = 8
+_AMOUNTS: Final = (*FIGURES, BEYOND[0])
+SORTED: Final = ("name", *_AMOUNTS, *(_SUM + name for name in _AMOUNTS))
+
+
+def amounts(shown: Shown, figure: str, *, sums: bool) -> Ints:
+    """A figure of each row, or its sums; times of captures in picoseconds."""
+    if shown.beyond is not None and figure in _BEYOND:
+        exact: Ints = (shown.beyond.totals if sums else shown.beyond.own)[_BEYOND.index(figure), shown.row]
+        return exact
+    if figure not in FIGURES:
+        raise UsageError(f"profiles of tfprof do not record {figure}")
+    values: Ints = (shown.totals if sums else shown.figures)[FIGURES.index(figure)]
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +87,8 @@ class RowTree:
         shown = self.shown
         if name == "name":
             key = name_ranks(shown.names)
-        elif name.startswith(_SUM):
-            key = shown.totals[FIGURES.index(name.removeprefix(_SUM))]
         else:
-            key = shown.figures[FIGURES.index(name)]
+            key = amounts(shown, name.removeprefix(_SUM), sums=name.startswith(_SUM))
         key = key[self.place]
         rows = self.forest.sorted(~key if largest_first else key)
         self.place, self.forest = self.place[rows], Forest(self.forest.depth[rows])
@@ -86,11 +99,13 @@ class RowTree:
 
     @cached_property
     def usual_depth(self) -> int:
-        """The depth down to which rows are open at first: a screenful, or all that a filter leaves."""
+        """The depth down to which rows are open at first: a screenful, more where that would be a few rows only, or all
+        that a filter leaves."""
         if self.is_filtered:
             return len(self.place)
         reached = np.cumsum(np.bincount(self.forest.depth, minlength=_OPENED_DEPTH + 1))[1 : _OPENED_DEPTH + 1]
-        return max(1, int(np.searchsorted(reached, _OPENED_ROWS, "right")))
+        depth = max(1, int(np.searchsorted(reached, _OPENED_ROWS, "right")))
+        return depth if reached[depth - 1] >= _FEW_ROWS else depth + 1
 
     def is_open(self, depth: int, flipped: Ints | None) -> Flags:
         """Which rows are open, if they have rows below them. The root always is."""

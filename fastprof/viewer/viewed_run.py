@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fastprof.decode.workers import Progress
-from fastprof.errors import CaptureError, ChangedError, FastprofError
+from fastprof.errors import ChangedError, FastprofError
 from fastprof.tables.host_clocks import host_clocks
 from fastprof.viewer.building import DerivedHost, derived_facts, derived_store, raw_store
 from fastprof.viewer.cache_folder import CacheFolder
@@ -81,14 +81,7 @@ class ViewedRun:
         """Why pages have nothing to show, as far as the captures declare it."""
         from fastprof.viewer.analysis_list import empty_pages  # late: it imports all analyses
 
-        return {**empty_pages(self.session), **self._without_views}
-
-    @property
-    def _without_views(self) -> dict[str, str | None]:
-        """The page of tfprof's views is listed if there are some, or if they are damaged, which it says then."""
-        with contextlib.suppress(CaptureError):
-            return {} if self.profile.tfprof_hosts else {"tfprof": None}
-        return {}
+        return empty_pages(self.session)
 
     def start(self) -> None:
         """Begins to build, unless that has been begun."""

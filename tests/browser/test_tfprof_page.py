@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_analysis_pages import settle
+from tests.browser.test_analysis_pages import DEMO, settle
 from tests.tfprof.profile_messages import profile_class
 
 CPU = "/job:localhost/replica:0/task:0/device:cpu:0"
@@ -328,3 +328,20 @@ def test_ids_that_do_not_exist_do_no_harm(show: Callable[[str], Any], faults: li
     wait(page, ["_TFProfRoot"])
     assert page.locator("input[value=graph]").is_checked()
     assert faults == []
+
+
+def test_captures_have_the_page_too(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'xla')}#/tfprof?open=9&select=micros,float_ops")
+    page.wait_for_function("() => document.querySelector('#page')?.ariaBusy === 'false'")
+    assert page.locator("input[value=scope]").is_checked()
+    page.locator(".tree-head", has_text="Bytes accessed").wait_for()
+    page.locator(".tree-text", has_text="fusion").first.click()
+    page.locator(".details", has_text="Bound by").wait_for()
+    assert page.get_by_text("Advice", exact=True).count() == 0
+    presets = page.get_by_label("Preset").locator("option").all_inner_texts()
+    assert presets == ["none", "Float operations"]
+    page.get_by_label("Step").fill("2")
+    page.keyboard.press("Enter")
+    hash_has(page, "step=2")
+    page.get_by_text("Attributes").click()
+    assert page.get_by_role("checkbox", name="Peak bytes").count() == 0

@@ -28,7 +28,8 @@ const GROUPS = [
 const EXTRA = {
   timeline: { title: "Trace viewer", summary: "" },
   tfprof: { title: "tfprof",
-    summary: "A graph by name scope, by input, by op and by line of code: parameters, operations, time and memory." },
+    summary:
+      "Nodes and ops by name scope, by input, by op and by line of code: time, memory, operations, parameters." },
   hlo: { title: "HLO text", summary: "Compiled programs, as the compiler prints them." },
 };
 const ALL_HOSTS = "";

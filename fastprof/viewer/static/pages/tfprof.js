@@ -23,7 +23,8 @@ const VIEWS = [
   [STACKS, "Stacks", "The lines of Python as stacks, as pprof shows them"],
   [ADVICE, "Advice", "What tfprof's advisor says"],
 ];
-const TEXTS = { devices: "Devices", types: "Types", input_shapes: "Shapes of inputs" };
+const TEXTS = { devices: "Devices", types: "Types", input_shapes: "Shapes of inputs", bound_by: "Bound by",
+  source: "Source" };
 /** What the address says of the rows of one view, and what goes with the view. */
 const OF_ROWS = ["open", "flip", "row", "sort"];
 const WITH_VIEW = Object.fromEntries(OF_ROWS.map((name) => [name, null]));
@@ -54,7 +55,7 @@ class TfprofPage {
   /** Shows what the address says. */
   async follow() {
     const { params } = this.context;
-    this.view = choice(this.context, "view", VIEWS.map(([view]) => view));
+    this.view = choice(this.context, "view", this.views.map(([view]) => view));
     this.options = new Options(this.about, params);
     this.flipped = numbers(params.get("flip")) ?? new Set();
     this.controls();
@@ -62,6 +63,12 @@ class TfprofPage {
     if (this.view === ADVICE) await this.drawAdvice();
     else if (this.view === STACKS) await this.drawStacks();
     else await this.drawTree();
+  }
+
+  /** Captures are first shown by scope: few record a graph. The advisor is for profiles. */
+  get views() {
+    const [graph, scope, ...others] = VIEWS;
+    return this.about.capture ? [scope, graph, ...others.filter(([view]) => view !== ADVICE)] : VIEWS;
   }
 
   push(changes) {
@@ -88,7 +95,7 @@ class TfprofPage {
     const isListOpen = this.bar.querySelector(ATTRIBUTES)?.open;
     const { options, view } = this;
     const push = (changes) => this.push(changes);
-    const views = tabs({ label: "View", options: VIEWS, value: view,
+    const views = tabs({ label: "View", options: this.views, value: view,
       onchange: (to) => push({ view: to, ...WITH_VIEW }) });
     const isTree = view !== ADVICE && view !== STACKS;
     this.bar.replaceChildren(named("view", views),
@@ -134,7 +141,8 @@ class TfprofPage {
       h("a.menu-item", { download: "", title,
         href: this.context.source.address(`tfprof/save/${form}`, this.query({ ...select, ...this.unsaved })) }, words);
     const isStacked = view === STACKS || view === "code";
-    const isTimed = view === "scope" || view === "code" || (view === "graph" && options.value("step") !== "-1");
+    const isTimed = view === "scope" || view === "code"
+      || (view === "graph" && options.value("step") !== "-1" && !this.about.capture);
     return dropdown("Save",
       h("div.menu-body.menu-small", file("csv", "Table as CSV", "All rows that the options show, with all columns"),
         file("json", "Tables as JSON", "Rows, nodes and options"), file("txt", "Report", "As tfprof prints it"),
@@ -220,7 +228,8 @@ class TfprofPage {
   }
 
   figureColumn(data, name, figure, title, hasBar) {
-    const { unit, description } = data.about(name);
+    const { description } = data.about(name);
+    const unit = figure === "float_ops" ? "flop" : data.about(name).unit;
     const all = Number(this.root[figure]);
     return { title, name, about: description, number: true, width: hasBar ? 118 : 100, cell: (row, table) => {
       const value = hasBar && table.value(row, "depth") === 0 ? all : table.value(row, name);

@@ -8,7 +8,10 @@ import { code, link, linkRow, pairList } from "./details.js";
 import { FIGURES } from "./tfprof_options.js";
 
 const LONG = 200;
-const LISTS = [["types", "Types"], ["devices", "Devices"], ["shape", "Shape"], ["input_shapes", "Inputs"]];
+const LISTS = [["types", "Types"], ["devices", "Devices"], ["shape", "Shape"], ["input_shapes", "Inputs"], [
+  "bound_by",
+  "Bound by",
+], ["source", "Source"]];
 
 /** Nodes for a panel of details. `found`: the answer of the server; `whole()`: a promise of the entire name. */
 export function rowDetails(found, context, { view, name, whole }) {
@@ -28,7 +31,7 @@ export function rowDetails(found, context, { view, name, whole }) {
 function pair(data, figure, ofOps) {
   const sum = `total_${figure}`;
   const shown = data.has(sum) && !(ofOps && data.has(figure)) ? sum : figure;
-  if (!data.has(shown)) return null;
+  if (!data.isRecorded(shown)) return null;
   const [value, self] = [shown, figure].map((name) => (data.has(name) ? data.value(0, name) : null));
   const { unit, description } = data.about(shown);
   const more = self !== null && self !== value ? `, itself ${text(self, unit)}` : "";
@@ -58,6 +61,6 @@ function members(nodes, context) {
       data.rows().map(({ name, micros }) =>
         h("li",
           h("a", { href: context.href("tfprof", { view: "scope", find: name }), title: name }, shortened(name, 40)),
-          h("span", text(micros, "us")))
+          h("span", text(micros, data.about("micros").unit)))
       )));
 }

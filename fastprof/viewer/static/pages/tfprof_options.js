@@ -6,7 +6,8 @@ import { label } from "../units.js";
 
 export const FIGURES = { micros: "Time", accelerator_micros: "Accelerator time", cpu_micros: "Host time",
   bytes: "Requested bytes", peak_bytes: "Peak bytes", residual_bytes: "Residual bytes", output_bytes: "Output bytes",
-  params: "Parameters", float_ops: "Float operations", run_count: "Runs", definition_count: "Nodes" };
+  params: "Parameters", float_ops: "Float operations", accessed_bytes: "Bytes accessed", run_count: "Runs",
+  definition_count: "Nodes" };
 const ATTRIBUTES = { ...FIGURES, device: "Devices", op_types: "Types", occurrence: "Runs and nodes",
   input_shapes: "Shapes of inputs", name: "Name" };
 const GROUPS = [
@@ -27,6 +28,7 @@ const TITLES = { max_depth: "Greatest depth", account_type_regexes: "Account typ
   start_name_regexes: "Start at names", trim_name_regexes: "Trim below names", show_name_regexes: "Show names",
   hide_name_regexes: "Hide names", account_displayed_op_only: "Sum up only what is shown" };
 const EMPTY = "[]";
+const ALL = "-1";
 const MOST_STEPS = 1_000;
 
 /** The options of an address; those that it does not name are of its preset, or of the page. */
@@ -55,6 +57,12 @@ export class Options {
     return listOf(this.value(name));
   }
 
+  /** What there is to choose from; what the session does not record is left out, unless it is chosen. */
+  choices(name) {
+    const all = this.about.options.find((one) => one.name === name).choices;
+    return all.filter((one) => !(one in this.about.unknown) || this.list(name).includes(one));
+  }
+
   /** A change that takes back all options. */
   get none() {
     return Object.fromEntries([...this.names, "preset"].map((name) => [name, null]));
@@ -76,37 +84,53 @@ export function listOf(text) {
 
 /** Controls for what is chosen most. `push(changes)`; `ofOne`: whether one figure is shown only. */
 export function firstControls(options, push, ofOne) {
-  const { about } = options;
   const set = (name) => (to) => push(options.change(name, to));
-  const steps = [["-1", "average"], ...about.steps.slice(0, MOST_STEPS)];
-  const step = options.value("step");
-  if (!steps.some((one) => one === step || one[0] === step)) steps.push(step);
-  const orders = about.options.find(({ name }) => name === "order_by").choices;
   return [
     named("preset",
-      picker({ label: "Preset", options: PRESETS, value: options.preset,
+      picker({ label: "Preset", options: presets(options), value: options.preset,
         title: "The option sets of tfprof's Python interface",
         onchange: (to) => push({ ...options.none, preset: to }) })),
-    named("step",
-      picker({ label: "Step", options: steps, value: step, title: "Averages are over the steps in which a node ran",
-        onchange: set("step") })),
+    named("step", stepControl(options, set("step"))),
     named("order_by",
-      picker({ label: "Order by", options: orders.map((name) => [name, words(name)]), value: options.value("order_by"),
-        title: "Largest first", onchange: set("order_by") })),
+      picker({ label: "Order by", options: options.choices("order_by").map((name) => [name, words(name)]),
+        value: options.value("order_by"), title: "Largest first", onchange: set("order_by") })),
     ofOne ? oneFigure(options, push) : attributes(options, push),
   ];
 }
 
+/** The presets that need nothing that the session does not record. */
+function presets({ about, preset }) {
+  const isUnknown = (name) => name in about.unknown;
+  const works = ([name]) => {
+    const base = about.bases[name];
+    return listOf(base.select).some((one) => !isUnknown(one))
+      && !Object.keys(about.unknown).some((one) => Number(base[`min_${one}`] ?? 0) > 0);
+  };
+  return PRESETS.filter((one) => one[0] === preset || works(one));
+}
+
+/** Averages, or a step; the steps of a capture are not listed, and without one all are summed up. */
+function stepControl(options, onchange) {
+  const { about } = options;
+  const value = options.value("step");
+  if (about.capture)
+    return field({ label: "Step", value: value === ALL ? "" : value, placeholder: "all", size: 6,
+      title: "The number of a step, as the page of steps has it", onchange: (to) => onchange(to.trim() || ALL) });
+  const steps = [[ALL, "average"], ...about.steps.slice(0, MOST_STEPS)];
+  if (!steps.some((one) => one === value || one[0] === value)) steps.push(value);
+  return picker({ label: "Step", options: steps, value, onchange,
+    title: "Averages are over the steps in which a node ran" });
+}
+
 function oneFigure(options, push) {
-  const { choices } = options.about.options.find(({ name }) => name === "select");
-  const figures = choices.filter((name) => name in FIGURES);
+  const figures = options.choices("select").filter((name) => name in FIGURES);
   return picker({ label: "Attribute", options: figures.map((name) => [name, words(name)]),
     value: options.list("select").find((name) => figures.includes(name)) ?? null,
     onchange: (to) => push(options.change("select", to)) });
 }
 
 function attributes(options, push) {
-  const { choices } = options.about.options.find(({ name }) => name === "select");
+  const choices = options.choices("select");
   const chosen = options.list("select");
   const box = (name) => {
     const input = h("input", { type: "checkbox", checked: chosen.includes(name), value: name, onchange: () => {

@@ -9,11 +9,8 @@ import { number, text } from "../units.js";
 import { FlameGraph } from "./flame_graph.js";
 import { words } from "./tfprof_options.js";
 
-const UNITS = [[/micros$/, "us"], [/bytes$/, "bytes"]];
-
 /** Draws the answer of the server; returns the flame graph, if there is one. */
-export function drawStacks(body, { figure, total, left_out: left, boxes, lines }) {
-  const unit = UNITS.find(([names]) => names.test(figure))?.[1] ?? null;
+export function drawStacks(body, { figure, unit, total, left_out: left, boxes, lines }) {
   const all = Number(total);
   if (!(all > 0)) {
     sentence(body, `No line of code that is shown has any of this: ${words(figure)}.`);
