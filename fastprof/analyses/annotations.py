@@ -27,6 +27,7 @@ from fastprof.derive.causes import annotation_tables, annotation_times
 from fastprof.derive.causes.annotation_tables import TABLES as TABLES
 from fastprof.derive.causes.annotation_times import HostAnnotations
 from fastprof.derive.causes.gpu_annotations import gpu_annotations_table
+from fastprof.derive.causes.run_window import run_window
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN, together
@@ -63,7 +64,7 @@ SCALARS = {
                                "annotated"),
     "longest": ScalarSpec(None, "the annotation with the longest total_ps"),
     "longest_ps": ScalarSpec("ps", "its total_ps", "it takes"),
-    "longest_share": ScalarSpec("share", "its share, by elapsed_ps", "share of the run"),
+    "longest_share": ScalarSpec("share", "its share of the run", "share of the run"),
     "scope_count": ScalarSpec(None, "scopes in the names of ops", "scopes"),
 }  # fmt: skip
 OPENING = Opening(
@@ -99,7 +100,8 @@ def of_host(host: Host, params: Params) -> HostAnnotations:
     steps = np.unique(host.steps_from(params.steps_from).database.step)
     groups = host.groups_from(params.steps_from)
     ran = device_spans(host.raw, host.modules, host.forest, host.workers, op_computes)
-    return annotation_times.host_annotations(host, groups.group_id, steps, ran)
+    run = run_window(host, params.steps_from, ran)
+    return annotation_times.host_annotations(host, groups.group_id, steps, ran, run)
 
 
 def run(kept: Sequence[HostAnnotations], params: Params, after: Mapping[str, Report]) -> Report:
@@ -132,7 +134,7 @@ def _values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, Known]:
     return values | {
         "longest": host.names[int(host.whole.name[row])],
         "longest_ps": total,
-        "longest_share": int(host.whole.elapsed_ps[row]) / max(host.window_ps, 1),
+        "longest_share": int(host.whole.run_ps[row]) / max(host.window_ps, 1),
     }
 
 

@@ -145,7 +145,7 @@ TABLES = {
               _of_op(lambda op, _rows, _ps: op or None)),
         Count("kernel_count", "number of its kernels with different names",
               _of_op(lambda _op, rows, _ps: len({row.kernel.name for row in rows}))),
-        Count("occurrences", "number of times that its kernels ran",
+        Count("occurrences", "number of times that its kernels ran; op_stats counts calls of ops",
               _of_op(lambda _op, rows, _ps: sum(row.ps[0] for row in rows))),
         Picoseconds("total_ps", "sum of the durations of its kernels", _of_op(lambda _op, _rows, ps: ps)),
         Share("total_share", _SHARE, lambda ops: [_share(ps, ops.total) for _, _, ps in ops.each]),

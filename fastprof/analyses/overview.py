@@ -112,7 +112,10 @@ TABLES = {
         Text("type", "type of the op; null: unknown",
              lambda rows: [kind if kind and kind != "Unknown" else None for kind in rows.ops.category]),
         String("name", "name of the op", lambda rows: rows.ops.name),
-        Count("occurrences", "number of times that the op ran; on devices, sum over its instructions",
+        Count("calls", "calls of an op of this name on threads of hosts; null: none are recorded", lambda rows: [
+            rows.calls.get(name) for name in rows.ops.name]),
+        Count("occurrences", "number of times that the op ran; on devices, sum over its instructions; on GPUs, of its "
+              "kernels",
               lambda rows: rows.ops.occurrences),
         Picoseconds("total_ps", "sum of the durations of its occurrences", lambda rows: rows.ops.time_ps),
         Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them",
@@ -226,7 +229,8 @@ SECTIONS = (
             scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown")),
     Section("Stragglers", "stragglers", ("step", "core_name", "duration_ps", "median_ps", "category", "excess_share"),
             "excess_share", 5, shown=has_rows("stragglers")),
-    Section("Most expensive ops (summed over devices)", "top_ops", _TOP_OPS, "self_share", shown=_top_ops_of("Device")),
+    Section("Most expensive ops (summed over devices)", "top_ops", (*_TOP_OPS[:2], "calls", *_TOP_OPS[2:]),
+            "self_share", shown=_top_ops_of("Device")),
     Section("Most expensive ops (host, summed over threads)", "top_ops", _TOP_OPS, "self_share",
             shown=_top_ops_of("Host")),
     Section("Use of devices", scalars=(
@@ -325,6 +329,9 @@ def _top_ops(overview: Overview, count: int, kernels: Report) -> SimpleNamespace
     ranked = overview.framework_ops if on_device else by_self_time(overview.ops.host.table)
     top = ranked.take(np.arange(min(max(count, 0), len(ranked))))
     every = overview.ops.device if on_device else overview.ops.host
+    calls: dict[str, int] = {}
+    for name, times in zip(overview.ops.host.table.name, overview.ops.host.table.occurrences.tolist(), strict=True):
+        calls[name] = calls.get(name, 0) + times
     vague = names_without_work(every.table) if on_device else set(top.name)
     on_kernels = kernels.tables["ops"].select(["op_name", "could_use_tensor_cores", "tensor_core_ps"]).to_pylist()
     by_op = {name: figures for name, *figures in map(dict.values, on_kernels)}
@@ -333,6 +340,7 @@ def _top_ops(overview: Overview, count: int, kernels: Report) -> SimpleNamespace
         side="Device" if on_device else "Host",
         every_ps=every.op_ps,
         seconds=np.where([name in vague for name in top.name], 0.0, top.time_ps / 1e12),
+        calls=calls,
         on_kernels=[by_op.get(name, (None, None)) for name in top.name],
     )
 

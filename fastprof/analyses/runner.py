@@ -19,7 +19,7 @@ from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar,
 from fastprof.analyses.failures import Failures
 from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps, steps_text
-from fastprof.decode.task_environment import KINETO
+from fastprof.decode.task_environment import KINETO, TIMELINE
 from fastprof.derive.host import Host
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import CaptureError, MemoryLimitError, UsageError
@@ -31,6 +31,16 @@ from fastprof.wording.spelling import meant
 
 T = TypeVar("T")
 _HOME: Final = "fastprof.analyses"
+_NO_EVENTS: Final = (
+    "The session has no events: nothing was recorded. Let the profiler run while the program does, and stop it before "
+    "the file is written."
+)
+_OF_TIMELINES: Final = (
+    "This is a timeline of TensorFlow 1, a drawing: the lanes of its devices show in the timeline, but are no devices "
+    "here. The RunMetadata that it was made of has devices, steps and ops: fastprof reads run_metadata.pb as well."
+)
+_GENERAL: Final = ("overview", "diagnosis", "steps", "gaps", "op_stats")
+"""Those that a user reads first."""
 
 
 def module(name: str) -> Analysis:
@@ -162,6 +172,7 @@ def run(
         found |= {name: _of_no_steps(reports[name], absence) for name in of_steps_only}
     if keepers:
         return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()}
+    found = _of_session(tables.session, hosts, found)
     reasons = not_of_torch(tables.session, hosts)
     return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
 
@@ -190,6 +201,27 @@ def _read(tables: TableSet, number: int, needs: Needs) -> Host:
         stats = needs.stats_of(tables.session.captures[number].plane_keys)
         events = read_host(tables, number, needs.planes, stats, needs.metadata_stats)
         return Host(events, tables.session.workers)
+
+
+def _of_session(session: OpenSession, hosts: Sequence[int], reports: dict[str, Report]) -> dict[str, Report]:
+    """The reports, with what the session lacks: events, or devices that are those of a capture."""
+    index = session.index
+    index.ensure(records.HOP)
+    if not int(index.lines["event_count"].sum()):
+        nothing = (Notice("warning", _NO_EVENTS),)
+        return {
+            name: one if getattr(module(name), "OF_PROGRAMS", False) else dataclasses.replace(one, notices=nothing)
+            for name, one in reports.items()
+        }
+    sources = {index.captures[number].environment.transcribed_from for number in hosts}
+    if sources != {TIMELINE}:
+        return reports
+    return {
+        name: dataclasses.replace(one, notices=(Notice("info", _OF_TIMELINES), *one.notices))
+        if name in _GENERAL
+        else one
+        for name, one in reports.items()
+    }
 
 
 def not_of_torch(session: OpenSession, hosts: Sequence[int]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from pathlib import Path
 
 from fastprof.errors import CaptureError
 
@@ -19,13 +20,18 @@ _LOOKS_LIKE = {
     b"BZh": "bzip2 data; unpack it first",
     b"\xfd7zXZ": "xz data; unpack it first",
 }
-_LEAST_TEXT = 9  # a shorter file may be text by chance
+_LEAST_TEXT = 9  # a shorter file may be text by chance, if its name does not say that it is
+_SHOWN = 40
 _PROGRAM = "a compiled program (HLO); rename it to NAME.hlo_proto.pb to read it"
 
 
 def explained(error: CaptureError, head: bytes, *, is_program: bool = False) -> CaptureError:
     """The error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
-    guess = _other_format(head)
+    guess = _other_format(head, named_json=".json" in Path(error.path or "").name)
+    if guess == _PLAIN and not is_program:
+        begin = head.decode("utf-8-sig", "ignore").strip()[:_SHOWN]
+        text = f"the file looks like plain text, neither an XSpace nor JSON; it begins with {begin!r}; {_CAPTURES}"
+        return CaptureError(text, path=error.path, offset=error.offset, salvageable=False)
     if guess is None and not is_program and _begins_with_text(head, 0):  # an HloModuleProto
         guess = _PROGRAM
     if guess is None:
@@ -42,7 +48,7 @@ def refuse_other(head: bytes, path: str) -> None:
         raise CaptureError(text, path=path, offset=0, salvageable=False)
 
 
-def _other_format(head: bytes) -> str | None:
+def _other_format(head: bytes, *, named_json: bool = False) -> str | None:
     """What these first bytes look like, if the file cannot be read as a capture. Those of a capture that is damaged
     further on include bytes that no text has."""
     guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
@@ -55,7 +61,7 @@ def _other_format(head: bytes) -> str | None:
     if any(one < " " and one not in "\t\r\n\f" for one in text) or "\x7f" in text:
         return None
     start = text.lstrip()
-    plain = _PLAIN if len(start) >= _LEAST_TEXT else None
+    plain = _PLAIN if len(start) >= (1 if named_json else _LEAST_TEXT) else None
     return next((kind for beginning, kind in _TEXTS if beginning.match(start)), plain)
 
 

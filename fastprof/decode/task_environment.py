@@ -14,6 +14,8 @@ from fastprof.decode.xspace_capture import Capture
 PLANE = "Task Environment"
 KINETO = "Kineto JSON"
 """Traces of PyTorch's profiler, as ``transcribed_from``."""
+TIMELINE = "TensorFlow 1 JSON"
+"""Timelines of TensorFlow 1, likewise."""
 _LATEST = 2**63 - 1
 _MOST_SLACK_PS = 10**6
 _TRANSCRIBED = "transcribed_from"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -65,6 +66,21 @@ def test_annotations_by_name() -> None:
     assert values == {
         "annotation_count": 5, "occurrences": 9, "annotated_ps": 1000, "longest": "train", "longest_ps": 800,
         "longest_share": 800 / 1200, "scope_count": 0,
+    }  # fmt: skip
+
+
+def test_shares_are_of_the_run_not_of_how_long_the_profiler_recorded(tmp_path: Path) -> None:
+    step = {"cat": "user_annotation", "pid": 1, "tid": 1, "dur": 100}
+    events = [
+        {"cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "Profiler", "ts": 0, "dur": 5000},
+        step | {"name": "ProfilerStep#1", "ts": 1000}, step | {"name": "ProfilerStep#2", "ts": 1300},
+        step | {"name": "forward", "ts": 1000, "dur": 40},
+    ]  # fmt: skip
+    path = tmp_path / "rank0.json"
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", **one} for one in events]}))
+    rows = fastprof.load(path).annotations().tables["annotations"].to_pylist()
+    assert {row["name"]: row["share"] for row in rows} == {
+        "ProfilerStep#1": 0.25, "ProfilerStep#2": 0.25, "forward": 0.1,
     }  # fmt: skip
 
 

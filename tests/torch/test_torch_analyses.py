@@ -200,6 +200,14 @@ def test_30_python_is_that_of_the_tracer_of_pytorch() -> None:
     assert sorted(rows, key=str) == [("linear", None, None, 40), ("step", "train.py", 12, 60)]
 
 
+def test_calls_of_ops_are_counted_beside_their_kernels() -> None:
+    """An op may launch several kernels, or none."""
+    host = [op("aten::mm", 0, 10), launch(2, 1), launch(6, 2), op("aten::mm", 20, 10)]
+    report = torch_capture({"main": host}, {"stream 7": [kernel("k", 30, 5, 1), kernel("k", 40, 5, 2)]}).overview()
+    rows = [(row["name"], row["calls"], row["occurrences"]) for row in report.tables["top_ops"].to_pylist()]
+    assert rows == [("aten::mm", 2, 2)]
+
+
 def test_a_wait_for_the_loader_is_input() -> None:
     host = [
         step(1, 0, 100), ("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 60, {}),

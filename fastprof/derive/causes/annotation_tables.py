@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from fastprof.derive.causes.annotation_times import NO_STEP, UNKNOWN, AnnotationTimes, HostAnnotations
 from fastprof.derive.causes.device_kinds import KINDS
 from fastprof.derive.causes.gpu_annotations import TABLE as _ON_GPUS
+from fastprof.derive.causes.run_window import IN_WORDS
 from fastprof.derive.ops.tree.scope_trees import UNSCOPED
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.schema.array_types import Bools, Int64s
@@ -58,8 +59,8 @@ def _kind(kind: str) -> Column:
     )
 
 
-def _share_of_window(rows: Rows) -> Any:
-    return rows.times.elapsed_ps / max(rows.host.window_ps, 1)
+def _share_of_run(rows: Rows) -> Any:
+    return rows.times.run_ps / max(rows.host.window_ps, 1)
 
 
 def _hidden(rows: Rows) -> Any:
@@ -76,7 +77,7 @@ _TIMES: Final = (
     Picoseconds("total_ps", "time during which it lasts, summed over threads; one within one of its name counts once",
                 _of("total_ps")),
     Picoseconds("self_ps", "sum of its durations less annotations in it", _of("self_ps")),
-    Share("share", "elapsed_ps / time from the first event of the host to its last", _share_of_window),
+    Share("share", f"part of elapsed_ps in the run of the host / its duration: {IN_WORDS}", _share_of_run),
     Picoseconds("mean_ps", "mean duration, rounded down", lambda rows: rows.times.sum_ps // rows.times.count),
     Picoseconds("min_ps", "shortest duration", _of("min_ps")),
     Picoseconds("max_ps", "longest duration", _of("max_ps")),

@@ -27,7 +27,6 @@ from fastprof.schema.time_sums import ends_of
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
-    from fastprof.tables.host_events import HostEvents
 
 STATS: Final = event_origin.STATS
 NO_STEP: Final = -1
@@ -38,9 +37,9 @@ _TIMES: Final = "the durations of annotations"
 @dataclass(frozen=True, slots=True, eq=False)
 class AnnotationTimes:
     """A row an annotation, or an annotation in a step. ``total_ps``: the time during which it lasts, summed over
-    threads; ``self_ps``: less annotations in it; ``elapsed_ps``: during which it lasts on any thread. ``stdev_ps``: of
-    its durations, UNKNOWN: there is one. ``device_ps``: [rows, kinds], of ``elapsed_ps`` the time of each kind, summed
-    over devices."""
+    threads; ``self_ps``: less annotations in it; ``elapsed_ps``: during which it lasts on any thread, ``run_ps``: in
+    the run. ``stdev_ps``: of its durations, UNKNOWN: there is one. ``device_ps``: [rows, kinds], of ``elapsed_ps`` the
+    time of each kind, summed over devices."""
 
     name: Int64s
     group: Int64s
@@ -53,6 +52,7 @@ class AnnotationTimes:
     stdev_ps: Int64s
     first_ps: Int64s
     elapsed_ps: Int64s
+    run_ps: Int64s
     device_ps: Int64s
     threads: Int64s
 
@@ -61,7 +61,7 @@ class AnnotationTimes:
 class HostAnnotations:
     """Of a host. ``names``: of annotations; ``threads``: of the first thread of each. ``whole``: by name; ``by_step``:
     by name and group of a step, NO_STEP: none. ``on_gpus``: what its GPUs run of them, if that is recorded.
-    ``window_ps``: from its first event to its last. ``framework``: see derive.devices.framework."""
+    ``window_ps``: of its run. ``framework``: see derive.devices.framework."""
 
     host: str
     names: list[str]
@@ -87,8 +87,11 @@ class _Seen:
     self_ps: Int64s
 
 
-def host_annotations(host: Host, group_id: Int32s, steps: Int64s, ran: Sequence[Spans]) -> HostAnnotations:
-    """``group_id``: of each event; ``steps``: those that are steps; ``ran``: what devices did. CaptureError: 64 bits
+def host_annotations(
+    host: Host, group_id: Int32s, steps: Int64s, ran: Sequence[Spans], run: tuple[int, int]
+) -> HostAnnotations:
+    """``group_id``: of each event; ``steps``: those that are steps; ``ran``: what devices did; ``run``: begin and end
+    of the run, see run_window. CaptureError: 64 bits
     cannot count its times."""
     events = host.raw
     seen, names, first_thread = _seen(host, group_id, steps)
@@ -97,20 +100,13 @@ def host_annotations(host: Host, group_id: Int32s, steps: Int64s, ran: Sequence[
         events.host,
         names,
         first_thread,
-        _summed(seen, np.full(len(seen.rows), NO_STEP, np.int64), devices),
-        _summed(seen, seen.group, devices),
+        _summed(seen, np.full(len(seen.rows), NO_STEP, np.int64), devices, run),
+        _summed(seen, seen.group, devices, run),
         gpu_annotations(events),
         len(devices),
-        _window(events),
+        span_ps(events.host, "of the run", *run),
         framework_of_host(events),
     )
-
-
-def _window(events: HostEvents) -> int:
-    if not len(events):
-        return 0
-    ends = ends_of(events.start_ps, np.maximum(events.duration_ps, 0))
-    return span_ps(events.host, "of the host", int(events.start_ps.min()), int(ends.max()))
 
 
 def _seen(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Seen, list[str], list[str]]:
@@ -140,7 +136,7 @@ def _seen(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Seen, list[str]
     return seen, list(numbers), [titles[thread[one]] for one in first.tolist()]
 
 
-def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds]) -> AnnotationTimes:
+def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds], run: tuple[int, int]) -> AnnotationTimes:
     order = np.lexsort((group, seen.name))
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = (np.diff(seen.name[order]) != 0) | (np.diff(group[order]) != 0)
@@ -159,6 +155,7 @@ def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds]) -> Annotatio
     pairs = np.unique(row * threads + seen.thread)
     owner, (begins, until) = unions(row, seen.start_ps, ends)
     elapsed = summed(until - begins, owner)
+    in_run = summed(np.clip(until, *run) - np.clip(begins, *run), owner)
     exact_product(elapsed, len(devices), _TIMES)
     device = np.zeros((count, len(KINDS)), np.int64)
     for one in devices:
@@ -180,6 +177,7 @@ def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds]) -> Annotatio
         np.array([UNKNOWN if one is None else one for one in deviations], np.int64),
         first,
         elapsed,
+        in_run,
         device,
         np.bincount(pairs // threads, minlength=count).astype(np.int64),
     )

@@ -1,0 +1,37 @@
+"""Traces that hold nothing: no events, no JSON, or lanes that are not devices of a capture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import fastprof
+from fastprof import CaptureError
+
+
+@pytest.mark.parametrize("analysis", ["overview", "steps", "gaps", "kernel_stats"])
+def test_a_trace_without_events_is_said_to_have_none(tmp_path: Path, analysis: str) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text('{"traceEvents": []}')
+    [notice] = fastprof.load(path).report(analysis).notices
+    assert notice.severity == "warning" and "The session has no events" in notice.text
+
+
+@pytest.mark.parametrize("text", ["loss 0.1, step 7\n", "a,b"])
+def test_a_text_is_not_json_and_the_message_shows_its_begin(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    with pytest.raises(CaptureError, match="neither an XSpace nor JSON") as failure:
+        fastprof.load(path).overview()
+    assert repr(text.strip()) in str(failure.value)
+
+
+def test_a_timeline_of_tensorflow_1_leads_to_its_run_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "timeline.json"
+    name = {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "/job:localhost/device:CPU:0 Compute"}}
+    op = {"name": "MatMul", "cat": "Op", "ph": "X", "pid": 1, "tid": 0, "ts": 5, "dur": 7, "args": {"op": "MatMul"}}
+    path.write_text(json.dumps({"traceEvents": [name, op]}))
+    words = " ".join(notice.text for notice in fastprof.load(path).overview().notices)
+    assert "run_metadata.pb" in words and "ProfilerOptions" not in words
