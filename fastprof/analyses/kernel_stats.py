@@ -183,8 +183,7 @@ OPENING = Opening(
         "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels.",
     ),
     (
-        "total_ps", "occurrences", "longest_kernel_share", "longest_op_share", "tensor_core_share",
-        "missed_tensor_core_share",
+        "total_ps", "occurrences", "kernel_count", "tensor_core_share", "missed_tensor_core_share",
     ),
 )  # fmt: skip
 

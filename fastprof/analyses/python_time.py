@@ -71,7 +71,7 @@ SCALARS = {
     "run_ps": ScalarSpec("ps", "part of python_ps on threads that run the steps, in the run", "on threads of steps"),
     "longest": ScalarSpec(None, "the function that takes most of run_ps itself"),
     "longest_ps": ScalarSpec("ps", "its run_ps", "it takes"),
-    "longest_share": ScalarSpec("share", "its run_ps / window_ps", "share of the run"),
+    "longest_share": ScalarSpec("share", "its run_ps / window_ps", "its share of the run"),
     "idle_ps": ScalarSpec("ps", "part of python_ps in which threads that run no steps only wait", "other threads wait"),
     "python_ps": ScalarSpec("ps", "sum of self_ps over functions: time during which a thread has a call of Python, "
                             "summed over threads"),

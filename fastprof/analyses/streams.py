@@ -213,7 +213,7 @@ SCALARS = {
                                "hidden share of collectives"),
     "break_ps": ScalarSpec("ps", "time between kernels of the stream of each GPU that computes longest"),
     "host_wait_ps": ScalarSpec("ps", "part of break_ps in which the next kernel was not launched yet"),
-    "host_wait_share": ScalarSpec("share", "host_wait_ps / break_ps", "share of its breaks waiting for launches"),
+    "host_wait_share": ScalarSpec("share", "host_wait_ps / break_ps", "share of breaks waiting for launches"),
     "delay_mean_ps": ScalarSpec("ps", "mean time from the end of a launch to the begin of what it launched"),
     "short_launch_share": ScalarSpec("share", "launches whose call took longer than what it launched / launch_count",
                                      "share of launches with short kernels"),
@@ -285,7 +285,7 @@ def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) 
     yield "launch_count", count
     yield "unlaunched_count", sum(one.unlaunched_count for one in kept)
     several = (None, "there are several GPUs, each with its own")
-    yield "main_stream", next(iter(main.values())) if len(main) == 1 else several
+    yield "main_stream", next(iter(main.values())).strip() if len(main) == 1 else several
     yield "idle_share", share(total(devices, "idle_ps"), total(devices, "window_ps"), "the GPUs lasted no time")
     yield "hidden_share", share(total(devices, "hidden_ps"), total(devices, "communication_ps"), "no collectives ran")
     yield "host_wait_ps", total(waits, "time_ps") if count else (None, no_launch)

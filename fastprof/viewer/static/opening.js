@@ -6,6 +6,8 @@ import { kernelName } from "./kernel_names.js";
 import { text } from "./units.js";
 
 const NAME = /\{(\w+)\}/g;
+/** A function of C++ with its arguments, which ops are not. */
+const KERNEL = /^void |::.*\(/;
 const MOST_LETTERS = 60;
 
 /**
@@ -46,5 +48,6 @@ function filled(sentences, report) {
 }
 
 function shown({ value, unit }) {
-  return typeof value === "string" ? shortened(kernelName(value), MOST_LETTERS) : text(value, unit);
+  if (typeof value !== "string") return text(value, unit);
+  return shortened(KERNEL.test(value) ? kernelName(value) : value, MOST_LETTERS);
 }

@@ -38,9 +38,9 @@ function finding(row, context) {
     certainty,
   ], ...(rankedBy === null ? [] : [["Ranked by", rankedBy]])];
   return h("li.finding.panel", { dataset: { cause: row.cause } },
-    h("div.finding-head", h("span.finding-title", title), h("span.spring"),
-      h("span.finding-cost", { title: isBound ? "At most this can be saved" : null }, amount),
-      share === null ? null : h("span.finding-share", text(share, "share"))), share === null ? null : bar(share),
+    h("div.finding-head", h("span.finding-title", title),
+      h("span.finding-amounts", h("span.finding-cost", { title: isBound ? "At most this can be saved" : null }, amount),
+        share === null ? null : h("span.finding-share", text(share, "share")))), share === null ? null : bar(share),
     detail === null ? null : h("p.finding-detail", detail), h("p.finding-advice", advice),
     h("div.finding-where", ...places.map(([name, value]) => h("span.finding-place", h("b", name), ` ${value}`)),
       ...links(row.evidence, context)));
