@@ -1,7 +1,7 @@
 """The command line: picks the verb, runs it, and turns errors into text, which no other module does.
 
-Exit codes: 0 success, 1 internal error, 2 usage, 3 a path that cannot be read or written, 4 bad data; 130 when
-interrupted, 141 when the reader of a pipe is gone, 143 when terminated.
+Exit codes: 0 success, 1 internal error, 2 usage, 3 a path that cannot be read or written, 4 bad data, 5 some and 6 all
+servers delivered nothing; 130 when interrupted, 141 when the reader of a pipe is gone, 143 when terminated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fastprof.wording.screen import printable
 from fastprof.wording.spelling import meant
 
 _ANALYSES = {name.replace("_", "-"): name for name in ANALYSES}
-_MODULES = ("info", "events", "export", "convert", "report", "hlo", "tfprof", "trace", "serve")
+_MODULES = ("info", "events", "export", "convert", "report", "hlo", "tfprof", "trace", "serve", "capture", "monitor")
 """Verbs with a module each. These modules import nothing heavy before their flags are needed."""
 
 VERBS = (*_MODULES, *_ANALYSES)
@@ -56,7 +56,8 @@ class Verb(Protocol):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
-    def run(self, args: argparse.Namespace) -> None: ...
+    def run(self, args: argparse.Namespace) -> int | None:
+        """Returns the exit code, None for success."""
 
 
 def parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
@@ -152,19 +153,14 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
         names_no_verb = bool(words) and _is_session(words[0])
         if names_no_verb:
             words = ["info", *words]
-        args, unknown = parser(words).parse_known_args(words)
-        if unknown:
-            flags = {flag[2:]: flag for flag in args.verb_parser._option_string_actions if flag.startswith("--")}
-            wrong = (word[2:].partition("=")[0] for word in unknown if word.startswith("--"))
-            likely = next((close for word in wrong if (close := meant(word, flags, flags))), "")
-            args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
+        args = parsed(words)
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else USAGE
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
     talk.session = args.session if args.on_error == "raise" else ()
     talk.log_directory = args.session[0] if args.run is None and len(args.session) == 1 else None
     args.talk = talk
-    args.verb_module.run(args)
+    code = args.verb_module.run(args)
     talk.progress.clear()
     if names_no_verb:
         others = ", ".join(verb for verb in VERBS if verb not in ("info", "diagnosis"))
@@ -172,7 +168,18 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
             "this is 'fastprof info'; 'fastprof diagnosis' says what costs the time; "
             f"other verbs: {others}; 'fastprof --help' says what they show"
         )
-    return 0
+    return code or 0
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments of a verb. Raises SystemExit after a message."""
+    args, unknown = parser(words).parse_known_args(words)
+    if unknown:
+        flags = {flag[2:]: flag for flag in args.verb_parser._option_string_actions if flag.startswith("--")}
+        wrong = (word[2:].partition("=")[0] for word in unknown if word.startswith("--"))
+        likely = next((close for word in wrong if (close := meant(word, flags, flags))), "")
+        args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
+    return args
 
 
 def _unfit(error: ImportError) -> str:
@@ -217,7 +224,7 @@ def entry() -> int:
     _occupy_standard_descriptors()
     signals.install()
     process.prepare()
-    if sys.argv[1:2] != ["serve"]:
+    if sys.argv[1:2] not in (["serve"], ["capture"]):
         process.keep_freed_memory()
     code = main(sys.argv[1:])
     try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -46,6 +47,20 @@ def held() -> Iterator[None]:
                 signal.signal(number, handler)
         for stop in arrived[:1]:
             signal.raise_signal(stop)
+
+
+@contextlib.contextmanager
+def counted(answer: Callable[[int], object]) -> Iterator[None]:
+    """Until the end of the block Ctrl-C calls ``answer`` with how many there were, instead of raising."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    times = itertools.count(1)
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: answer(next(times)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _terminate(_number: int, _frame: object) -> NoReturn:

@@ -23,6 +23,10 @@ from fastprof.tables.table_set import TableSet
 SUFFIX: Final = ".xplane.pb"
 _CHUNK: Final = 1 << 22
 _NO_CHARACTERS: Final = str.maketrans({"/": "_", "\0": "_"})
+_NOT_FIRST: Final = (".", "~", "#")
+"""What files begin with that are hidden, or that some tool has not finished."""
+_LONGEST: Final = 200
+"""Bytes of the name of a host; file systems allow 255 for all of a file's name."""
 
 
 def captures_of(tables: TableSet) -> list[Capture]:
@@ -84,14 +88,19 @@ def file_names(hosts: Sequence[str]) -> list[str]:
     """The file of each host: its name, with _ for what no file can be named with; the second ``a_b`` is ``a_b#2``."""
     names: list[str] = []
     for host in hosts:
-        stem = host.translate(_NO_CHARACTERS)
-        stem = f"_{stem[1:]}" if stem.startswith(".") else stem or "unknown"
+        stem = _short(host.translate(_NO_CHARACTERS))
+        stem = f"_{stem[1:]}" if stem.startswith(_NOT_FIRST) else stem or "unknown"
         name, number = stem + SUFFIX, 1
         while name in names:
             number += 1
             name = f"{stem}#{number}{SUFFIX}"
         names.append(name)
     return names
+
+
+def _short(name: str) -> str:
+    data = name.encode("utf-8", "surrogateescape")
+    return name if len(data) <= _LONGEST else data[:_LONGEST].decode("utf-8", "ignore")
 
 
 def _check_not_read(captures: Sequence[Capture], path: Path) -> None:

@@ -2,5 +2,5 @@
 
 __all__ = [
     "graph_files", "graph_planes", "log_directory", "made_ahead", "message_columns", "open_files", "paths",
-    "profile_columns", "resolve", "several_runs", "source", "unpacking", "value_columns",
+    "profile_columns", "profiler_client", "resolve", "several_runs", "source", "unpacking", "value_columns",
 ]  # fmt: skip

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from fastprof.cli import main as command
+from fastprof.cli import servers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DOCUMENT = DOCS / "cli.md"
 SHARED = "Flags of every verb"
-OUTPUT = "Output of all verbs but convert, export, serve and trace"
+OUTPUT = "Output of all verbs but capture, convert, export, serve and trace"
 ANALYSES = "The analyses"
+MESSAGES = {"-q", "--quiet", "-v", "--verbose", "--progress", "-h", "--help"}
 FILTERS = {"--plane", "--line", "--name", "--time"}
 """Documented among the shared flags, but not flags of reports."""
 
@@ -43,7 +45,9 @@ def flags_of(verb: argparse.ArgumentParser) -> set[str]:
 
 def home(verb: str) -> set[str]:
     """The flags documented for a verb."""
-    names = [SHARED, *([] if verb in ("convert", "export", "serve", "trace") else [OUTPUT])]
+    names = [SHARED, *([] if verb in ("capture", "convert", "export", "serve", "trace") else [OUTPUT])]
+    if verb in ("capture", "monitor"):  # they have no SESSION
+        return MESSAGES | documented(*names[1:], f"fastprof {verb}")
     if verb in command._ANALYSES:
         page = (DOCS / "analyses" / f"{verb}.md").read_text(encoding="utf-8")
         return (documented(*names, ANALYSES) | flags_in(page)) - FILTERS
@@ -103,5 +107,5 @@ def test_every_argument_has_help_and_a_verb_one_line_of_it(verb: str) -> None:
 
 def test_exit_codes_are_reported() -> None:
     codes_documented = {int(code) for code in re.findall(r"^\| (\d+) \|", sections()["Exit codes"], flags=re.MULTILINE)}
-    codes = {command.INTERNAL, command.USAGE, command.PATH, command.DATA}
+    codes = {command.INTERNAL, command.USAGE, command.PATH, command.DATA, servers.SOME, servers.ALL}
     assert codes_documented == {0, *codes, command.INTERRUPTED, command.READER_GONE, command.TERMINATED}

@@ -1,0 +1,111 @@
+"""The flags that name profiler servers, and what verbs say of servers that do not answer."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from fastprof.cli import arguments, signals
+from fastprof.errors import UsageError
+from fastprof.inputs.profiler_client import statuses
+
+if TYPE_CHECKING:
+    from fastprof.cli.talk import Talk
+    from fastprof.inputs.profiler_client.addresses import Address
+
+SOME, ALL = 5, 6
+"""Exit codes: of some servers, and of all, nothing came."""
+_LONGEST_PS: Final = 24 * 3600 * 10**12
+_ADVICE: Final = {
+    statuses.UNREACHABLE: "the program has to start a profiler server: jax.profiler.start_server(PORT), "
+    "tf.profiler.experimental.server.start(PORT), xp.start_server(PORT)",
+    statuses.LOST: "the program, or the network to it, ended while it was called",
+    statuses.BUSY: "the program records another capture; wait for its end, or stop it",
+    statuses.LATE: "it may need longer (--timeout), or its clock is behind: --delay 0s uses no clocks",
+    statuses.UNSUPPORTED: "the server at this port does not offer this",
+    statuses.TOO_LARGE: "--on-server lets the server write captures of any size; or give a shorter --duration",
+    statuses.EMPTY: "no event was recorded: the program did nothing then, or its tracers are off",
+}
+
+
+@arguments.reader
+def _addresses(text: str) -> list[Address]:
+    from fastprof.inputs.profiler_client import addresses
+
+    return addresses.listed(text)
+
+
+@arguments.reader
+def milliseconds(text: str) -> int:
+    """The profiler's service counts in them."""
+    from fastprof.wording.amounts import picoseconds
+
+    time = picoseconds(text)
+    if time % 10**9 or not 0 < time <= _LONGEST_PS:
+        raise ValueError(f"{text!r} is not a whole number of milliseconds, from 1ms to a day: 500ms, 2s")
+    return time // 10**9
+
+
+@arguments.reader
+def waiting_time(text: str) -> float:
+    """Seconds; may be 0."""
+    from fastprof.wording.amounts import picoseconds
+
+    time = picoseconds(text)
+    if not 0 <= time <= _LONGEST_PS:
+        raise ValueError(f"{text!r} is not a time from 0s to a day")
+    return time / 10**12
+
+
+def add_addresses(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "address",
+        metavar="ADDR",
+        nargs="*",
+        type=_addresses,
+        help="address of a profiler server, HOST:PORT, [IPv6]:PORT, or PORT of this machine; several: A,B or A B",
+    )
+    group = parser.add_argument_group("servers")
+    group.add_argument("--addresses", metavar="FILE", help="a file of addresses, between blanks, commas and line ends")
+    group.add_argument(
+        "--dns",
+        metavar="NAME:PORT",
+        action="append",
+        help="every address that DNS has for the name, as for a headless service of Kubernetes; repeatable",
+    )
+    parser.set_defaults(session=(), on_error="raise")
+
+
+def named(args: argparse.Namespace) -> list[Address]:
+    """The servers that the flags name, each once."""
+    from fastprof.inputs.profiler_client import addresses, calls
+
+    calls.check_installed()
+    every = [one for several in args.address for one in several]
+    every += addresses.of_file(args.addresses) if args.addresses is not None else []
+    for name in args.dns or ():
+        every += addresses.of_name(name)
+    if not every:
+        raise UsageError("give a server: HOST:PORT, --addresses FILE or --dns NAME:PORT")
+    once = addresses.each_once(every)
+    if len(once) < len(every):
+        args.talk.note("addresses that are given twice are called once")
+    with signals.held():
+        import grpc  # noqa: F401  before threads need it
+    return once
+
+
+def report_failures(talk: Talk, failures: Sequence[tuple[str, str, str]]) -> None:
+    """A line for each server that delivered nothing: its address, the status, the reason; advice once a status."""
+    advised: set[str] = set()
+    for address, status, reason in failures:
+        advice = "" if status in advised else _ADVICE.get(status, "")
+        advised.add(status)
+        talk.error(
+            "; ".join(part for part in (f"{address}: {status}" + (f": {reason}" if reason else ""), advice) if part)
+        )
+
+
+def exit_code(failed: int, servers: int) -> int:
+    return 0 if not failed else SOME if failed < servers else ALL

@@ -1,0 +1,174 @@
+"""The messages of the profiler's service: requests to bytes, answers to their parts.
+
+A capture is a part of the answer's bytes as they came: it is never decoded and encoded again.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from fastprof.inputs import message_bytes
+from fastprof.inputs.message_bytes import BadMessageError
+from fastprof.schema.message_fields import put, put_all
+
+SERVICE: Final = "/tensorflow.ProfilerService/"
+PROFILE, TERMINATE, MONITOR = f"{SERVICE}Profile", f"{SERVICE}Terminate", f"{SERVICE}Monitor"
+
+Setting = str | bool | int
+"""A value of an advanced option. Some servers refuse a number that is sent as a text."""
+
+_TOOLS: Final = (
+    "trace_viewer", "op_profile", "input_pipeline", "kernel_stats", "memory_viewer", "memory_profile", "overview_page",
+    "pod_viewer", "tensorflow_stats", "xplane.pb",
+)  # fmt: skip
+"""What XProf's client asks for. Servers that write captures themselves have always been asked so."""
+_MOST_EVENTS: Final = 1_000_000
+_VERSION: Final = 1
+"""Of the options: a server replaces options of version 0 by its defaults."""
+_MOST_FIELDS: Final = 10_000
+"""Of an answer: it comes from another program, which may be anything."""
+_CAPTURE: Final = "xplane.pb"
+_HOSTNAMES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to record, and for how long."""
+
+    duration_ms: int
+    host_level: int = 2
+    device_level: int = 1
+    python_level: int = 0
+    advanced: Mapping[str, Setting] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One capture of one worker. ``start_ns``: Unix time on the server's clock, 0 for at once. ``root``: the directory
+    of runs in which the server writes the capture; empty: it comes with the answer."""
+
+    options: Options
+    session: str
+    host: str
+    start_ns: int = 0
+    root: str = ""
+    override: str = ""
+
+    def to_bytes(self) -> bytes:
+        return b"".join(_request(self))
+
+
+def _request(one: Request) -> Iterator[bytes]:
+    yield put(1, one.options.duration_ms) + put(2, _MOST_EVENTS)
+    yield put_all(3, (name.encode() for name in _TOOLS))
+    yield put(4, b"".join(_options(one)))
+    yield _text(5, one.root) + _text(6, one.session) + _text(7, one.host)
+    yield b"" if one.root else put(9, 1)
+
+
+def _options(one: Request) -> Iterator[bytes]:
+    options = one.options
+    levels = (options.host_level, options.device_level, options.python_level)
+    yield put(1, 1)
+    yield from (put(number, level) for number, level in enumerate(levels, 2))
+    yield put(5, _VERSION) + put(7, 1) + put(8, one.start_ns) + put(9, options.duration_ms)
+    yield _text(10, one.root)
+    for name, value in options.advanced.items():
+        kind = {str: 1, bool: 2, int: 3}[type(value)]
+        yield put(12, put(1, name) + put(2, put(kind, value)))
+    yield _text(14, one.session) + _text(15, one.override)
+
+
+def _text(number: int, value: str) -> bytes:
+    return put(number, value) if value else b""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``pieces``: the XSpace, one after the other. ``empty``: the server recorded no event; there may be an XSpace."""
+
+    pieces: tuple[memoryview, ...]
+    empty: bool
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.pieces))
+
+
+def profile_answer(data: bytes) -> Answer:
+    """Raises BadMessageError. Old servers send the XSpace as the data of a tool, which counts without another."""
+    pieces: list[memoryview] = []
+    old: list[memoryview] = []
+    empty = False
+    for number, value in _fields(data):
+        if number == 8 and isinstance(value, memoryview):
+            pieces.append(value)
+        elif number == 7:
+            empty = bool(value)
+        elif number == 6 and isinstance(value, memoryview):
+            tool = {part.number: message_bytes.message(part.value) for part in message_bytes.fields(value)}
+            if bytes(tool.get(1, b"")[:64]).decode("utf-8", "replace") == _CAPTURE:
+                old = [tool.get(2, memoryview(b""))]
+    return Answer(tuple(pieces or old), empty)
+
+
+def hostnames(pieces: tuple[memoryview, ...]) -> list[str]:
+    """The names of machines that an XSpace records; none if it is damaged before them."""
+    names: list[str] = []
+    with suppress(BadMessageError):
+        names += (
+            message_bytes.text(value) for piece in pieces for number, value in _fields(piece) if number == _HOSTNAMES
+        )
+    return names
+
+
+def terminate_request(session: str) -> bytes:
+    return put(1, session)
+
+
+def monitor_request(duration_ms: int, level: int, timestamp: bool) -> bytes:
+    return put(1, duration_ms) + put(2, level) + (put(3, 1) if timestamp else b"")
+
+
+_FIGURES: Final = {
+    2: "device_idle_time_percent",
+    3: "matrix_unit_utilization_percent",
+    4: "step_time_ms_avg",
+    5: "step_time_ms_min",
+    6: "step_time_ms_max",
+    7: "infeed_percent_avg",
+    8: "infeed_percent_min",
+    9: "infeed_percent_max",
+}
+FIGURES: Final = tuple(_FIGURES.values())
+_KNOWN: Final = ((), (3,), (3, 2), tuple(_FIGURES))
+"""By kind of the answer: which figures it has. A figure that is 0 is not written, so the kind decides."""
+
+
+def monitor_answer(data: bytes) -> tuple[str, dict[str, float]]:
+    """The text for people, and the figures that are known. Raises BadMessageError."""
+    text, kind, values = "", 0, dict.fromkeys(_FIGURES, 0.0)
+    for number, value in _fields(data):
+        if number == 1:
+            text = message_bytes.text(value)
+        elif number == 10 and isinstance(value, memoryview):
+            for part in message_bytes.fields(value):
+                if part.number == 1 and isinstance(part.value, int):
+                    kind = part.value
+                elif part.number in values and isinstance(part.value, int):
+                    (values[part.number],) = struct.unpack("<d", struct.pack("<Q", part.value))
+    known = _KNOWN[kind] if kind < len(_KNOWN) else _KNOWN[-1]
+    return text, {name: values[number] for number, name in _FIGURES.items() if number in known}
+
+
+def _fields(data: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    every = message_bytes.fields(memoryview(data))
+    for one in islice(every, _MOST_FIELDS):
+        yield one.number, one.value
+    if next(every, None) is not None:
+        raise BadMessageError(f"more than {_MOST_FIELDS:,} fields", 0)

@@ -1,0 +1,97 @@
+"""A run that is being captured: ``LOGDIR/plugins/profile/RUN``, into which the capture of each host is written when it
+comes, complete or not at all.
+
+The directory is there from the start, so that no other capture takes its name, and goes if nothing came.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import count, islice
+from pathlib import Path
+from typing import Final
+
+from fastprof.errors import OutputError
+from fastprof.export.new_files import new_file, output_errors
+from fastprof.export.xspace_files import file_names
+from fastprof.inputs.log_directory import PROFILE
+
+_TIMESTAMP: Final = "%Y_%m_%d_%H_%M_%S"
+_MOST_TRIES: Final = 600
+_PIECE: Final = 1 << 26
+
+
+class CapturedRun:
+    """``name``: of the run (see ``is_run_name``); None: the time, in whole seconds, the next that no other run has.
+    Raises OutputError."""
+
+    def __init__(self, log_directory: str, name: str | None = None) -> None:
+        self._made: list[Path] = []
+        self._hosts: list[str] = []
+        self._lock = threading.Lock()
+        profile = Path(log_directory, *PROFILE)
+        with output_errors(log_directory, "cannot make the directory of the run"):
+            for folder in (*reversed(profile.parents), profile):
+                self._make(folder, is_shared=True)
+            self.path = self._named(profile, name) if name is not None else self._timed(profile)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def save(self, host: str, pieces: Sequence[memoryview]) -> str:
+        """Writes the capture of a host, and returns its path. Threads may call it. Raises OutputError."""
+        with self._lock:
+            self._hosts.append(host)
+            path = str(self.path / file_names(self._hosts)[-1])
+        with new_file(path, force=False) as write:
+            for piece in pieces:
+                for at in range(0, len(piece), _PIECE):
+                    write(piece[at : at + _PIECE])
+        return path
+
+    def remove_if_empty(self) -> None:
+        """Also the directories above it that were made for it."""
+        for folder in reversed(self._made):
+            with suppress(OSError):
+                folder.rmdir()
+
+    def _named(self, profile: Path, name: str) -> Path:
+        path = profile / name
+        if not self._make(path):
+            raise OutputError("already exists; give the run another name", path=str(path))
+        return path
+
+    def _timed(self, profile: Path) -> Path:
+        for name in islice(run_names(), _MOST_TRIES):
+            path = profile / name
+            if self._make(path):
+                return path
+        raise OutputError("has runs of all of the next seconds", path=str(profile))
+
+    def _make(self, folder: Path, *, is_shared: bool = False) -> bool:
+        """Whether the directory was made. ``is_shared``: another process may make it meanwhile."""
+        if is_shared and folder.is_dir():
+            return False
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            if is_shared and not folder.is_dir():
+                raise
+            return False
+        self._made.append(folder)
+        return True
+
+
+def run_names() -> Iterator[str]:
+    """The local time, as XProf names runs; then the seconds that follow."""
+    for second in count(int(time.time())):
+        yield time.strftime(_TIMESTAMP, time.localtime(second))
+
+
+def is_run_name(name: str) -> bool:
+    """Whether it names one directory, here and on a server, that a log directory shows as a run."""
+    return bool(name) and not name.startswith(".") and name.isprintable() and not {"/", "\\", ":"} & set(name)

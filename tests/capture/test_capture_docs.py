@@ -1,0 +1,56 @@
+"""The commands of docs/capture.md run, against servers at the addresses that it names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from profiler_server import ProfilerServer, captured, message, serving
+from test_capture_workers import sample
+
+from fastprof.cli.main import main
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "capture.md"
+
+
+def test_commands_of_the_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = message("MonitorResponse", data="TPU type: TPU v3").SerializeToString()
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line.partition("  #")[0] for block in blocks for line in block.splitlines()]
+    assert len(lines) == 6
+    monkeypatch.chdir(tmp_path)
+    with (
+        serving(ProfilerServer(captured(sample()), monitor=report)) as one,
+        serving(ProfilerServer(captured(sample()))) as two,
+    ):
+        (tmp_path / "workers.txt").write_text(f"{one}\n{two}  # the second\n")
+        here = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", int(one.rpartition(":")[2])))]
+        monkeypatch.setattr(
+            socket, "getaddrinfo", lambda name, *_, **__: here if name.startswith("trainer.") else 1 / 0
+        )
+        for text in lines:
+            line = text.replace("svc:9012", f"svc:{one.rpartition(':')[2]}")
+            words = shlex.split(line.replace("localhost:9012", one).replace("localhost:9013", two))
+            assert main(words[1:]) == 0, line
+            out, _ = capsys.readouterr()
+            assert "written" in out or out.startswith("Diagnosis") or "TPU v3" in out, line
+
+
+def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def profile(_request: Any, context: Any) -> bytes:
+        while context.time_remaining() > 0.2:  # the deadline is 0.6 s ahead
+            time.sleep(0.01)
+        return captured(b"x")
+
+    with serving(ProfilerServer(profile)) as address:
+        flags = ("--duration", "200ms", "--timeout", "400ms", "--no-checks", "--progress", "plain")
+        assert main(["capture", address, "-o", str(tmp_path / "logs"), *flags]) == 0
+    err = capsys.readouterr().err
+    assert err.index("capturing:") < err.index("waiting for captures:")
