@@ -29,6 +29,7 @@ from fastprof.analyses.findings.finding import MOST_SHOWN, Finding, once_ps, ran
 from fastprof.analyses.findings.knowledge import advised
 from fastprof.analyses.findings.names_of_host import NamesOfHost, joined, names_of
 from fastprof.analyses.findings.specifics import specific
+from fastprof.analyses.findings.start_up import parts
 from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
 from fastprof.decode.tfprof_profile import carries_profile
 from fastprof.derive.causes.cause_names import CAUSES
@@ -195,7 +196,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     graphs = tuple(one.graph for one in kept if one.graph is not None)
     facts = Facts(framework, hardware, after, joined(one.names for one in kept), levels, capability, graphs)
     costs = [within_run(one, facts.window_ps) for rule in RULES for one in rule.found(facts) if facts.window_ps]
-    every = [specific(facts, one) for one in costs]
+    every = [specific(facts, part) for one in costs for part in parts(facts, one)]
     findings = [advised(facts, one) for one in ranked(every, facts.window_ps)]
     missing = list(
         unrecorded(
@@ -209,7 +210,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         "examined": TABLES["examined"].of(_examined(facts, every, missing)),
         "unrecorded": TABLES["unrecorded"].of(missing),
     }
-    values = _values(facts, findings)
+    values = _values(facts, findings, once_ps(every))
     return Report(NAME, tables, scalars(SCALARS, values), (), dict(after))
 
 
@@ -251,13 +252,13 @@ def _share(cost: int | None, window: int) -> float | None:
     return None if cost is None or not window else cost / window
 
 
-def _values(facts: Facts, findings: Sequence[Finding]) -> dict[str, Known]:
+def _values(facts: Facts, findings: Sequence[Finding], start_up_ps: int) -> dict[str, Known]:
     devices: dict[str, Known] = {name: facts.figure("gaps", name) for name in ("device_count", "used_device_count")}
     if not facts.window_ps:
         unknown = dict.fromkeys(SCALARS, (None, NO_WORK))
         return {**unknown, **devices, "finding_count": 0, "computing_device_count": 0, "framework": _framework(facts)}
     return {
-        "headline": _headline(facts, findings),
+        "headline": _headline(facts, findings, start_up_ps),
         "finding_count": len(findings),
         "window_ps": facts.window_ps,
         "compute_share": facts.compute_share,
@@ -271,12 +272,12 @@ def _framework(facts: Facts) -> Known:
     return (None, "no name in the capture shows it") if facts.framework == UNKNOWN else facts.framework
 
 
-def _headline(facts: Facts, findings: Sequence[Finding]) -> str:
+def _headline(facts: Facts, findings: Sequence[Finding], start_up_ps: int) -> str:
     first = next((one for one in findings if one.cost_ps is not None), None)
     if first is None or first.cost_ps is None:
         share = measured(facts.compute_share, "share")
         return f"{_of_devices(facts)}No cause takes 1 % of the run or more; devices compute for {share} of it."
-    bound, once = "up to " if first.is_bound else "", 0 if first.is_once else once_ps(findings)
+    bound, once = "up to " if first.is_bound else "", 0 if first.is_once else start_up_ps
     share = measured(first.cost_ps / max(facts.window_ps - once, 1), "share")
     start = f"Start-up takes {measured(once, 'ps')} and does not come again. " if once else ""
     rest = "rest of the run" if once else "run"

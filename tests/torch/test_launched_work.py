@@ -60,12 +60,13 @@ def test_work_that_was_launched_already_does_not_wait_for_the_host(name: str) ->
 
 @pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")
 def test_the_diagnosis_does_not_blame_the_host_for_queued_work() -> None:
-    """389 of 675 ms idle come after the launch of what ends them; launching takes 57 ms."""
+    """389 of 675 ms idle come after the launch of what ends them; launching takes 72 ms, 15 of
+    them in annotations of TorchRec that exchange batches."""
     rows = fastprof.load(KINETO / "a100_rank-0.json.gz").diagnosis().tables["findings"].to_pylist()
     by_cause = {row["cause"]: row for row in rows}
     queue = by_cause["queue"]
     assert queue["title"].startswith("The GPU waits to begin work that was launched already: ")
-    assert (queue["cost_ps"], by_cause["launch"]["cost_ps"]) == (389_236_000_000, 57_048_000_000)
+    assert (queue["cost_ps"], by_cause["launch"]["cost_ps"]) == (389_236_000_000, 72_360_000_000)
     assert "CUDA graphs and larger batches do not help" in queue["advice"]
 
 

@@ -7,13 +7,14 @@ sentences, and the line of source where the tracer of Python recorded it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.analyses.findings.of_tfprof import use_in_words
+from fastprof.analyses.findings.start_up import Once, once_of
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
@@ -169,28 +170,28 @@ def _of_launch(facts: Facts, finding: Finding) -> Finding:
     time_ps = sum(int(row["time_ps"]) for row in rows)
     if not time_ps or not facts.launch_waits:
         return finding
-    if _is_one_wait(rows):
-        first = f"The longest wait, {time_text(max(int(row['longest_ps']) for row in rows))}, is most of it."
-        return replace(finding, detail=first, advice=_FIRST_LAUNCH, is_once=True)
-    wait, waits = time_text(time_ps // facts.launch_waits), counted(facts.launch_waits, "wait", "waits")
+    once = once_of(facts, finding.cause)
+    if finding.is_once:
+        return replace(finding, detail=_waits_once(once), advice=_FIRST_LAUNCH)
+    count = max(facts.launch_waits - once.count, 1)
+    wait, waits = time_text((time_ps - once.time_ps) // count), counted(count, "wait", "waits")
     if not facts.kernels:
         return replace(finding, detail=f"{waits} of {wait} on average.")
     total = time_text(int(facts.figure("kernel_stats", "total_ps") or 0) // facts.kernels)
     kernels = f"{counted(facts.kernels, 'kernel', 'kernels')} of {total} on average were launched"
-    if facts.launch_waits == facts.kernels:
+    if count == facts.kernels:
         return replace(finding, detail=f"{kernels}; devices wait {wait} for each.")
     return replace(finding, detail=f"{waits} of {wait} on average; {kernels}.")
 
 
-def _is_one_wait(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether on each device one wait of many takes most of the time."""
-    return all(row["count"] >= MANY_WAITS and row["time_ps"] <= 2 * row["longest_ps"] for row in rows)
+def _waits_once(once: Once) -> str:
+    longest = time_text(once.longest_ps)
+    return f"One wait of {longest}." if once.count == 1 else f"{once.count} waits, the longest {longest}."
 
 
-MANY_WAITS: Final = 20
 _FIRST_LAUNCH: Final = (
-    "Most of it is one wait of many, as when kernels and libraries are loaded at their first use, which does not come "
-    "again: run some steps before the capture starts, and look at the other findings first."
+    "It is far longer than the other waits, as when kernels and libraries are loaded at their first use, "
+    "which does not come again: run some steps before the capture starts, and look at the other findings first."
 )
 
 
@@ -205,8 +206,9 @@ def _of_queue(facts: Facts, finding: Finding) -> Finding:
 
 def _of_memory(facts: Facts, finding: Finding) -> Finding:
     """What is allocated, and how full and how fragmented the allocator with the largest peak is."""
-    if _is_first_use(facts):
-        finding = replace(finding, certainty=LIKELY, advice=_FIRST_USE, is_once=True)
+    if finding.is_once:
+        once = _waits_once(once_of(facts, finding.cause))
+        return replace(finding, certainty=LIKELY, advice=_FIRST_USE, detail=once)
     figure = {name: facts.figure("memory_profile", name) for name in _MEMORY}
     if not figure["snapshot_count"]:
         return finding
@@ -222,23 +224,12 @@ def _of_memory(facts: Facts, finding: Finding) -> Finding:
         words.append(f"The free memory is fragmented to {measured(share, 'share')}.")
     found = replace(finding, detail=" ".join(words) or None)
     is_scarce = not isinstance(peak, int) or not isinstance(capacity, int) or 2 * peak >= capacity
-    return found if is_scarce or _is_first_use(facts) else replace(found, advice=_ENOUGH_MEMORY)
-
-
-def _is_first_use(facts: Facts) -> bool:
-    """Whether on each device at least half of the time that it waits for memory is one wait."""
-    rows = [row for row in facts.lost if row["cause"] == "memory_pressure"]
-    return bool(rows) and all(row["time_ps"] <= 2 * row["longest_ps"] and not _moves(row["event"]) for row in rows)
-
-
-def _moves(event: str | None) -> bool:
-    """Whether the allocator moves what it has: memory that is used for the first time is not fragmented."""
-    return event is not None and "defragment" in event.lower()
+    return found if is_scarce else replace(found, advice=_ENOUGH_MEMORY)
 
 
 _FIRST_USE: Final = (
-    "Most of it is one wait, as when memory is used for the first time, which does not come again: run some steps "
-    "before the capture starts, and look at the other findings first."
+    "It is far longer than the other waits, as when memory is used for the first time, which does not come "
+    "again: run some steps before the capture starts, and look at the other findings first."
 )
 _ENOUGH_MEMORY: Final = (
     "Memory is not scarce, but allocating it takes time: allocate once and use the same buffers in every step."

@@ -1,0 +1,90 @@
+"""Start-up among what recurs: waits of one cause as two findings, of the long waits that come once, and of the rest.
+
+Kernels and libraries are loaded at their first use, memory is taken. The longest wait comes once if it takes half of
+the time of its cause on its device. So do those after it down to a wait that is ten times as long as the next, or if
+there is none, those that take half of what is left.
+
+    waits   |==================| |=========| |====|   |-| |-| |-|
+                        come once                        recur
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from fastprof.analyses.findings.facts import Facts
+from fastprof.analyses.findings.finding import Finding
+from fastprof.analyses.findings.of_gaps import TITLES
+from fastprof.derive.causes.budget import BudgetOfHosts
+from fastprof.derive.causes.cause_names import GAP_CAUSES
+
+_RECORDED: Final = {"launch": "launch", "small_ops": "launch", "eager": "launch", "memory_pressure": "memory_pressure"}
+"""By cause of a finding, that of its gaps."""
+_LEAST_WAITS: Final = {"launch": 20, "memory_pressure": 1}
+"""A device that waits less often for a cause may do so in each of few steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """Waits that come once, of all devices: how many, their time, and the longest."""
+
+    count: int
+    time_ps: int
+    longest_ps: int
+
+
+NEVER: Final = Once(0, 0, 0)
+
+
+def parts(facts: Facts, finding: Finding) -> list[Finding]:
+    """The finding, or what of it recurs, and what comes once."""
+    once = once_of(facts, finding.cause)
+    time_ps = facts.per_device(once.time_ps)
+    if not time_ps or finding.cost_ps is None:
+        return [finding]
+    first = replace(finding, cause=_RECORDED[finding.cause], cost_ps=time_ps, is_once=True)
+    rest = finding.cost_ps - time_ps
+    title = TITLES[finding.cause].format(facts.devices())
+    return [replace(finding, cost_ps=rest, title=title, annotation=None, source=None), first] if rest > 0 else [first]
+
+
+def once_of(facts: Facts, cause: str) -> Once:
+    """Of the cause of a finding. NEVER: some device has no such wait."""
+    recorded = _RECORDED.get(cause)
+    rows = [row for row in facts.lost if row["cause"] == recorded]
+    if not rows or any(_moves(row["event"]) for row in rows):
+        return NEVER
+    every = facts.reports["gaps"].detail_as(BudgetOfHosts)
+    pieces = every.pieces[every.pieces.cause == GAP_CAUSES.index(str(recorded))]
+    found = []
+    for row in rows:
+        at = [place for place, one in enumerate(every.devices) if one == row["device"]
+              and every.hosts[every.host_of[place]] == row["host"]]  # fmt: skip
+        times = np.sort(pieces.duration_ps[np.isin(pieces.device, at)])[::-1].tolist()
+        found.append(_longest(times, row) if row["count"] >= _LEAST_WAITS[str(recorded)] else [])
+    if not all(found):
+        return NEVER
+    return Once(sum(map(len, found)), sum(map(sum, found)), max(map(max, found)))
+
+
+def _longest(times: list[int], row: Mapping[str, Any]) -> list[int]:
+    """The waits that come once. ``times``: the longest, in order; ``row``: of all waits of the device."""
+    left, count = int(row["time_ps"]), 0
+    while count < len(times) and 2 * times[count] >= left:
+        left -= times[count]
+        count += 1
+    apart = [place for place, (one, after) in enumerate(pairwise(times), 1) if one >= _MUCH_LONGER * after]
+    return times[: apart[0]] if count and apart else times[:count]
+
+
+_MUCH_LONGER: Final = 10
+
+
+def _moves(event: str | None) -> bool:
+    """Whether the allocator moves what it has: memory that is used for the first time is not fragmented."""
+    return event is not None and "defragment" in event.lower()
