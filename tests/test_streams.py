@@ -249,12 +249,15 @@ def test_streams_that_cannot_be_read(tmp_path: Path) -> None:
 PACKERS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "zstd": zstd}
 
 
-@pytest.mark.parametrize("codec", PACKERS)
-@pytest.mark.parametrize("trailing", [bytes(1), bytes(512), b"garbage behind it", DATA])
-def test_what_follows_compressed_data_is_an_error(
+@pytest.mark.parametrize(
+    ("codec", "trailing"),
+    [("zstd", bytes(1)), ("zstd", bytes(512)), ("zstd", b"garbage behind it"), ("zstd", DATA), ("gzip", b"\x1f"),
+     ("gzip", gzip.compress(DATA, mtime=0)[:9])],
+)  # fmt: skip
+def test_what_may_be_a_member_that_was_cut_off_is_an_error(
     codec: str, trailing: bytes, tmp_path: Path, check_same: Check
 ) -> None:
-    """It may be a member that was cut off; salvage keeps what came before it."""
+    """Salvage keeps what came before it."""
     path = tmp_path / "vm0.xplane.pb"
     path.write_bytes(PACKERS[codec](DATA) + trailing)
     with pytest.raises(fastprof.CaptureError, match=f"the {codec} data are damaged or cut off: ") as caught:
@@ -266,6 +269,25 @@ def test_what_follows_compressed_data_is_an_error(
     assert (row["severity"], row["code"], row["count"], row["first_offset"], row["path"]) == (
         "data_loss", "damaged_stream", 1, len(DATA), str(path),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trailing", "severity"),
+    [(bytes(1), "info"), (bytes(70_000), "info"), (b"garbage behind it", "data_loss"), (bytes(9) + DATA, "data_loss")],
+)
+def test_bytes_behind_gzip_that_begin_no_member_are_passed_over(
+    trailing: bytes, severity: str, tmp_path: Path, check_same: Check
+) -> None:
+    """Writers to tapes and blocks pad with zeros."""
+    path = tmp_path / "vm0.xplane.pb"
+    path.write_bytes(gzip.compress(DATA[:50]) + gzip.compress(DATA[50:]) + trailing)
+    for what in (path, io.BytesIO(path.read_bytes())):
+        profile = fastprof.load(what)
+        check_same(profile.tables, fastprof.load(DATA).tables, but=("hosts", "import_log"))
+        [row] = profile.import_log.to_pylist()
+        assert (row["severity"], row["code"], row["count"], row["first_offset"]) == (
+            severity, "trailing_bytes", len(trailing), len(DATA),
+        )  # fmt: skip
 
 
 def noisy_capture() -> bytes:

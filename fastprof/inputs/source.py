@@ -13,7 +13,6 @@ import io
 import os
 import stat
 import tempfile
-import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, suppress
 from typing import IO, Any, BinaryIO
@@ -23,6 +22,7 @@ from fastprof.inputs import unpacking
 from fastprof.inputs.fast_inflation import NotSoundError, inflated
 from fastprof.inputs.formats import HEAD, IN_FILE, format_of
 from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.gzip_members import DamagedMemberError, Members
 from fastprof.inputs.made_ahead import made_ahead
 from fastprof.inputs.open_files import PartsOfFile, ReadFile, SpooledFile, Watched, WatchedFile, opened, reason
 from fastprof.inputs.transcribed import Transcription
@@ -31,7 +31,6 @@ CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _MAGIC |= {bytes([first]) + b"\x2a\x4d\x18": "zstd" for first in range(0x50, 0x60)}  # frames to skip, as pzstd begins
 _HEAD = 4
-_GZIP, _PIECE = 16 + zlib.MAX_WBITS, 1 << 16
 _EMPTY = "the file is empty: nothing was captured, or the profiler lost the data (as it does above 2 GiB)"
 
 
@@ -210,8 +209,10 @@ class _Packed(io.RawIOBase):
         return taken
 
 
-def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: int) -> Generator[bytes, None, None]:
-    """The stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of a compressed one as they are."""
+def _chunks(
+    stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: int, remarks: list[Remark] | None = None
+) -> Generator[bytes, None, None]:
+    """The stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of zstd as they are."""
     head = b""
     while len(head) < _HEAD and (more := _read(stream, _HEAD - len(head), path)):
         head += more
@@ -223,7 +224,7 @@ def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: i
             yield chunk
         return
     unpacked = 0
-    fast = _fast(head, stream, path) if codec == "gzip" and copy is None else None
+    fast = _fast(head, stream, path) if codec == "gzip" else None
     if fast is not None:
         begin = stream.tell() - len(head)
         try:
@@ -235,7 +236,8 @@ def _chunks(stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: i
         except NotSoundError:
             stream.seek(begin)
             head = b""
-    yield from _unpack(codec, _Packed(head, stream, path, copy), path, max_unpacked, unpacked)
+    packed = _Packed(head, stream, path, copy if codec == "zstd" else None)
+    yield from _unpack(codec, packed, path, max_unpacked, unpacked, [] if remarks is None else remarks)
 
 
 def _fast(head: bytes, stream: BinaryIO, path: str) -> Iterator[bytes] | None:
@@ -246,24 +248,43 @@ def _fast(head: bytes, stream: BinaryIO, path: str) -> Iterator[bytes] | None:
     return inflated(lambda size: rest.pop() if rest else _read(stream, size, path), CHUNK)
 
 
-def _unpack(codec: str, packed: _Packed, path: str, max_unpacked: int, known: int) -> Generator[bytes, None, None]:
+def _unpack(
+    codec: str, packed: _Packed, path: str, max_unpacked: int, known: int, remarks: list[Remark]
+) -> Generator[bytes, None, None]:
     """What a compressed stream has behind its first ``known`` bytes."""
-    import pyarrow as pa
-
     unpacked = 0
     try:
-        with pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), codec) as plain:
-            while chunk := plain.read(CHUNK):
-                unpacked += len(chunk)
-                unpacking.check_size(unpacked, max_unpacked, path)
-                if unpacked > known:
-                    yield chunk
+        for chunk in _of_gzip(packed, remarks) if codec == "gzip" else _of_zstd(packed):
+            unpacked += len(chunk)
+            unpacking.check_size(unpacked, max_unpacked, path)
+            if unpacked > known:
+                yield chunk
     except UnreadableError:
         raise
-    except OSError as error:
+    except (DamagedMemberError, OSError) as error:
         if packed.failure is not None:
             raise packed.failure from None
         raise CaptureError(f"the {codec} data are damaged or cut off: {error}", path=path) from error
+
+
+def _of_gzip(packed: _Packed, remarks: list[Remark]) -> Iterator[bytes]:
+    members, unpacked = Members(packed.read, CHUNK), 0
+    for chunk in members.chunks():
+        unpacked += len(chunk)
+        yield chunk
+    if members.trailing:
+        what = "zeros" if members.are_zeros else "bytes that gzip did not write"
+        text = f"{what} behind the compressed data are passed over"
+        severity = "info" if members.are_zeros else "data_loss"
+        remarks.append(Remark(severity, "trailing_bytes", text, members.trailing, unpacked))
+
+
+def _of_zstd(packed: IO[bytes] | _Packed) -> Iterator[bytes]:
+    import pyarrow as pa
+
+    with pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd") as plain:
+        while chunk := plain.read(CHUNK):
+            yield chunk
 
 
 def beginning(name: str) -> bytes:
@@ -287,45 +308,19 @@ def entire(name: str, path: str, max_unpacked: int) -> bytes:
 
 
 def _last_bytes(packed: IO[bytes], known: int) -> bytes:
-    """What damaged data still decompress to after ``known`` bytes: a read that fails gives nothing, so byte by byte."""
+    """What damaged zstd still decompress to after ``known`` bytes: a read that fails gives nothing, so byte by byte."""
     import pyarrow as pa
 
-    packed.seek(0)
-    codec = _codec(packed.read(_HEAD))
-    packed.seek(0)
-    if codec == "gzip":
-        return _inflated(packed, known)
     rest = bytearray()
-    try:
-        with pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), codec) as plain:
-            while known:
-                known -= len(plain.read(min(known, CHUNK)))
-            while byte := plain.read(1):
-                rest += byte
-    except OSError:
-        pass
+    if not packed.seek(0, io.SEEK_END):  # of gzip, all has been given
+        return b""
+    packed.seek(0)
+    with suppress(OSError), pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd") as plain:
+        while known:
+            known -= len(plain.read(min(known, CHUNK)))
+        while byte := plain.read(1):
+            rest += byte
     return bytes(rest)
-
-
-def _inflated(packed: IO[bytes], known: int) -> bytes:
-    """What members of gzip give after ``known`` bytes, up to what is damaged. A call that fails gives nothing, so the
-    piece with the damage is inflated again, byte by byte."""
-    rest, stream, left = bytearray(), zlib.decompressobj(_GZIP), b""
-    while piece := left or packed.read(_PIECE):
-        before = stream.copy()
-        try:
-            found = stream.decompress(piece)
-        except zlib.error:
-            with suppress(zlib.error):
-                for at in range(len(piece)):
-                    rest += before.decompress(piece[at : at + 1])
-            break
-        rest += found[known:]
-        known -= min(known, len(found))
-        left = stream.unused_data
-        if stream.eof:
-            stream = zlib.decompressobj(_GZIP)
-    return bytes(rest[known:])
 
 
 def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int, *, ahead: bool = False) -> Source:
@@ -336,6 +331,7 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
     bytes.
     """
     damage, copied, transcription = None, 0, Transcription(path, salvage)
+    remarks: list[Remark] = []
 
     def copy(pieces: Iterator[bytes | memoryview]) -> None:
         nonlocal copied
@@ -352,7 +348,7 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
             spool = temporary.enter_context(tempfile.TemporaryFile())
             packed = temporary.enter_context(tempfile.TemporaryFile()) if salvage else None
             try:
-                chunks = _chunks(stream, path, packed, max_unpacked)
+                chunks = _chunks(stream, path, packed, max_unpacked, remarks)
                 if ahead:
                     chunks = temporary.enter_context(closing(made_ahead(chunks)))
                 scanned = transcription.scanned(chunks)
@@ -382,6 +378,6 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
             spooled = PartsOfFile(spooled, transcription.parts)
         source = Source(path, stored=spooled, pushed=not salvage and not transcription.is_needed)
         source.damage = damage
-        source.remarks = transcription.remarks
+        source.remarks = remarks + transcription.remarks
         source.read_size = transcription.read
         return source
