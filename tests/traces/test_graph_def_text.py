@@ -13,6 +13,9 @@ from test_graph_nodes import rows_of
 import fastprof
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import graph_def_text
+from fastprof.inputs.formats.text_proto import as_bytes
+from fastprof.inputs.formats.usual_nodes import UsualNodes
+from fastprof.inputs.message_bytes import BadMessageError
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -42,6 +45,34 @@ def test_damaged_text_is_an_error_with_its_place_or_salvaged() -> None:
     assert kept.import_log["code"].to_pylist() == ["truncated"]
     with pytest.raises(CaptureError, match="deeper than 64"):
         fastprof.load(b"node { attr { value { " + b'func { attr { key: "a" value {' * 5000)
+
+
+def read(text: bytes, usual: UsualNodes | None) -> tuple[bytes, str, int]:
+    """What of a GraphDef is read, and the fault that ends it."""
+    parts = []
+    try:
+        for part in as_bytes(text, graph_def_text.GRAPH, usual.read) if usual else as_bytes(text, graph_def_text.GRAPH):
+            parts.append(part)
+    except BadMessageError as fault:
+        return b"".join(parts), fault.text, fault.at
+    return b"".join(parts), "", 0
+
+
+def test_usual_nodes_are_what_their_tokens_are() -> None:
+    """Of texts that are cut at any line or changed in any way, too."""
+    chance = random.Random(4)
+    text = text_format.MessageToString(message("GraphDef").FromString(FILES[0].read_bytes())).encode()
+    at = text.index(b"node", len(text) // 2)
+    for number in range(200):
+        changed = bytearray(text[at : at + 2500])
+        for _ in range(number % 4):
+            place, length = chance.randrange(len(changed)), chance.choice([0, 1, 1, 4, 30])
+            changed[place : place + length] = chance.choice(
+                [b"}", b"{", b"\n", b'"', b"\\", b"#", b"  }\n", b"[", b"]", b" "]
+            )
+        known = UsualNodes(graph_def_text.NODE)
+        assert read(bytes(changed), known) == read(bytes(changed), None)
+    assert UsualNodes(graph_def_text.NODE).read(text, 0) is not None
 
 
 def test_changed_texts_give_bytes_or_an_error() -> None:

@@ -10,6 +10,7 @@ from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import KeepingScribe, Remark
 from fastprof.inputs.formats.step_planes import environment
 from fastprof.inputs.formats.text_proto import DOUBLE, FLOAT, INT, TEXT, Fields, Kind, as_bytes, numbered
+from fastprof.inputs.formats.usual_nodes import UsualNodes
 from fastprof.inputs.graph_planes import GraphPlanes
 from fastprof.inputs.message_bytes import BadMessageError
 
@@ -28,12 +29,12 @@ _VALUE: Final[dict[str, tuple[int, Kind]]] = {
 _ATTR: Final[Fields] = {"key": (1, TEXT), "value": (2, _VALUE)}
 _FUNCTION: Final[Fields] = {"name": (1, TEXT), "attr": (2, _ATTR)}
 _VALUE.update({"list": (1, dict(_VALUE) | {"func": (9, _FUNCTION)}), "placeholder": (9, TEXT), "func": (10, _FUNCTION)})
-_NODE: Final[Fields] = {
+NODE: Final[Fields] = {
     "name": (1, TEXT), "op": (2, TEXT), "input": (3, TEXT), "device": (4, TEXT), "attr": (5, _ATTR),
 }  # fmt: skip
-_LIBRARY: Final[Fields] = {"function": (1, {"signature": (1, {"name": (1, TEXT)}), "node_def": (3, _NODE)})}
+_LIBRARY: Final[Fields] = {"function": (1, {"signature": (1, {"name": (1, TEXT)}), "node_def": (3, NODE)})}
 GRAPH: Final[Fields] = {
-    "node": (1, _NODE), "library": (2, _LIBRARY), "version": (3, INT),
+    "node": (1, NODE), "library": (2, _LIBRARY), "version": (3, INT),
     "versions": (4, numbered(1, "producer", "min_consumer")),
 }  # fmt: skip
 
@@ -55,7 +56,7 @@ class Scribe(KeepingScribe):
         graphs = GraphPlanes()
         graphs.begin("graph", 0)
         try:
-            for node in as_bytes(bytes(self.document), GRAPH):
+            for node in as_bytes(bytes(self.document), GRAPH, UsualNodes(NODE).read):
                 if made := graphs.push(node):
                     yield made
         except BadMessageError as fault:

@@ -6,7 +6,7 @@ The fields of a message are a table: of each its number and its kind. What is in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,13 +56,25 @@ class _Open:
     parts: list[bytes] = field(default_factory=list)
 
 
-def as_bytes(text: bytes, of: Fields) -> Iterator[bytes]:
+Usual = Callable[[bytes, int], tuple[bytes, int] | None]
+
+
+def as_bytes(text: bytes, of: Fields, usual: Usual | None = None) -> Iterator[bytes]:
     """The fields of a message, a few at a time. BadMessageError: the text is damaged; what was read before that has
-    been given."""
+    been given.
+
+    ``usual``: reads a field faster that begins at a place, if it can; returns its bytes and where it ends."""
     tokens = _Tokens(text)
     stack = [_Open(0, of, b"")]
     try:
-        while (name := tokens.take()) or len(stack) > 1:
+        while True:
+            if usual and len(stack) == 1 and not tokens.is_ahead:
+                while fast := usual(text, tokens.end):
+                    yield fast[0]
+                    tokens.end = fast[1]
+            name = tokens.take()
+            if not name and len(stack) == 1:
+                return
             if not name:
                 raise BadMessageError("the text ends within a message", tokens.at)
             if name == stack[-1].close:
@@ -168,19 +180,25 @@ class _Tokens:
 
     def __init__(self, text: bytes) -> None:
         self.at = 0
+        self.end = 0
+        """Where the last one ends."""
         self._text = text
-        self._end = 0
         self._token: bytes | None = None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the last one has not been taken."""
+        return self._token is not None
 
     def next(self) -> bytes:
         """The next one, which stays; empty: there is none."""
         if self._token is None:
-            match = _TOKEN.match(self._text, self._end)
+            match = _TOKEN.match(self._text, self.end)
             assert match is not None
             self._token = match["token"] or b""
-            self.at = self._end = match.end()
+            self.at = self.end = match.end()
             self.at -= len(self._token)
-            if not self._token and self._end < len(self._text):
+            if not self._token and self.end < len(self._text):
                 raise BadMessageError("a sign that texts of protobufs do not have", self.at)
         return self._token
 
