@@ -4,6 +4,7 @@ import { section, sentence } from "../cards.js";
 import { palette } from "../colours.js";
 import { tabs } from "../controls.js";
 import { h } from "../dom.js";
+import { list } from "../list.js";
 import { choice, reportPage } from "../report_page.js";
 import { table } from "../table.js";
 import { FlameGraph } from "./flame_graph.js";
@@ -13,6 +14,8 @@ const TIMES = [["thread", "Threads", "Time on threads"], [
   "Devices",
   "Time of kernels, and of ops on other threads, that calls led to",
 ]];
+const FUNCTIONS = list(`function, file, line, calls, self_ps, self_share, total_ps, native_ps, waited_ps, device_ps,
+  idle_ps`);
 const COLUMNS = { thread: "total_ps", device: "device_ps" };
 
 export const show = reportPage(draw, { params: ["steps"], tables: ["functions", "stacks", "threads", "calls"] });
@@ -21,7 +24,7 @@ function draw(body, report, context) {
   const { functions, stacks, threads, calls } = report.tables;
   if (!functions.length) return sentence(body, "The capture has no frames of the Python tracer.");
   flames(body, stacks, context);
-  table(section(body, "Functions"), functions, { bar: "self_share", rows: 25 });
+  table(section(body, "Functions"), functions, { columns: FUNCTIONS, bar: "self_share", rows: 25 });
   table(section(body, "Calls between functions"), calls, { rows: 15 });
   if (threads.length > 1) table(section(body, "Threads"), threads, { rows: 16 });
   return undefined;
