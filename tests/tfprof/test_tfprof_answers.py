@@ -226,10 +226,12 @@ def test_files_are_those_of_the_command_line(served: Served) -> None:
         return answer
 
     assert saved("txt").text == view.text
-    assert saved("csv").text.splitlines()[0].split(",")[:4] == ["row", "parent", "depth", "name"]
-    assert len(saved("csv").text.splitlines()) == view.table.num_rows + 1
-    assert saved("json").json()["tfprof_view"]["rows"][1]["name"] == view.table["name"][1].as_py()
-    assert saved("json").json()["summary"]["options"]["select"] == ["params"]
+    lines = saved("csv").text.splitlines()
+    assert lines[0].split(",")[:4] == ["row", "parent", "depth", "name"]
+    assert len(lines) == view.table.num_rows + 1
+    document = saved("json").json()
+    assert document["tfprof_view"]["rows"][1]["name"] == view.table["name"][1].as_py()
+    assert document["summary"]["options"]["select"] == ["params"]
     assert saved("trace.json").text == view.timeline()
     assert saved("pb.gz").content == view.to_pprof()
 

@@ -139,7 +139,7 @@ def shown(tree: Tree, options: Options) -> Shown:
     moved = len(rows) < len(tree.kept) or not wanted.all()
     narrowed(wanted)
     if options.account_displayed_op_only and tree.of_nodes:
-        totals = forest.below(figures)
+        totals = forest.below(figures) if moved else totals
     elif tree.of_nodes:
         totals[DEFINED, 0] -= 1  # the root counts itself among what is shown, and else not
     order = _order(tree, forest, rows, totals, names, options, moved)
