@@ -31,6 +31,7 @@ from section_memory import memory
 from section_memory_tf_data import memory_profile, tf_data
 from section_shapes import shapes
 from section_starting import starting
+from section_traces import traces
 from section_viewer import viewer
 from section_xla import programs, xla
 
@@ -78,6 +79,7 @@ ALL: dict[str, Callable[[Plan], Section]] = {
     "programs": programs,
     "memory-profile": memory_profile,
     "tf-data": tf_data,
+    "traces": traces,
     "viewer": viewer,
     "growth": growth,
     "memory-growth": memory_growth,

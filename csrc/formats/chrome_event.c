@@ -293,7 +293,7 @@ static bool take(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
     chrome_remark(chrome, CHROME_UNKNOWN_PHASE, event->offset, 1);
     return true;
   }
-  event->name = chrome_intern(chrome, &chrome->names, event->view, field(event, FIELD_NAME));
+  event->name = chrome_event_name(chrome, event->view, field(event, FIELD_NAME));
   event->cat = has(event, FIELD_CAT) ? chrome_category(chrome, event->view, field(event, FIELD_CAT)) : -1;
   event->pid = chrome_read_id(chrome, event->view, field(event, FIELD_PID));
   event->tid = chrome_read_id(chrome, event->view, field(event, FIELD_TID));

@@ -61,6 +61,7 @@ typedef struct chrome_line {
 
 /* The line and the process that were found last by a number of a few bits: events of several threads alternate. */
 enum { CHROME_USUAL = 16 };
+enum { CHROME_NAMES = 512 };
 typedef struct chrome_usual_line {
   fp_key key;
   int32_t line; /* 1 + its number; 0: none */
@@ -221,6 +222,7 @@ struct fp_chrome {
   int32_t last_device_plane;
   int64_t last_device;
   int32_t usual_cats[64]; /* by length and first letter: 1 + a category that was so */
+  int32_t usual_names[CHROME_NAMES]; /* by length and some letters: 1 + a name of events that was so */
 
   fp_bytes event_stats;
   fp_vector stat_list; /* chrome_stat */
@@ -277,6 +279,24 @@ void chrome_take_remark(void *context, fp_json_remark what, uint64_t offset, uin
 const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length);
 /* The number of a text of `pool`; a value other than a string is compact JSON. -1: memory ran out. */
 int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *view, const fp_json_value *value);
+/* Whether two texts of a length are the same: without a call, as most are short. */
+static inline bool chrome_is_equal(const uint8_t *a, const uint8_t *b, size_t length) {
+  uint64_t differ = 0, x, y;
+  if (length < 8) {
+    for (size_t i = 0; i < length; i++) differ |= (uint64_t)(a[i] ^ b[i]);
+    return !differ;
+  }
+  if (length > 32) return !memcmp(a, b, length);
+  for (size_t at = 0; at < length; at += 8) {
+    size_t from = at + 8 < length ? at : length - 8;
+    memcpy(&x, a + from, 8);
+    memcpy(&y, b + from, 8);
+    differ |= x ^ y;
+  }
+  return !differ;
+}
+/* The number of a name of events. Most occur again and again. */
+int32_t chrome_event_name(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value);
 /* The number of a category. A trace has few. */
 int32_t chrome_category(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value);
 /* The canonical form of an id. */

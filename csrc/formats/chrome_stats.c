@@ -44,16 +44,19 @@ int32_t chrome_word_number(fp_chrome *chrome, chrome_word word) {
   return chrome->words[word];
 }
 
+/* A name that is guessed is written as it is, without escapes. */
 int32_t chrome_stat_name(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *key) {
-  size_t length, known;
-  const uint8_t *text = chrome_text(chrome, view, key, &length);
-  int32_t *guess = chrome->before_stat < 0 ? &chrome->first_stat : (int32_t *)chrome->next_stat.items + chrome->before_stat;
-  if (*guess >= 0) {
-    const uint8_t *name = chrome_string(&chrome->stats, *guess, &known);
-    if (known == length && !memcmp(name, text, length)) return chrome->before_stat = *guess;
+  const uint8_t *raw = view->text + key->from;
+  size_t length = key->to - key->from, known;
+  int32_t guess = chrome->before_stat < 0 ? chrome->first_stat : ((int32_t *)chrome->next_stat.items)[chrome->before_stat];
+  if (guess >= 0) {
+    const uint8_t *name = chrome_string(&chrome->stats, guess, &known);
+    if (known == length && chrome_is_equal(name, raw, length)) return chrome->before_stat = guess;
   }
+  const uint8_t *text = chrome_text(chrome, view, key, &length);
   int32_t number = added_name(chrome, text, length);
   if (number < 0) return -1;
+  if (text != raw) return chrome->before_stat = number;
   if (chrome->before_stat < 0) chrome->first_stat = number;
   else ((int32_t *)chrome->next_stat.items)[chrome->before_stat] = number;
   return chrome->before_stat = number;

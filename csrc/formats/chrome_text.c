@@ -36,6 +36,31 @@ int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *v
   return number;
 }
 
+/* Where a name of at least eight bytes is looked for first. */
+static size_t usual_place(const uint8_t *text, size_t length) {
+  uint64_t first, last;
+  memcpy(&first, text, 8);
+  memcpy(&last, text + length - 8, 8);
+  return (size_t)((first * 31 + last + length) * UINT64_C(0x9E3779B97F4A7C15) >> 32) % CHROME_NAMES;
+}
+
+int32_t chrome_event_name(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value) {
+  size_t length = value->to - value->from, known;
+  const uint8_t *text = view->text + value->from;
+  if (value->kind != FP_JSON_TEXT || length < 8) return chrome_intern(chrome, &chrome->names, view, value);
+  int32_t *usual = &chrome->usual_names[usual_place(text, length)];
+  if (*usual) {
+    const uint8_t *name = chrome_string(&chrome->names, *usual - 1, &known);
+    if (known == length && chrome_is_equal(name, text, length)) return *usual - 1;
+  }
+  int32_t number = chrome_intern(chrome, &chrome->names, view, value);
+  if (number >= 0 && !memchr(text, '\\', length)) {
+    const uint8_t *name = chrome_string(&chrome->names, number, &known);
+    if (known == length && !memcmp(name, text, length)) *usual = number + 1; /* else it was repaired */
+  }
+  return number;
+}
+
 int32_t chrome_category(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value) {
   size_t length = value->to - value->from, known;
   const uint8_t *text = view->text + value->from;

@@ -68,3 +68,23 @@ def test_the_first_fault_of_a_document_is_the_one_that_is_raised(wrong: bytes) -
         fastprof.load(broken)
     assert error.value.offset is not None
     assert places[0] < error.value.offset <= places[0] + len(wrong) + 1
+
+
+def test_names_that_are_written_alike_are_not_the_same_with_and_without_escapes() -> None:
+    r"""``\\n`` means two characters, which are also how a line feed is written; what came last is tried first."""
+    written = [
+        rb"a name\\n of",
+        rb"a name\n of",
+        rb"a name\\n of",
+        b"a name\xff of",
+        "a name\ufffd of".encode(),
+        b"short",
+    ]
+    event = b'{"ph":"X","name":"%s","pid":1,"tid":1,"ts":%d,"dur":1,"args":{"%s":1,"b":2}}'
+    events = [event % (text, at, text) for at, text in enumerate(written * 3)]
+    found = fastprof.load(b'{"schemaVersion":1,"traceEvents":[' + b",".join(events) + b"]}").tables
+    names = ["a name\\n of", "a name\n of", "a name\\n of", "a name\ufffd of", "a name\ufffd of", "short"] * 3
+    assert found["events"]["name"].to_pylist() == names
+    assert found["event_stats"]["stat"].to_pylist() == [stat for name in names for stat in (name, "b")]
+    [row] = [row for row in found["import_log"].to_pylist() if row["code"] == "bad_text"]
+    assert row["count"] == 6
