@@ -154,6 +154,9 @@ def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink,
     if form in ("timeline", "pprof"):
         raise UsageError(f"--format {form} needs a view, not {ADVISE}")
     advice = profile.tfprof_advice(args.checkers, host=args.host)
+    args.talk.progress.clear()
+    for complaint in advice.complaints:
+        args.talk.note(complaint)
     if form == "tfprof":
         sink.send([_encoded(advice.text, sink)])
         return
@@ -170,6 +173,8 @@ def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     for name in view.options.select:
         if name in view.unknown:
             args.talk.note(f"{name}: {view.unknown[name]}")
+    for complaint in view.complaints:
+        args.talk.note(complaint)
     if form == "pprof":
         sink.send([view.to_pprof()])
     elif form == "timeline":

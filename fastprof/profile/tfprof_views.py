@@ -80,13 +80,22 @@ class TfprofView:
         """The report, byte for byte as tfprof writes it to a file, in pieces; without unknown figures."""
         from fastprof.render.tfprof_text import report
 
-        select = tuple(name for name in self.options.select if name not in self.unknown)
-        return report(self.shown, self.view, self.recorded, self.options.replaced(select=select))
+        options = self.options
+        if self.recorded.is_capture:
+            options = options.replaced(select=[name for name in options.select if name not in self.unknown])
+        return report(self.shown, self.view, self.recorded, options)
 
     @property
     def text(self) -> str:
         """The report as one text."""
         return "".join(self.pieces())
+
+    @property
+    def complaints(self) -> list[str]:
+        """What tfprof writes to standard error beside the view: gradients of nodes that are absent, ignored options."""
+        from fastprof.render.tfprof_answer import complaints
+
+        return complaints(self._views, self.view, self.options).splitlines()
 
     def timeline(self) -> str:
         """The view as a Chrome trace, as tfprof writes it. Of the graph view, one step: choose it by ``step``."""
@@ -119,14 +128,17 @@ class TfprofAdvice:
 
     def __init__(self, views: ViewSet, checkers: Sequence[str] | None) -> None:
         from fastprof.derive.tfprof.advisor import CHECKERS
-        from fastprof.render.tfprof_advice import advice
+        from fastprof.render.tfprof_advice import advice, complaints
 
         if views.recorded.is_capture:
             raise UsageError("the advisor is for profiles of tfprof; 'fastprof diagnosis' examines a capture")
         for name in checkers or ():
             if name not in CHECKERS:
                 raise UsageError(f"unknown checker {name!r}{meant(name, CHECKERS)} (choose from {', '.join(CHECKERS)})")
-        self.reports: Mapping[str, list[str]] = advice(views, CHECKERS if checkers is None else checkers)
+        wanted = CHECKERS if checkers is None else checkers
+        self.reports: Mapping[str, list[str]] = advice(views, wanted)
+        self.complaints: list[str] = complaints(views, wanted).splitlines()
+        """What tfprof writes to standard error if something is not recorded."""
 
     @cached_property
     def table(self) -> pa.Table:

@@ -13,6 +13,7 @@ __all__ = [
     "speedscope",
     "table_forms",
     "tfprof_advice",
+    "tfprof_answer",
     "tfprof_json",
     "tfprof_stacks",
     "tfprof_text",

@@ -52,7 +52,7 @@ def _answer(views: ViewSet, view: str, options: Options) -> Answer:
     refusal = _refusal(view, output, options)
     if refusal:
         return Answer(nothing(), stderr=(unmatched(views) if view == "code" else "") + refusal)
-    stderr = _complaints(views, options) if view == "code" else ""
+    stderr = complaints(views, view, options)
     if output == "timeline":
         return _timeline(views, view, options, path, stderr)
     shown = views.shown(view, options)
@@ -72,7 +72,10 @@ def output_path(parameters: str) -> str:
     return parameters.partition("outfile=")[2].partition(",")[0]
 
 
-def _complaints(views: ViewSet, options: Options) -> str:
+def complaints(views: ViewSet, view: str, options: Options) -> str:
+    """What tfprof writes to standard error beside a view."""
+    if view != "code":
+        return ""
     ignored = "Note: code view ignores account_displayed_op_only\n" if options.account_displayed_op_only else ""
     return unmatched(views) + ignored
 

@@ -15,13 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from profile_messages import tables_of
 from protos import proto
 from stacks_of_pprof import resolved
 
+import fastprof
 from fastprof.derive.tfprof import options as tfprof_options
-from fastprof.derive.tfprof.recorded import Recorded
-from fastprof.derive.tfprof.view_set import ViewSet
+from fastprof.derive.tfprof.view_set import ViewSet, view_set
 from fastprof.render import tfprof_advice
 from fastprof.render.tfprof_answer import answer
 
@@ -34,15 +33,9 @@ PROFILES = {
 }
 
 
-def view_set(data: bytes) -> ViewSet:
-    tables = tables_of(data)
-    (described,) = tables.profiles.to_pylist()
-    return ViewSet(Recorded(described, tables.nodes, tables.executions, tables.memory))
-
-
 @cache
 def views_of(profile: str) -> ViewSet:
-    return view_set(PROFILES[profile].read_bytes())
+    return view_set(fastprof.load(PROFILES[profile]).tables)
 
 
 def load(path: Path) -> Any:

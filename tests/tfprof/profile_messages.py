@@ -1,16 +1,10 @@
-"""ProfileProto as the protobuf runtime reads it, and the tables of tfprof made of it by plain loops: an oracle.
-
-profile_class()    the message class, of a descriptor made in code from the format's field table
-tables_of(data)    the tables of tfprof of one file's bytes
-"""
+"""ProfileProto as the protobuf runtime reads it: its message class, from a descriptor that is made in code."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 PACKAGE = "tensorflow.tfprof"
@@ -84,107 +78,3 @@ def profile_class() -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.ProfileProto"))
-
-
-@dataclass
-class Tables:
-    """The tables of one profile."""
-
-    profiles: pa.Table
-    nodes: pa.Table
-    executions: pa.Table
-    memory: pa.Table
-
-
-_INT32, _INT64, _TEXT = pa.int32(), pa.int64(), pa.string()
-_BYTE_FIELDS = [name for _, name, _ in _FIELDS["ExecMemory"][1:10]]
-
-
-def _struct(**members: pa.DataType) -> pa.DataType:
-    return pa.list_(pa.struct(list(members.items())))
-
-
-_NODE_TYPES = {
-    "host": _TEXT, "name": _TEXT, "op": _TEXT, "types": pa.list_(_TEXT), "canonical_device": _TEXT,
-    "host_device": _TEXT, "shape": pa.list_(_INT64), "parameters": _INT64, "float_ops": _INT64,
-    "inputs": _struct(slot=_INT32, node=_TEXT, output=_INT32), "outputs": _struct(slot=_INT32, node=_TEXT),
-    "input_shapes": _struct(slot=_INT32, shape=pa.list_(_INT64)),
-    "output_shapes": _struct(slot=_INT32, shape=pa.list_(_INT64)), "attrs": _struct(name=_TEXT, value=_TEXT),
-    "trace": _struct(file=_TEXT, line=_INT32, function=_TEXT, function_line=_INT32, text=_TEXT),
-    "runs": _struct(step=_INT64, run_count=_INT64, start_us=_INT64, end_us=_INT64, devices=pa.list_(_TEXT),
-                    allocations=_struct(time_us=_INT64, bytes=_INT64)),
-}  # fmt: skip
-_EXECUTION_TYPES = {
-    "host": _TEXT, "name": _TEXT, "step": _INT64, "device": _TEXT, "is_accelerator": pa.bool_(),
-    "start_us": _INT64, "duration_us": _INT64,
-}  # fmt: skip
-_MEMORY_TYPES = {"host": _TEXT, "name": _TEXT, "step": _INT64, "end_us": _INT64} | dict.fromkeys(_BYTE_FIELDS, _INT64)
-
-
-def _by_name(text: str) -> bytes:
-    return text.encode()
-
-
-def tables_of(data: bytes, host: str = "host") -> Tables:
-    profile = profile_class().FromString(data)
-    texts = profile.id_to_string
-    nodes = sorted(profile.nodes.values(), key=lambda node: _by_name(node.name))
-    rows, executions, memory = [], [], []
-    for node in nodes:
-        rows.append(_node_row(node, profile, texts, host))
-        for step, run in sorted(node.execs.items()):
-            for is_accelerator, by_device in ((True, run.accelerator_execs), (False, run.cpu_execs)):
-                for device, times in sorted(by_device.items(), key=lambda one: _by_name(one[0])):
-                    executions += [
-                        {"host": host, "name": node.name, "step": step, "device": device,
-                         "is_accelerator": is_accelerator, "start_us": one.int64_values[0],
-                         "duration_us": one.int64_values[1]}
-                        for one in times.times
-                    ]  # fmt: skip
-            for one in run.memory_execs:
-                byte_fields = {name: getattr(one, name) for name in _BYTE_FIELDS}
-                memory.append(
-                    {"host": host, "name": node.name, "step": step, "end_us": one.memory_micros, **byte_fields}
-                )
-    described = {"host": host, "steps": sorted(set(profile.steps)), "has_trace": profile.has_trace,
-                 "misses_accelerator_stream": False}  # fmt: skip
-    return Tables(
-        pa.Table.from_pylist([described]),
-        pa.Table.from_pylist(rows, pa.schema(list(_NODE_TYPES.items()))),
-        pa.Table.from_pylist(executions, pa.schema(list(_EXECUTION_TYPES.items()))),
-        pa.Table.from_pylist(memory, pa.schema(list(_MEMORY_TYPES.items()))),
-    )
-
-
-def _node_row(node: Any, profile: Any, texts: Any, host: str) -> dict[str, Any]:
-    parameters = 1 if node.shape and min(node.shape) >= 0 else 0
-    for size in node.shape:
-        parameters *= size
-    inputs = [
-        {"slot": slot, "node": profile.nodes[number].name, "output": node.src_output_index.get(number)}
-        for slot, number in sorted(node.inputs.items())
-    ]
-    return {
-        "host": host, "name": node.name, "op": node.op, "types": sorted(node.op_types, key=_by_name),
-        "canonical_device": node.canonical_device or None, "host_device": node.host_device or None,
-        "shape": list(node.shape) or None, "parameters": max(parameters, 0), "float_ops": node.float_ops,
-        "inputs": inputs,
-        "outputs": [{"slot": slot, "node": profile.nodes[one].name} for slot, one in sorted(node.outputs.items())],
-        "input_shapes": _shapes(node.input_shapes), "output_shapes": _shapes(node.output_shapes),
-        "attrs": [{"name": name, "value": value.s.decode("utf-8", "replace")} for name, value in node.attrs.items()],
-        "trace": [
-            {"file": texts[frame.file_id], "line": frame.lineno, "function": texts[frame.function_id],
-             "function_line": frame.func_start_line, "text": texts[frame.line_id]}
-            for frame in node.trace.traces
-        ],
-        "runs": [
-            {"step": step, "run_count": run.run_count, "start_us": run.all_start_micros,
-             "end_us": run.latest_end_micros, "devices": list(run.devices),
-             "allocations": [{"time_us": one.alloc_micros, "bytes": one.alloc_bytes} for one in run.allocations]}
-            for step, run in sorted(node.execs.items())
-        ],
-    }  # fmt: skip
-
-
-def _shapes(shapes: Any) -> list[dict[str, Any]]:
-    return [{"slot": slot, "shape": list(shape.int64_values)} for slot, shape in sorted(shapes.items())]

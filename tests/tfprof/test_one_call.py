@@ -8,8 +8,7 @@ import pytest
 from goldens import GOLDENS, SHARED, answers, differences
 
 import fastprof
-from fastprof.derive.tfprof.recorded import Recorded
-from fastprof.derive.tfprof.view_set import ViewSet
+from fastprof.derive.tfprof.view_set import ViewSet, view_set
 from fastprof.inputs.profile_model import profile_bytes
 
 TF1, INPUTS = SHARED / "captures" / "tf1", GOLDENS / "inputs"
@@ -25,9 +24,7 @@ DOCUMENTS = {
 def views_of(call: str) -> ViewSet:
     graph, runs, log = DOCUMENTS[call]
     steps = [(step, path.read_bytes()) for step, path in enumerate(runs)]
-    profile = fastprof.load(profile_bytes(graph.read_bytes(), steps, log and log.read_bytes()))
-    (described,) = profile.tfprof_profiles.to_pylist()
-    return ViewSet(Recorded(described, profile.tfprof_nodes, profile.tfprof_executions, profile.tfprof_memory))
+    return view_set(fastprof.load(profile_bytes(graph.read_bytes(), steps, log and log.read_bytes())).tables)
 
 
 @pytest.mark.captures

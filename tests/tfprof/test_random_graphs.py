@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from goldens import view_set
 from profile_messages import profile_class
 from random_graphs import random_options, random_profile
 from slow_views import FIGURES, VIEWS, Row, SlowProfile
 
+import fastprof
 from fastprof.derive.tfprof import recorded
+from fastprof.derive.tfprof.view_set import view_set
 from fastprof.derive.tfprof.views import Shown
 
 _COUNTS = ("run_count", "definition_count")
@@ -47,7 +48,7 @@ def test_views_are_those_of_plain_recursion(seed: int) -> None:
     assert recorded.FIGURES == FIGURES
     chance = random.Random(seed)
     data = random_profile(seed, chance.choice([1, 5, 20, 40]))
-    views, slow = view_set(data), profile_class().FromString(data)
+    views, slow = view_set(fastprof.load(data).tables), profile_class().FromString(data)
     names = views.recorded.names.to_pylist()
     for view, made in VIEWS.items():
         if view == "code" and not views.lines.is_known:

@@ -272,3 +272,17 @@ def test_equal_requests_give_equal_reports(tmp_path: Path) -> None:
     path.write_bytes(random_profile(1, 40))
     first, second = (fastprof.load(path).tfprof("code", order_by="micros") for _ in range(2))
     assert first.text == second.text
+
+
+def test_what_tfprof_complains_of_is_noted(small: str, command: Command) -> None:
+    ran = command(small, "code", "--account-displayed-op-only", "--select", "micros,tensor_value")
+    assert "code view ignores account_displayed_op_only" in ran.err
+    assert "tensor_value: tfprof does not show values" in ran.err
+    assert "ignores" not in command(small, "scope", "--account-displayed-op-only").err
+    profile = profile_class()()
+    profile.nodes[0].name = "x"
+    path = Path(small).with_name("profile_9")
+    path.write_bytes(profile.SerializeToString())
+    ran = command(str(path), "advise")
+    assert "Missing RunMetadata info" in ran.err and "Missing op_log (code traces)" in ran.err
+    assert ran.code == 0

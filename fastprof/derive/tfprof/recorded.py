@@ -21,6 +21,7 @@ FIGURES: Final = (
 
 BEYOND: Final = ("accessed_bytes", "float_ops_known", "accessed_bytes_known")
 """What is summed of captures beside that; the last two count nodes with a known figure."""
+_NO_VALUES: Final = "tfprof does not show values of tensors; those of variables are in checkpoints"
 DEFINED: Final = FIGURES.index("definition_count")
 _MEMORY: Final = ("requested_bytes", "peak_bytes", "residual_bytes", "output_bytes")
 _AVERAGE: Final = -1
@@ -40,7 +41,7 @@ class Recorded:
     rows: tuple[str, ...] = FIGURES
     """What is summed."""
     is_capture = False
-    unknown: Mapping[str, str] = {}  # it is not written
+    unknown: Mapping[str, str] = {"tensor_value": _NO_VALUES}  # it is not written
     """Figures that are not recorded, and why."""
     without_code = "the profile has no traces of code, which the view code shows"
     without_graph: str | None = None
