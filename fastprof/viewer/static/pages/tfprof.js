@@ -233,7 +233,7 @@ class TfprofPage {
     const all = Number(this.root[figure]);
     return { title, name, about: description, number: true, width: hasBar ? 118 : 100, cell: (row, table) => {
       const value = hasBar && table.value(row, "depth") === 0 ? all : table.value(row, name);
-      return hasBar && value ? bar(value, all, unit) : text(value, unit);
+      return hasBar && value ? bar(value, all, unit) : text(value, value === 0 ? null : unit);
     } };
   }
 
