@@ -146,6 +146,8 @@ cdef class ChromeScribe:
     cdef str no_trace(self, str missing):
         cdef const fp_bytes *keys = fp_chrome_keys(self.chrome)
         shown = PyBytes_FromStringAndSize(<char *>keys.data, <Py_ssize_t>keys.size).decode("utf-8", "replace") if keys.size else ""
+        if "traceEvents" in shown.split(", "):
+            missing = "traceEvents is not an array"
         return f"JSON that is not a trace: {missing}" + (f"; its keys are {shown}" if shown else "")
 
     def parts(self):

@@ -30,7 +30,7 @@ from fastprof.derive.causes.gpu_annotations import gpu_annotations_table
 from fastprof.derive.causes.run_window import run_window
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
-from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN, together
+from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN, together
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps
@@ -91,6 +91,7 @@ _NONE = "No annotations: no thread of the host has a region that a user named."
 _HOW = {
     JAX: " Write them with jax.profiler.TraceAnnotation.",
     TENSORFLOW: " Write them with tf.profiler.experimental.Trace.",
+    TENSORFLOW_1: " Its profiler records none.",
     PYTORCH: " Write them with torch.profiler.record_function.",
     UNKNOWN: " Write them with the profiler's annotations.",
 }

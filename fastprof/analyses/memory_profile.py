@@ -30,6 +30,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.late_tables import LateTables
+from fastprof.derive.devices.framework import TENSORFLOW_1, framework_of_host
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
@@ -198,6 +199,7 @@ def of_host(host: Host, params: Params) -> HostMemory:
         steps=MemorySteps.of(host.steps_from(params.steps_from).database) if len(kept) else MemorySteps.none(),
         modules=module_runs(host.raw),
         threads=host.workers.threads,
+        of_runs=framework_of_host(host.raw) == TENSORFLOW_1,
         chosen=host.entire is not host,
         of_torch=is_kineto(events),
         device_bytes=device_sizes(events),

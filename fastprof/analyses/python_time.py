@@ -51,8 +51,8 @@ READS = union([
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence(
-    "No Python: the capture has no frames of the Python tracer. Record them with python_tracer_level=1 in the options "
-    "of the profiler, in PyTorch with with_stack=True.",
+    "No Python: the capture has no frames of the Python tracer, which an option of the profiler starts: with_stack in "
+    "PyTorch, python_tracer_level in others.",
     events=(r"^\$", r"\.py\(\d+\): ", r"^<built-in "),
 )
 MOST_SHOWN = 40

@@ -13,7 +13,7 @@ from fastprof.analyses.findings import of_steps
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.finding import Finding, ranked, within_run
 from fastprof.derive.causes.cause_names import CAUSES
-from fastprof.derive.devices.framework import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW
+from fastprof.derive.devices.framework import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1
 
 MS = 1_000_000_000
 KERNEL = {"kernel_details": "regs:32 grid:108,1,1 block:256,1,1 occ_pct:100.0"}
@@ -237,6 +237,7 @@ def test_advice_names_no_other_framework(cause: str) -> None:
         JAX: ("TensorFlow", "tf.function", "torch", "PyTorch", "Keras"),
         TENSORFLOW: ("jax", "JAX", "torch", "PyTorch"),
         PYTORCH: ("jax", "JAX", "TensorFlow", "tf.", "Keras"),
+        TENSORFLOW_1: ("jax", "JAX", "torch", "PyTorch", "ProfilerOptions", "tracer level"),
     }
     for framework in FRAMEWORKS:
         text = advice(cause, framework)

@@ -28,6 +28,22 @@ def test_a_text_is_not_json_and_the_message_shows_its_begin(tmp_path: Path, text
     assert repr(text.strip()) in str(failure.value)
 
 
+def test_an_object_in_place_of_the_events_is_an_error_that_says_so() -> None:
+    with pytest.raises(CaptureError, match="traceEvents is not an array; its keys are traceEvents, a"):
+        fastprof.load(b'{"traceEvents": {}, "a": 1}')
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize("name", ["run_metadata.pb", "timeline-8.json", "profile_8"])
+def test_files_of_tensorflow_1_do_not_lead_to_the_profiler_of_tensorflow_2(name: str) -> None:
+    path = Path(__file__).resolve().parents[3] / "shared" / "captures" / "tf1" / name
+    names = ("overview", "diagnosis", "memory_profile", "annotations", "python_time", "input_pipeline")
+    reports = fastprof.load(path).reports(*names)
+    texts = " ".join(report.to_text(limit="all") for report in reports.values())
+    assert not [word for word in ("ProfilerOptions", "host_tracer_level", "ProfileOptions") if word in texts]
+    assert reports["diagnosis"].answer.scalars["framework"].value == "TensorFlow 1"
+
+
 def test_a_timeline_of_tensorflow_1_leads_to_its_run_metadata(tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
     name = {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "/job:localhost/device:CPU:0 Compute"}}

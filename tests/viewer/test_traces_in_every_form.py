@@ -1,8 +1,12 @@
-"""Every real trace goes through every analysis, every form of reports, exports and the viewer."""
+"""Real traces go through every analysis, every form of reports, exports and the viewer.
+
+The smallest of each format; with FASTPROF_EVERY_TRACE in the environment, all of them.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,10 +19,40 @@ from fastprof.cli.main import main
 from fastprof.xprof.report_xprof import NO_PAGE
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
-PATTERNS = ("chrome/*/*.json*", "tf1/timeline-*.json", "tf1/run_metadata.pb", "riegeli/*.xplane.riegeli")
-TRACES = sorted(path for pattern in PATTERNS for path in CAPTURES.glob(pattern))
-each_trace = pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
+PATTERNS = {
+    "browser": "chrome/browser/*.json", "PyTorch": "chrome/kineto/a*.json.gz", "integers": "chrome/kineto/l*.json.gz",
+    "XProf": "xspace/cpu-jax-train/*.trace.json.gz", "timeline": "tf1/timeline-*.json", "on a GPU": "chrome/tf1/*.json",
+    "RunMetadata": "tf1/run_metadata.pb", "tfprof": "tf1/profile_8", "riegeli": "riegeli/*.xplane.riegeli",
+}  # fmt: skip
+"""By format, its captures."""
+EVERY = ("chrome/*/*.json*", "tf1/timeline-*.json", "tf1/run_metadata.pb", "tf1/profile_8", "riegeli/*.xplane.riegeli")
+
+
+def traces() -> list[Path]:
+    if "FASTPROF_EVERY_TRACE" in os.environ:
+        return sorted(path for pattern in EVERY for path in CAPTURES.glob(pattern))
+    of_formats = (list(CAPTURES.glob(pattern)) for pattern in PATTERNS.values())
+    return [min(paths, key=lambda path: (path.stat().st_size, path.name)) for paths in of_formats if paths]
+
+
+each_trace = pytest.mark.parametrize("path", traces(), ids=lambda path: path.name)
 pytestmark = pytest.mark.captures
+
+
+@each_trace
+@pytest.mark.parametrize("verb", ["info", "events", "report"])
+def test_verbs(path: Path, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, str(path)]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("verb", ["info", "events", "report"])
+def test_a_graph_has_verbs_and_a_table(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = CAPTURES / "tf1" / "graph.pb"
+    assert main([verb, str(path)]) == 0
+    assert capsys.readouterr().out.strip()
+    assert main(["export", str(path), "-o", str(tmp_path / "tables"), "-q"]) == 0
+    assert pq.read_table(tmp_path / "tables" / "graph_nodes").num_rows == fastprof.load(path).graph_nodes.num_rows > 0
 
 
 @each_trace

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
 
 WITHOUT_TF32: Final = "precision without TF32"
 """As a cause: precision, on a GPU before Ampere."""
@@ -210,6 +210,8 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         UNKNOWN: "Record more of the host, so that the cause shows: the Python tracer, and host tracer level 2.",
         JAX: "Record more of the host: ProfileOptions.python_tracer_level = 1 and host_tracer_level = 2.",
         TENSORFLOW: "Record more of the host: ProfilerOptions(host_tracer_level=2, python_tracer_level=1).",
+        TENSORFLOW_1: "Run with RunOptions(trace_level=RunOptions.FULL_TRACE), which records all devices; what Python "
+                      "does between ops is not recorded.",
         PYTORCH: "Record more of the host: with_stack=True, and both CPU and device activities.",
     },
 }  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastprof.analyses.findings.facts import Facts
-from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
 from fastprof.derive.devices.tracer_levels import ALL_OF_HOST
 from fastprof.derive.host import CPU_ONLY, GPU
 
@@ -21,25 +21,30 @@ class Unrecorded:
     how: str
 
 
+_TRACE: Final = "Run with tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)."
 _STEPS: Final = {
+    TENSORFLOW_1: "Read the RunMetadata of each run: it is a step.",
     JAX: 'Enter jax.profiler.StepTraceAnnotation("train", step_num=n) around each step.',
     TENSORFLOW: 'Enter tf.profiler.experimental.Trace("train", step_num=n, _r=1) around each step; Keras does.',
     PYTORCH: "Call profiler.step() at the end of each step.",
     UNKNOWN: "Mark steps with the profiler's step annotation.",
 }
 _PYTHON: Final = {
+    TENSORFLOW_1: "Its profiler records no Python: use one of Python, such as cProfile.",
     JAX: "Set ProfileOptions.python_tracer_level = 1.",
     TENSORFLOW: "Start the profiler with ProfilerOptions(python_tracer_level=1).",
     PYTORCH: "Start the profiler with with_stack=True.",
     UNKNOWN: "Enable the profiler's Python tracer.",
 }
 _HOST: Final = {
+    TENSORFLOW_1: _TRACE,
     JAX: "Set ProfileOptions.host_tracer_level = 2.",
     TENSORFLOW: "Start the profiler with ProfilerOptions(host_tracer_level=2).",
     PYTORCH: "Record the activity CPU, too.",
     UNKNOWN: "Enable the profiler's host tracer.",
 }
 _ALLOCATIONS: Final = {
+    TENSORFLOW_1: _TRACE,
     PYTORCH: "Start the profiler with profile_memory=True.",
     UNKNOWN: "Record with host tracer level 2; the default allocator of GPUs and TPUs writes them.",
 }
@@ -49,6 +54,7 @@ _NO_ALLOCATIONS: Final = (
     "events."
 )
 _PROGRAMS: Final = {
+    TENSORFLOW_1: "Its profiler records no compiled programs.",
     JAX: "Set ProfileOptions.enable_hlo_proto = True, its default.",
     UNKNOWN: "Record the compiled programs with the capture.",
 }

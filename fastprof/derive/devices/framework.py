@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from fastprof.decode.task_environment import recorded_environment
 from fastprof.decode.tfprof_profile import carries_profile
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.tables.once import once
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
 
 JAX, TENSORFLOW, PYTORCH, UNKNOWN = "JAX", "TensorFlow", "PyTorch", "unknown"
-FRAMEWORKS: Final = (JAX, TENSORFLOW, PYTORCH, UNKNOWN)
+TENSORFLOW_1: Final = "TensorFlow 1"
+"""Of files that only it writes; it has another profiler than TensorFlow 2."""
+FRAMEWORKS: Final = (JAX, TENSORFLOW, TENSORFLOW_1, PYTORCH, UNKNOWN)
 
 _NAMES: Final = {
     PYTORCH: re.compile(r"^aten::|^ProfilerStep#|torch_xla|torch/|^SyncTensorsGraph|^autograd::|XLAGraphExecutor"),
@@ -41,10 +44,11 @@ def framework_of(names: Iterable[str]) -> str:
 
 @once
 def framework_of_host(events: HostEvents) -> str:
-    """The framework by all names in the events of a host, or their categories: only PyTorch's profiler writes these.
-    Profiles of tfprof are TensorFlow's."""
-    if carries_profile(events.capture):
-        return TENSORFLOW
+    """The framework by all names in the events of a host, or by what only one profiler writes."""
+    if carries_profile(events.capture) or recorded_environment(events.capture).get("transcribed_from", "").startswith(
+        TENSORFLOW_1
+    ):
+        return TENSORFLOW_1
     return PYTORCH if is_kineto(events) else framework_of(events.names)
 
 

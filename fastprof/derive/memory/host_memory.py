@@ -130,8 +130,8 @@ class MemorySteps:
 class HostMemory:
     """What is kept of one host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: of the capture;
     ``modules``: runs of programs; ``threads``: how many may compute; ``chosen``: only what happened within ``steps`` is
-    reported, though ``events`` has all; ``of_torch``: PyTorch's profiler recorded it; ``device_bytes``: memory of the
-    devices of its allocators, by name."""
+    reported, though ``events`` has all; ``of_torch``: PyTorch's profiler recorded it; ``of_runs``: TensorFlow 1
+    did; ``device_bytes``: memory of the devices of its allocators, by name."""
 
     host: str
     hardware: str
@@ -144,6 +144,7 @@ class HostMemory:
     threads: int = 1
     chosen: bool = False
     of_torch: bool = False
+    of_runs: bool = False
     device_bytes: Mapping[str, int] = field(default_factory=dict)
 
     def limits(self) -> tuple[Bools, Int64s]:

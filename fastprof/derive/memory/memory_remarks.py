@@ -68,6 +68,11 @@ _OF_TORCH: Final = (
 )
 
 
+_OF_RUNS: Final = (
+    "the file has no records of allocators. The RunMetadata of a run with trace_level=RunOptions.FULL_TRACE has them."
+)
+
+
 Remark = tuple[str, str]
 """Severity, as notices have it, and a sentence."""
 
@@ -76,6 +81,8 @@ def none_there(hosts: Sequence[HostMemory]) -> Remark:
     """Why there is nothing, and what to switch on."""
     if any(host.of_torch for host in hosts):
         return "info", f"No memory profile: {_OF_TORCH}"
+    if any(host.of_runs for host in hosts):
+        return "info", f"No memory profile: {_OF_RUNS}"
     kinds = {host.hardware for host in hosts} or {"CPU_ONLY"}
     kind = next(kind for kind in _HOW if kind in kinds)
     if not any(host.has_host_plane for host in hosts):
