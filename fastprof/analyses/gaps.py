@@ -36,7 +36,7 @@ from fastprof.derive.causes.budget import (
     Largest,
     host_budget,
 )
-from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.causes.cause_names import CAUSES, GAP_CAUSES
 from fastprof.derive.causes.gaps import host_gaps
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
@@ -150,11 +150,13 @@ SCALARS = {
     "largest_cause": ScalarSpec(None, "cause with the most time of all devices"),
     "largest_cause_ps": ScalarSpec("ps", "time of all devices of that cause", "its time"),
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
+    "largest_cause_meaning": ScalarSpec(None, "what that cause is", "it is"),
     "between_steps_ps": ScalarSpec("ps", "time of all devices between steps"),
 }  # fmt: skip
 OPENING = Opening(
     (
-        "Devices compute for {compute_share} of their time; {largest_cause_share} of it goes to {largest_cause}.",
+        "Devices compute for {compute_share} of their time. The largest cause of the rest is {largest_cause}, "
+        "{largest_cause_share}: {largest_cause_meaning}.",
         "Devices compute for {compute_share} of their time.",
     ),
     ("compute_share", "idle_share", "largest_cause", "largest_cause_share", "device_count", "between_steps_ps"),
@@ -265,6 +267,7 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
         "largest_cause": GAP_CAUSES[most] if by_cause[most] else lost,
         "largest_cause_ps": lost,
         "largest_cause_share": by_cause[most] / window if by_cause[most] else lost,
+        "largest_cause_meaning": CAUSES[GAP_CAUSES[most]].rstrip(".") if by_cause[most] else lost,
         "between_steps_ps": int(budget.time_ps[budget.step == BETWEEN_STEPS].sum()),
     }
 

@@ -306,7 +306,7 @@ class AnalysisMethods:
         Tables: devices, by_cause, by_step, gaps.
         Figures: device_count, used_device_count, unused_device_count, window_ps, busy_ps, compute_ps,
         communication_ps, copy_ps, wait_ps, idle_ps, compute_share, idle_share, largest_cause, largest_cause_ps,
-        largest_cause_share, between_steps_ps.
+        largest_cause_share, largest_cause_meaning, between_steps_ps.
         """
         return self.report("gaps", top=top, steps_from=steps_from)
 
