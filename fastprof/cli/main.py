@@ -25,7 +25,20 @@ from fastprof.wording.screen import printable
 from fastprof.wording.spelling import meant
 
 _ANALYSES = {name.replace("_", "-"): name for name in ANALYSES}
-_MODULES = ("info", "events", "export", "convert", "report", "hlo", "tfprof", "trace", "serve", "capture", "monitor")
+_MODULES = (
+    "info",
+    "events",
+    "export",
+    "convert",
+    "report",
+    "hlo",
+    "tfprof",
+    "trace",
+    "serve",
+    "capture",
+    "snapshot",
+    "monitor",
+)
 """Verbs with a module each. These modules import nothing heavy before their flags are needed."""
 
 VERBS = (*_MODULES, *_ANALYSES)
@@ -224,7 +237,7 @@ def entry() -> int:
     _occupy_standard_descriptors()
     signals.install()
     process.prepare()
-    if sys.argv[1:2] not in (["serve"], ["capture"]):
+    if sys.argv[1:2] not in (["serve"], ["capture"], ["snapshot"]):
         process.keep_freed_memory()
     code = main(sys.argv[1:])
     try:

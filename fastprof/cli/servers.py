@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.cli import arguments, signals
 from fastprof.errors import UsageError
@@ -13,6 +14,7 @@ from fastprof.inputs.profiler_client import statuses
 if TYPE_CHECKING:
     from fastprof.cli.talk import Talk
     from fastprof.inputs.profiler_client.addresses import Address
+    from fastprof.inputs.profiler_client.service_messages import Options, Setting
 
 SOME, ALL = 5, 6
 """Exit codes: of some servers, and of all, nothing came."""
@@ -56,6 +58,47 @@ def waiting_time(text: str) -> float:
     if not 0 <= time <= _LONGEST_PS:
         raise ValueError(f"{text!r} is not a time from 0s to a day")
     return time / 10**12
+
+
+@arguments.reader
+def _setting(text: str) -> tuple[str, Setting]:
+    import json
+
+    name, equals, value = text.partition("=")
+    if not (equals and name.strip()):
+        raise ValueError(f"{text!r} is not an option; write KEY=VALUE")
+    with contextlib.suppress(ValueError):
+        read = json.loads(value)
+        if isinstance(read, str | bool) or (isinstance(read, int) and -(1 << 63) <= read < 1 << 63):
+            return name.strip(), read
+    return name.strip(), value
+
+
+def add_levels(group: argparse._ArgumentGroup) -> None:
+    """What the profiler records."""
+
+    def level(highest: int, usual: int) -> dict[str, Any]:
+        return {"choices": [str(level) for level in range(highest + 1)], "default": str(usual)}
+
+    group.add_argument("--host-level", **level(3, 2), help="host tracer: 0 off, 1 annotations, 2, 3 all ops")
+    group.add_argument("--device-level", **level(1, 1), help="device tracer: 0 off, 1 on (default: 1)")
+    group.add_argument("--python-level", **level(1, 0), help="Python tracer: 0 off, 1 on (default: 0)")
+    group.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        type=_setting,
+        action="append",
+        default=[],
+        help='advanced option of the profiler; true, false and whole numbers are sent as such, others and "5" as '
+        "texts; repeatable",
+    )
+
+
+def options(args: argparse.Namespace, duration_ms: int) -> Options:
+    from fastprof.inputs.profiler_client.service_messages import Options
+
+    host, device, python = map(int, (args.host_level, args.device_level, args.python_level))
+    return Options(duration_ms, host, device, python, dict(args.set))
 
 
 def add_addresses(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ def checks(profile: Profile, duration_ps: int, host_level: int, device_level: in
     """Of a run that was captured for this time with these levels. Reads all events."""
     reports = profile.reports("steps", "diagnosis")
     lacks = {row["what"]: row["how"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
-    found = list(_steps(reports["steps"], lacks, duration_ps))
+    found = list(_steps(reports["steps"], lacks, duration_ps)) if host_level else []
     if host_level == 0:
         found.append(Check("host_tracer_off", None, "the host tracer was off: nothing shows what threads did, and "
                            "what devices waited for", "--host-level 2"))  # fmt: skip
@@ -51,7 +51,7 @@ def checks(profile: Profile, duration_ps: int, host_level: int, device_level: in
 def _steps(steps: Report, lacks: dict[str, str], duration_ps: int) -> Iterator[Check]:
     count, time = (_whole(steps.scalars[name].value) for name in ("step_count", "step_time_mean_ps"))
     if not count:
-        why = "; ".join(one.text for one in steps.notices if one.severity == "warning")
+        why = "; ".join(one.text.rstrip(".") for one in steps.notices if one.severity == "warning")
         yield Check(
             "no_steps", None, f"there are no steps{why and f': {why}'}", lacks.get("steps", "mark steps in the program")
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -78,11 +78,16 @@ Profile = Callable[[Any, grpc.ServicerContext], bytes]
 
 
 class ProfilerServer:
-    """``profile``: answers a request; ``monitor``: the bytes of its answer. ``requests``: what came, in order."""
+    """``profile``: answers a request; ``monitor``: the bytes of its answer; ``others``: those of other calls, by name.
+    ``requests``: what came to Profile, ``called``: to others, in order."""
 
-    def __init__(self, profile: Profile | bytes = b"", *, monitor: bytes | None = None) -> None:
+    def __init__(
+        self, profile: Profile | bytes = b"", *, monitor: bytes | None = None, others: Mapping[str, bytes] | None = None
+    ) -> None:
         self.requests: list[Any] = []
         self.monitored: list[Any] = []
+        self.called: list[tuple[str, bytes]] = []
+        self.others = others or {}
         self.terminated = threading.Event()
         self.began = threading.Event()
         self.left = threading.Event()
@@ -105,6 +110,13 @@ class ProfilerServer:
         self.terminated.set()
         return b""
 
+    def on_other(self, name: str) -> Callable[[bytes, object], bytes]:
+        def answer(data: bytes, _context: object) -> bytes:
+            self.called.append((name, data))
+            return self.others[name]
+
+        return answer
+
     def on_monitor(self, data: bytes, context: grpc.ServicerContext) -> bytes:
         request = message("MonitorRequest")
         request.ParseFromString(data)
@@ -122,6 +134,7 @@ def serving(server: ProfilerServer, host: str = "127.0.0.1") -> Iterator[str]:
         "Terminate": grpc.unary_unary_rpc_method_handler(server.on_terminate),
         "Monitor": grpc.unary_unary_rpc_method_handler(server.on_monitor),
     }
+    handlers |= {name: grpc.unary_unary_rpc_method_handler(server.on_other(name)) for name in server.others}
     threads = ThreadPoolExecutor(4)
     options = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
     listening = grpc.server(threads, options=options)

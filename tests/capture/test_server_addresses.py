@@ -70,6 +70,7 @@ def test_addresses_of_a_file_and_of_a_name(tmp_path: Path) -> None:
         (["a:1", "-o", "logs", "--hosts", "../x"], "a name that no file can have"),
         (["a:1", "-o", "logs", "--run", "../x"], "cannot be the name of a run"),
         (["a:1", "-o", "logs", "--on-server"], "a path on the servers"),
+        (["a:1", "-o", "logs", "--then", "snapshot"], "does not show a run"),
         (["a:1", "-o", "logs", "--then", "nothing"], "does not show a run"),
         (["a:1", "-o", "logs", "--then", "steps --nothing"], "is not a verb with its flags"),
         (["a:1", "-o", "logs", "--set", "x"], "write KEY=VALUE"),

@@ -18,6 +18,10 @@ from fastprof.schema.message_fields import put, put_all
 
 SERVICE: Final = "/tensorflow.ProfilerService/"
 PROFILE, TERMINATE, MONITOR = f"{SERVICE}Profile", f"{SERVICE}Terminate", f"{SERVICE}Monitor"
+START: Final = (f"{SERVICE}StartContinuousProfiling", f"{SERVICE}ContinuousProfiling")
+SNAPSHOT: Final = (f"{SERVICE}GetSnapshot", f"{SERVICE}GetSnapShot")
+STOP: Final = (f"{SERVICE}StopContinuousProfiling",)
+"""Continuous profiling: the names of each call, what servers of 2025 called it last."""
 
 Setting = str | bool | int
 """A value of an advanced option. Some servers refuse a number that is sent as a text."""

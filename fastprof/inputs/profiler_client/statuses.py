@@ -23,6 +23,9 @@ UNWRITTEN: Final = "not written"
 CANCELLED: Final = "cancelled"
 """By us."""
 
-DELIVERED: Final = (WRITTEN, ON_SERVER)
+DONE: Final = "done"
+"""What was requested, which brings no capture."""
+
+DELIVERED: Final = (WRITTEN, ON_SERVER, DONE)
 AGAIN: Final = (UNREACHABLE, BUSY)
 """It cannot have begun, so it may be called again."""

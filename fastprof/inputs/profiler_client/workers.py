@@ -20,6 +20,9 @@ from fastprof.inputs.profiler_client.calls import CallError, Connection
 from fastprof.inputs.profiler_client.service_messages import (
     MONITOR,
     PROFILE,
+    SNAPSHOT,
+    START,
+    STOP,
     TERMINATE,
     Request,
     hostnames,
@@ -33,14 +36,17 @@ from fastprof.inputs.profiler_client.statuses import (
     BAD_ANSWER,
     CANCELLED,
     DELIVERED,
+    DONE,
     EMPTY,
     ON_SERVER,
+    UNSUPPORTED,
     UNWRITTEN,
     WRITTEN,
 )
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
-_LEAST_GRACE_S: Final = 60.0
+_LEAST_GRACE_S: Final = 300.0
+"""After the end of a capture its server makes the XSpace and sends it: gigabytes take minutes."""
 _TERMINATE_S: Final = 5.0
 """A server that does not answer this soon will not end its capture early either."""
 
@@ -68,7 +74,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """``start_ns``: Unix time at which all begin, 0 for at once. ``grace_s``: how long after the end of the capture an
-    answer may take; None: a minute, or as long as the capture if that is longer."""
+    answer may take; None: five minutes, or as long as the capture if that is longer."""
 
     attempts: int = 3
     start_ns: int = 0
@@ -86,6 +92,8 @@ class Worker:
     plan: Plan
     save: Save | None
     """None: the server writes."""
+    methods: tuple[str, ...] = (PROFILE,)
+    """The names of the call. A server that does not know one is called by the next."""
     outcome: Outcome | None = None
     _connection: Connection | None = None
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -106,9 +114,8 @@ class Worker:
                 self._connection = connection
                 if self._stopped.is_set():  # before there was a connection to stop
                     raise CallError(CANCELLED)
-                request = replace(self.request, start_ns=self.plan.start_ns)
-                data = connection.answer(PROFILE, request.to_bytes(), self._timeout_s())
-            return self._saved(data)
+                data = self._called(connection)
+            return self._outcome(DONE) if self.methods in (START, STOP) else self._saved(data)
         except CallError as failure:
             return self._outcome(failure.status, failure.reason)
         except BadMessageError as error:
@@ -119,6 +126,17 @@ class Worker:
             return self._outcome(UNWRITTEN, f"internal error: {type(error).__name__}: {error}")
         finally:
             self._connection = None
+
+    def _called(self, connection: Connection) -> bytes:
+        request = replace(self.request, start_ns=self.plan.start_ns)
+        message = b"" if self.methods in (SNAPSHOT, STOP) else request.to_bytes()
+        for method in self.methods[:-1]:
+            try:
+                return connection.answer(method, message, self._timeout_s())
+            except CallError as error:
+                if error.status != UNSUPPORTED:
+                    raise
+        return connection.answer(self.methods[-1], message, self._timeout_s())
 
     def _timeout_s(self) -> float:
         seconds = self.request.options.duration_ms / 1000

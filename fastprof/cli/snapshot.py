@@ -1,0 +1,81 @@
+"""Capture what programs have recorded since continuous profiling began, or since the last snapshot.
+
+--start makes programs record all the time, into a buffer of their own that drops the oldest; --stop ends that. Without
+these, what is in the buffers is written to LOGDIR/plugins/profile/RUN/HOST.xplane.pb, and recording goes on: so the
+time before an event can be captured after it. While it goes on, servers are busy for 'fastprof capture'.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from fastprof.cli import arguments, servers, written
+from fastprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastprof.inputs.profiler_client.addresses import Address
+    from fastprof.inputs.profiler_client.workers import Outcome, Save
+
+_FORMALITY_MS: Final = 2000
+"""The duration in the request that starts it, as XProf sends it; it has no effect."""
+_PERIOD_S: Final = 0.1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    servers.add_addresses(parser)
+    group = parser.add_argument_group("continuous profiling")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--start", action="store_true", help="begin to record")
+    which.add_argument("--stop", action="store_true", help="end it, and drop what is recorded")
+    servers.add_levels(parser.add_argument_group("what to record, with --start"))
+    written.add_destination(parser, is_required=False)
+    group = parser.add_argument_group("calling")
+    group.add_argument(
+        "--timeout",
+        metavar="TIME",
+        type=servers.waiting_time,
+        help="how long an answer may take (default: five minutes)",
+    )
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from fastprof.inputs.profiler_client import service_messages
+
+    addresses = servers.named(args)
+    name = written.checked_name(args, len(addresses))
+    if args.start or args.stop:
+        if args.logdir is not None or args.then is not None:
+            raise UsageError("--start and --stop bring no capture: without -o and --then")
+        methods = service_messages.START if args.start else service_messages.STOP
+        outcomes = _called(args, addresses, methods, written.time_name(), None)
+        return written.finish(args, outcomes, None, None, lambda _path: [])
+    if args.logdir is None:
+        raise UsageError("give a log directory for the captures: -o LOGDIR; or --start, or --stop")
+    then = written.then_verb(args)
+    with written.new_run(args, name) as directory:
+        outcomes = _called(args, addresses, service_messages.SNAPSHOT, directory.name, directory.save)
+    return written.finish(args, outcomes, directory, then, lambda _path: [])
+
+
+def _called(
+    args: argparse.Namespace, addresses: Sequence[Address], methods: tuple[str, ...], session: str, save: Save | None
+) -> list[Outcome]:
+    from fastprof.inputs.profiler_client.service_messages import Request
+    from fastprof.inputs.profiler_client.workers import Crew, Plan, Worker
+
+    options = servers.options(args, _FORMALITY_MS)
+    names = args.hosts or [""] * len(addresses)
+    plan = Plan(attempts=1, grace_s=args.timeout, recorded_hosts=args.recorded_hosts)
+    every = [
+        Worker(one, Request(options, session, one.as_host, override=name), plan, save, methods)
+        for one, name in zip(addresses, names, strict=True)
+    ]
+    with Crew(every) as crew:
+        while not crew.wait(_PERIOD_S):
+            args.talk.progress("waiting for answers", crew.answered, len(every))
+    args.talk.progress.clear()
+    return crew.outcomes()
