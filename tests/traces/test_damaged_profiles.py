@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,3 +94,12 @@ def test_many_steps_and_devices_take_little_time() -> None:
     loaded = read(profile.SerializeToString())
     assert loaded.tfprof_executions.num_rows == 3000
     assert loaded.planes.num_rows == 500 + 3 and loaded.events.num_rows == 6000
+
+
+@pytest.mark.captures
+def test_lines_of_code_whose_texts_are_lost_are_in_the_diagnosis() -> None:
+    """Texts stand behind the nodes that refer to them."""
+    path = Path(__file__).resolve().parents[3] / "shared" / "captures" / "tf1" / "profile_8"
+    profile = fastprof.load(path.read_bytes()[:-20_000], on_error="salvage")
+    assert "unknown_id" in profile.import_log["code"].to_pylist()
+    assert profile.diagnosis().tables["findings"].num_rows > 0

@@ -96,14 +96,14 @@ def forward_name(name: str) -> str | None:
 
 
 def _labels(frames: pa.Array) -> tuple[pa.Array, Ints]:
-    """The different texts of frames, and which of them each frame has."""
-    files = texts(frames.field("file")).dictionary_encode()
-    functions = texts(frames.field("function")).dictionary_encode()
+    """The different texts of frames, and which of them each frame has. Of a damaged profile some have no text."""
+    files = pc.fill_null(texts(frames.field("file")), "").dictionary_encode()
+    functions = pc.fill_null(texts(frames.field("function")), "").dictionary_encode()
     short_files = [one.rpartition("/")[2] for one in files.dictionary.to_pylist()]
     short_functions = [_short(one) for one in functions.dictionary.to_pylist()]
     both = numbers(files.indices) * max(1, len(short_functions)) + numbers(functions.indices)
     places = pa.array(both).dictionary_encode()
-    lines = numbers(frames.field("line")) & _LINE
+    lines = numbers(pc.fill_null(frames.field("line"), 0)) & _LINE
     frames_of = pa.array((numbers(places.indices) << _LINE_BITS) + lines).dictionary_encode()
     place, line = numbers(frames_of.dictionary) >> _LINE_BITS, numbers(frames_of.dictionary) & _LINE
     file, function = np.divmod(numbers(places.dictionary)[place], max(1, len(short_functions)))
