@@ -280,7 +280,7 @@ static fp_code walk_window(walk *w, uint64_t *at, uint64_t end, uint64_t pause, 
       *at = fp_window_place(window, events.p);
       return code;
     }
-    if (!regular && slack) w->segment.flags &= ~FP_REGULAR; /* without slack the fill takes the long way anyhow */
+    if (!regular) w->segment.flags &= ~FP_REGULAR; /* also one without slack: a fill may read it where there is some */
   }
   *at = fp_window_place(window, events.p);
   return FP_OK;
@@ -294,7 +294,7 @@ static fp_code walk_placed_event(walk *w, const fp_placed_field *field, uint64_t
   event_fields event;
   fp_code code = read_placed_event(w, field->at, end, slack, &event, &regular, at);
   if ((code = add_event(w, code, &event, field->at, &was))) return code;
-  if (!field->short_tag || (!regular && slack)) w->segment.flags &= ~FP_REGULAR;
+  if (!field->short_tag || !regular) w->segment.flags &= ~FP_REGULAR;
   return FP_OK;
 }
 
