@@ -119,6 +119,8 @@ def _list(text: str) -> list[str]:
 
 def run(args: argparse.Namespace) -> None:
     views = _views()
+    if args.view not in views and not args.session and not args.graph:
+        raise UsageError(f"which view of {args.view}? Give one of {', '.join(views)} behind it")
     if args.view not in views:
         raise UsageError(f"unknown view {args.view!r}{meant(args.view, views)} (choose from {', '.join(views)})")
     if (args.run_metadata or args.op_log) and not args.graph:
@@ -160,7 +162,8 @@ def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink,
     if form == "tfprof":
         sink.send([_encoded(advice.text, sink)])
         return
-    output.send_table(args, sink, advice.table, "tfprof_advice", form, "reports")
+    table = advice.by_line() if form == _TABLE else advice.table
+    output.send_table(args, sink, table, "tfprof_advice", form, "reports")
     if not advice.table.num_rows:
         args.talk.note("the advisor reports nothing")
 

@@ -147,6 +147,12 @@ class TfprofAdvice:
 
         return advice_table(self.reports)
 
+    def by_line(self) -> pa.Table:
+        """The same with one row a line of a report, for people."""
+        from fastprof.render.tfprof_advice import advice_table
+
+        return advice_table({name: "\n".join(some).splitlines() for name, some in self.reports.items()})
+
     @cached_property
     def text(self) -> str:
         """The reports as tfprof prints them."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 import pytest
 from flight_spaces import CATEGORIES, FUSION, Op, core, report_of, rows
 from step_captures import spaces
+
+import fastprof
 
 LOOP = "%while.1 = f32[8] while(f32[8] %x), condition=%c, body=%b"
 KINDS = ("all-reduce", "all-gather", "copy host to device", "copy device to host", "copy within device")
@@ -135,3 +138,12 @@ def test_a_random_core_is_divided_as_by_looking_at_each_microsecond(seed: int) -
         for kind, sums in kinds.items()
         if sums["time"]
     )
+
+
+def test_a_flight_that_ends_before_it_begins_takes_no_time(captures: Path) -> None:
+    """The begin of one of 1,200 asynchronous ops is damaged: 3 ps."""
+    whole = (captures / "xspace" / "tpu-v6e-jax-inference" / "host0.xplane.pb").read_bytes()
+    begin, damaged = bytes.fromhex("18cebab69387c809"), bytes.fromhex("1883808080808000")
+    assert whole.count(begin) == 1
+    operations = fastprof.load(whole.replace(begin, damaged)).communication().tables["operations"]
+    assert min(operations["total_ps"].to_pylist()) >= 0 and min(operations["min_ps"].to_pylist()) >= 0

@@ -188,6 +188,9 @@ def test_advice(small: str, command: Command) -> None:
         "AcceleratorUtilizationChecker": [], "OperationChecker": [], "ExpensiveOperationChecker": [first]
     }  # fmt: skip
     assert advice.table.to_pylist() == [{"checker": "ExpensiveOperationChecker", "report": first}]
+    several = "first of one\nsecond of one"
+    advice.reports = {"OperationChecker": [several, "other"], "JobChecker": []}
+    assert [row["report"] for row in advice.by_line().to_pylist()] == ["first of one", "second of one", "other"]
     with pytest.raises(UsageError, match="unknown checker 'JobCheckr'; did you mean 'JobChecker'"):
         fastprof.load(small).tfprof_advice(["JobCheckr"])
 
@@ -196,6 +199,7 @@ def test_advice(small: str, command: Command) -> None:
     ("argv", "message"),
     [
         (["scop"], "unknown view 'scop'"),
+        ([], "which view of"),
         (["op", "--format", "timeline"], "the view op has no timeline"),
         (["scope", "--format", "pprof"], "only the view code has"),
         (["code", "--format", "pprof", "--select", "micros,bytes"], "select one"),

@@ -247,6 +247,8 @@ def _with_aloft(flights: Flights, number: Int64s, aloft: _Aloft, known: Instruct
     place = number[aloft.done[ended]]
     flights.begin_ps[place], flights.clock_begin_ps[place] = aloft.begin[ended], aloft.clock_begin[ended]
     flights.aloft[place] = True
+    for begin, end in ((flights.begin_ps, flights.end_ps), (flights.clock_begin_ps, flights.clock_end_ps)):
+        np.maximum(end, begin, out=end)  # damaged times end before they begin: such a flight takes no time
     rows = np.flatnonzero((aloft.start < 0) & (aloft.done < 0))
     begin, end, *clock = (column[rows] for column in (aloft.begin, aloft.end, aloft.clock_begin, aloft.clock_end))
     others = _flights_of(known.op[aloft.instruction[rows]], (begin, np.maximum(end, begin), *clock), rows >= 0)

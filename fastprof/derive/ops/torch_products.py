@@ -21,16 +21,22 @@ from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import FROM_SHAPES, OpTable
 from fastprof.derive.ops.torch_calls import OpsAround
 from fastprof.derive.ops.torch_work import GRADIENTS, OLD_BACKWARD, PRODUCTS, Call, Unknown, Work, outputs_of, work_of
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
+from fastprof.tables.once import once
+
+
+@once
+def _copies(events: HostEvents) -> Bools:
+    """By name of events, whether it is one of copies or fills."""
+    return np.array([bool(copy_category(name)) for name in events.names], bool)
 
 
 def with_work_of_calls(table: OpTable, events: HostEvents, found: GpuOpEvents, rows: Int64s, op: Int32s) -> OpTable:
     """The ops of these events of a GPU with the work of calls. ``op``: beside each event the row of its op, which
     ``found`` names. An op has known work if all its calls have."""
     multiplies = np.array([one.provenance in PRODUCTS and not one.is_hlo for one in found.ops] + [False], bool)
-    copies = np.array([bool(copy_category(name)) for name in events.names], bool)
-    mine = np.flatnonzero(multiplies[found.op[rows]] & ~copies[events.meta[rows]])
+    mine = np.flatnonzero(multiplies[found.op[rows]] & ~_copies(events)[events.meta[rows]])
     if not len(mine):
         return table
     rows, op, count = rows[mine], op[mine], len(table)

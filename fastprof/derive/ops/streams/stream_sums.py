@@ -198,4 +198,6 @@ def _at_points(values: Float64s) -> dict[str, float | None]:
     names = ("mean_at_points", "min_at_points", "p25_at_points", "p50_at_points", "p75_at_points", "max_at_points")
     known = (values.mean(), *np.quantile(values, np.arange(5) / 4)) if len(values) else (None,) * len(names)
     figures = {name: None if one is None else float(one) for name, one in zip(names, known, strict=True)}
-    return {**figures, "stdev_at_points": float(values.std(ddof=1)) if len(values) > 1 else None}
+    with np.errstate(over="ignore"):  # damaged values may be as large as numbers go
+        deviation = values.std(ddof=1) if len(values) > 1 else np.nan
+    return {**figures, "stdev_at_points": float(deviation) if np.isfinite(deviation) else None}
