@@ -173,7 +173,7 @@ def run(
     if keepers:
         return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()}
     found = _of_session(tables.session, hosts, found)
-    reasons = not_of_torch(tables.session, hosts)
+    reasons = not_of_torch(tables.session, hosts, names)
     return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
 
 
@@ -224,10 +224,11 @@ def _of_session(session: OpenSession, hosts: Sequence[int], reports: dict[str, R
     }
 
 
-def not_of_torch(session: OpenSession, hosts: Sequence[int]) -> dict[str, str]:
-    """By analysis that traces of PyTorch's profiler have nothing for, why, if all these hosts are such traces."""
+def not_of_torch(session: OpenSession, hosts: Sequence[int], names: Iterable[str] = ANALYSES) -> dict[str, str]:
+    """By analysis that traces of PyTorch's profiler have nothing for, why, if all these hosts are such traces.
+    ``names``: the analyses that are asked for."""
     sources = {session.index.captures[number].environment.transcribed_from for number in hosts}
-    reasons = {name: getattr(module(name), "NOT_OF_TORCH", None) for name in ANALYSES} if sources == {KINETO} else {}
+    reasons = {name: getattr(module(name), "NOT_OF_TORCH", None) for name in names} if sources == {KINETO} else {}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
