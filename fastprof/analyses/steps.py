@@ -130,8 +130,8 @@ _TABLES = (
               "host took part in its steps"),
         Share("excess_share", "time of its steps beyond the medians of the hosts / these medians; null: no other host "
               "took part in its steps"),
-        Text("category", "category in which the host exceeds the median of the hosts most, by means over cores; null: "
-             "it takes no longer than the median"),
+        Text("category", "category in which at least half of excess_ps lies, by means over cores, the largest; "
+             "all_others: no other holds half of it; null: none does, or the host takes no longer than the median"),
         _Mean("category_excess_ps", "mean time per step by which the host exceeds the median in category; null: "
               "category is null"),
     ),
@@ -174,8 +174,9 @@ _TABLES = (
         Picoseconds("excess_ps", "duration_ps - median_ps"),
         Share("excess_share", "excess_ps / median_ps; null: median_ps is 0",
               lambda rows: rows.excess_ps / np.maximum(rows.median_ps, 1), lambda rows: rows.median_ps <= 0),
-        Text("category", "category in which the core exceeds the median of the cores most; null: it exceeds the "
-             "median in none", lambda rows: texts([*(one.name for one in OWN_CATEGORIES), None], rows.category)),
+        Text("category", "category in which at least half of excess_ps lies, the largest; all_others: no other holds "
+             "half of it; null: none does",
+             lambda rows: texts([*(one.name for one in OWN_CATEGORIES), None], rows.category)),
         Picoseconds("category_excess_ps", "time beyond the median of the cores in category; 0 if category is null"),
     ),
 )  # fmt: skip

@@ -99,6 +99,42 @@ def test_on_a_tpu_host_the_core_that_computes_longest_is_the_straggler() -> None
     ]
 
 
+def test_a_straggler_has_the_category_that_holds_half_of_its_excess() -> None:
+    quick = [tpu(k, [ran("0", 0, 80)], [("f", "fusion", 0, 30)]) for k in range(2)]
+    idle = [tpu(k, [ran("0", 0, 100)], [("f", "fusion", 0, 30 + k)]) for k in range(2)]  # computes 1 longer, idles 19
+    report = report_of(spaces(*idle, hostnames=["a"]), spaces(*quick, hostnames=["b"]))
+    assert rows(report, "stragglers", "core_name", "excess_ps", "category", "category_excess_ps") == [
+        ("a:1", 20 * US, "all_others", 19 * US)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("waited", "computed", "category", "excess"),
+    [
+        (1.5, 1, None, 0),
+        (1, 1, "all_others", 2),
+        (1, 2, "host_compute", 2),
+        (0, 2, "host_compute", 2),
+        (3, 0, "input", 3),
+    ],
+)
+def test_no_category_explains_a_straggler_if_each_is_less_than_half_of_its_excess(
+    waited: float, computed: float, category: str | None, excess: float
+) -> None:
+    """The slow one takes 4 longer: it waits for input and computes longer, and the rest is neither."""
+
+    def one(name: str, waited: float, computed: float, duration: float) -> bytes:
+        ops = [ran("IteratorGetNext", 0, waited), ran("op", waited, computed)]
+        return spaces(host([step(0, 0, duration), *ops]), hostnames=[name])
+
+    report = report_of(one("a", 1, 1, 3), one("b", 1 + waited, 1 + computed, 7), one("c", 1, 1, 3))
+    assert rows(report, "stragglers", "core_name", "excess_ps", "category", "category_excess_ps") == [
+        ("b", 4 * US, category, excess * US)
+    ]
+    of_host = (4 * US, category, excess * US if category else None)
+    assert rows(report, "hosts", "excess_ps", "category", "category_excess_ps")[1] == of_host
+
+
 def test_a_single_core_has_no_stragglers() -> None:
     assert report_of(cpu(3)).tables["stragglers"].num_rows == 0
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof.derive.devices.device_events import OP_LINES
-from fastprof.derive.steps.device_steps import device_times, is_derived
+from fastprof.derive.steps.device_clock import spans_of_executions
+from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
@@ -125,13 +126,9 @@ def _on_tpu(events: HostEvents, plane: Plane) -> Executions:
     (rows, of), (ops, of_op) = _joined(parts), _joined(op_parts)
     end = end.copy()
     np.maximum.at(end, of_op, ends_of(events.start_ps[ops], events.duration_ps[ops]))
-    own, took = device_times(events, modules)
-    op_begin, op_took = device_times(events, ops)
-    own_end = ends_of(own, took)
-    own = own.copy()
-    np.minimum.at(own, of_op, op_begin)
-    np.maximum.at(own_end, of_op, ends_of(op_begin, op_took))
     number = np.arange(len(modules))
+    timed, of_timed = np.concatenate([modules, ops]), np.concatenate([number, of_op])
+    own, own_end = spans_of_executions(events, begin, end, timed, of_timed)
     return Executions(
         plane, np.concatenate([modules, rows]), np.concatenate([number, of]), begin, end, _names(events, modules),
         None, own, own_end,

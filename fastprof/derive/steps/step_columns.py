@@ -56,7 +56,8 @@ SPAN = (
     Flag("sparse_core", "the core is a SparseCore", lambda rows: rows.database.cores.sparse[rows.core]),
     Flag("complete", "false if the step may be cut off: the first and the last of more than five steps of a host, "
          "except on TPUs and of PyTorch's profiler", lambda rows: rows.database.complete[rows.step]),
-    Picoseconds("start_ps", "start of the step on the core, from the start of the host's capture",
+    Picoseconds("start_ps", "start of the step on the core, from the start of the host's capture; on TPUs by the clock "
+                "of the device if it is recorded",
                 lambda rows: rows.database.begin_ps[rows.step, rows.core]),
     Picoseconds("duration_ps", "duration of the step: its longest marker or interval on a device; cores of a TPU host "
                 "share it"),

@@ -23,7 +23,7 @@ class Stragglers:
     core_count: Int64s
     duration_ps: Int64s
     median_ps: Int64s
-    category: Int64s  # index into OWN_CATEGORIES; -1: the core exceeds the median in none
+    category: Int64s  # index into OWN_CATEGORIES; -1: none explains at least half of excess_ps
     category_excess_ps: Int64s
 
     @property
@@ -46,26 +46,22 @@ def stragglers(database: StepDatabase) -> Stragglers:
     longest = duration == duration.max(axis=1)[:, None]
     slowest = np.where(longest, times[:, :, COMPUTE], -1).argmax(axis=1)
     at = np.arange(len(rows))
-    excess = _explained(times[at, slowest] - medians(times, there))
-    category = excess.argmax(axis=1)
-    by = np.maximum(excess[at, category], 0)
-    return Stragglers(
-        database,
-        rows,
-        slowest,
-        there.sum(axis=1),
-        duration[at, slowest],
-        medians(duration[:, :, None], there)[:, 0],
-        np.where(by > 0, category, -1),
-        by,
-    )
+    middle = medians(duration[:, :, None], there)[:, 0]
+    category, by = _explaining(times[at, slowest] - medians(times, there), duration[at, slowest] - middle)
+    return Stragglers(database, rows, slowest, there.sum(axis=1), duration[at, slowest], middle, category, by)
 
 
-def _explained(excess: Int64s) -> Int64s:
-    """[…, 10]: times by category beyond the median; all other time counts if no category is beyond it."""
-    others = np.delete(excess, OTHER, axis=-1)
-    excess[..., OTHER] = np.where((others > 0).any(axis=-1), 0, excess[..., OTHER])
-    return excess
+def _explaining(excess: Int64s, total: Int64s) -> tuple[Int64s, Int64s]:
+    """Of [n, 10] times by category beyond the median the largest, if it is at least half of ``total``, and how much it
+    is; -1 and 0: none is. All other time counts if no other category is that large."""
+    at = np.arange(len(excess))
+    named = excess.copy()
+    named[:, OTHER] = 0
+    largest = named.argmax(axis=1)
+    least = np.maximum(total - total // 2, 1)
+    category = np.where(named[at, largest] >= least, largest, OTHER)
+    by = excess[at, category]
+    return np.where(by >= least, category, -1), np.where(by >= least, by, 0)
 
 
 def medians(times: Int64s, there: Bools) -> Int64s:
@@ -90,7 +86,7 @@ class HostTime(NamedTuple):
     slowest_count: int  # of those, in which it took longest, and longer than the median
     excess_ps: float | None  # mean of what it took beyond the median of the hosts, the lower one of two
     excess_share: float | None  # sum of that / the sum of medians
-    category: str | None  # of a host that takes longer: in which it exceeds the median of the hosts most
+    category: str | None  # of a host that takes longer: in which at least half of its excess lies
     category_excess_ps: float | None  # mean of that
 
 
@@ -116,9 +112,11 @@ def host_times(database: StepDatabase) -> list[HostTime]:
         own = there_several[:, column]
         compared = int(own.sum())
         excess, base = int((times[own, column] - middle[own]).sum()), int(middle[own].sum())
-        by = _explained((spent[own, column] - usual[own]).sum(axis=0))
-        category = int(by.argmax())
-        positive = compared > 0 and excess > 0 and by[category] > 0
+        (category,), (by,) = (
+            one.tolist()
+            for one in _explaining((spent[own, column] - usual[own]).sum(axis=0)[None], np.array([max(excess, 0)]))
+        )
+        explained = excess > 0 and category >= 0
         found.append(HostTime(
             place,
             int(db.present[:, cores[place]].any(axis=0).sum()),
@@ -127,8 +125,8 @@ def host_times(database: StepDatabase) -> list[HostTime]:
             int((late & (most == column)).sum()),
             excess / compared if compared else None,
             excess / base if compared and base else None,
-            OWN_CATEGORIES[category].name if positive else None,
-            int(by[category]) / compared if positive else None,
+            OWN_CATEGORIES[category].name if explained else None,
+            by / compared if explained else None,
         ))  # fmt: skip
     return found
 
