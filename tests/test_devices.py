@@ -20,6 +20,7 @@ from fastprof.derive.devices.devices import (
     peaks,
     recorded_capability,
     with_published,
+    with_remedy,
 )
 from fastprof.derive.devices.tensor_cores import least_capability
 from fastprof.tables.host_events import read_host
@@ -248,21 +249,36 @@ def test_devices_that_no_list_has_keep_their_unknown_peaks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "gigabytes"),
+    ("model", "teraflops", "gigabytes"),
     [
-        ("NVIDIA H100 80GB HBM3", 3350.0),
-        ("NVIDIA H200", 4800.0),
-        ("NVIDIA A100-SXM4-80GB", 2039.0),
-        ("Tesla V100-SXM2-16GB", 900.0),
-        ("AMD Instinct MI300X", 5300.0),
-        ("NVIDIA H100", 0.0),
-        ("NVIDIA A100", 0.0),
-        ("", 0.0),
+        ("NVIDIA H100 80GB HBM3", 989.4, 3350.0),
+        ("NVIDIA H100 PCIe", 756.0, 2000.0),
+        ("NVIDIA H200", 989.4, 4800.0),
+        ("NVIDIA A100-SXM4-80GB", 312.0, 2039.0),
+        ("NVIDIA A100-PCIE-40GB", 312.0, 1555.0),
+        ("Tesla V100-SXM2-16GB", 125.0, 900.0),
+        ("Tesla V100-PCIE-32GB", 112.0, 900.0),
+        ("AMD Instinct MI300X", 1307.4, 5300.0),
+        ("NVIDIA H100", 0.0, 0.0),
+        ("NVIDIA A100", 0.0, 0.0),
+        ("", 0.0, 0.0),
     ],
 )
-def test_published_bandwidths_of_gpus_are_by_the_full_name_of_the_model(model: str, gigabytes: float) -> None:
-    given = gpu("Nvidia", 9, 0, memory_bandwidth=0, gpu_device_name=model)
-    assert with_published(peaks_of(given)).bandwidths_gb_per_s[HBM] == gigabytes
+def test_published_peaks_of_gpus_are_by_the_full_name_of_the_model(
+    model: str, teraflops: float, gigabytes: float
+) -> None:
+    stats = {"memory_bandwidth": 0, "clock_rate": 0, "core_count": 0, "gpu_device_name": model}
+    found = with_published(peaks_of(gpu("Nvidia", 9, 0, **stats)))
+    assert (found.teraflops_per_s, found.bandwidths_gb_per_s[HBM]) == (teraflops, gigabytes)
+    assert any("clock" in reason for reason in found.reasons) is not bool(teraflops)
+
+
+def test_peaks_that_stay_unknown_come_with_what_the_user_can_do() -> None:
+    remedy = "give the model of the device with --device, or its peaks with --peak"
+    known = peaks_of(gpu("Nvidia", 9, 0))
+    assert with_remedy(known) is known
+    for stats in ({"memory_bandwidth": 0}, {"clock_rate": 0}):
+        assert with_remedy(peaks_of(gpu("Nvidia", 9, 0, **stats))).reasons[-1] == remedy
 
 
 def test_less_bandwidth_than_any_gpu_of_its_kind_has_is_doubted_and_kept() -> None:

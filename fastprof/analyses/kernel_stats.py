@@ -28,7 +28,7 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
-from fastprof.derive.devices import kernel_launch, tensor_cores
+from fastprof.derive.devices import kernel_launch, precision, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, vendors
 from fastprof.derive.devices.kernel_launch import Dim, Launch
@@ -118,6 +118,8 @@ TABLES = {
         Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
              "convolution, or another op whose kernel uses them, and it does more than transpose or copy",
              _of_row(lambda row: row.could)),
+        Text("precision", "type of the numbers that the kernel computes with, such as bf16, by its name or else by "
+             "what its instruction reads; null: neither shows it", _of_row(lambda row: row.precision)),
         Text("kind", "elementwise: it computes element by element and was launched op by op; reduction: it reduces "
              "so; null: another kernel", _of_row(lambda row: KINDS[row.kind])),
         Picoseconds("fusible_ps", "upper bound of the part of total_ps that fusing elementwise kernels with neighbours "
@@ -231,6 +233,7 @@ def of_host(host: Host, params: Params) -> HostKernels:
     numbers: dict[Kernel, int] = {}
     configured: list[Beside] = []
     devices: list[set[int]] = []
+    types: list[set[str | None]] = []
     kernel_of_code = np.zeros(len(first), np.int32)
     for i, parts in enumerate(np.stack([column[first] for column in columns], axis=1).tolist()):
         kernel, beside = namer.kernel(*parts)
@@ -238,7 +241,9 @@ def of_host(host: Host, params: Params) -> HostKernels:
         if number == len(configured):
             configured.append(beside)
             devices.append(set())
+            types.append(set())
         devices[number].add(parts[0])
+        types[number].add(namer.precision(parts[1], parts[5], parts[6]))
         kernel_of_code[i] = number
     duration = events.duration_ps[rows]
     sums, sums_ns = (
@@ -248,7 +253,8 @@ def of_host(host: Host, params: Params) -> HostKernels:
     number_of = kernel_of_code[code]
     kinds = np.array([beside[-1] for beside in configured], np.int64)[number_of]
     fusible = sums_by(number_of, fusible_ps(kinds, duration, _lines(events, rows)), len(numbers)).tolist()
-    on_devices = zip(map(len, devices), fusible, strict=True)
+    only = [one.pop() if len(one) == 1 else None for one in types]
+    on_devices = zip(map(len, devices), fusible, only, strict=True)
     kernels = zip(numbers, configured, on_devices, sums, sums_ns, strict=True)
     made = [Row(host.name, kernel, *first, *on, ps, ns) for kernel, first, on, ps, ns in kernels]
     return HostKernels(len(planes), made, namer.reasons)
@@ -316,6 +322,11 @@ class _Namer:
         self.hlo_op = cache(lambda program, text: host.modules.op_name(program, events.text(text).split("::")[-1]))
         """The framework op of an HLO instruction; None if the capture has no such instruction."""
         self.title = host.modules.title
+        types_read = host.modules.types_read
+        self.precision = cache(lambda meta, hlo_op, program: precision.of_kernel(
+            events.names[meta],
+            lambda: types_read(program, events.text(hlo_op).split("::")[-1]) if hlo_op >= 0 else (),
+        ))  # fmt: skip
 
     def kernel(
         self,

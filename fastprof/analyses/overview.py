@@ -36,6 +36,7 @@ from fastprof.derive.host import Host
 from fastprof.derive.ops import duty_cycle, op_marks
 from fastprof.derive.ops.duty_cycle import DutyCycle
 from fastprof.derive.ops.framework import names_without_work, without_work
+from fastprof.derive.ops.kernel_rows import PrecisionTimes, precision_times
 from fastprof.derive.ops.ranking import by_self_time
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
@@ -161,6 +162,7 @@ _OF_INPUT: Final = (
 )  # fmt: skip
 """Figures that are those of the input pipeline."""
 _OF_DIAGNOSIS: Final = ("headline", "window_ps", "compute_share")
+_PRECISIONS: Final = ("compute_16bit_percent", "compute_32bit_percent", "compute_unknown_percent")
 _CHIPS: Final = "of all TPU chips and GPUs"
 SCALARS = {
     **{name: diagnosis.SCALARS[name] for name in _OF_DIAGNOSIS},
@@ -199,10 +201,12 @@ SCALARS = {
     "outside_compilation_percent": ScalarSpec("%", "self time of device ops that send work that was not compiled "
                                               "to the host, in percent of the self time of all device ops",
                                               "device op time outside compilation"),
-    "compute_16bit_percent": ScalarSpec("%", "time of 16-bit kernels / time of 16-bit and 32-bit kernels",
+    "compute_16bit_percent": ScalarSpec("%", "time of kernels that compute in 16 bits or fewer / time of all kernels",
                                         "kernel time in 16 bits"),
-    "compute_32bit_percent": ScalarSpec("%", "time of 32-bit kernels / time of 16-bit and 32-bit kernels",
+    "compute_32bit_percent": ScalarSpec("%", "time of kernels that compute in more bits / time of all kernels",
                                         "kernel time in 32 bits"),
+    "compute_unknown_percent": ScalarSpec("%", "time of kernels whose precision is unknown / time of all kernels",
+                                          "kernel time of unknown precision"),
 }  # fmt: skip
 _TOP_OPS = ("name", "type", "occurrences", "self_ps", "self_share")
 
@@ -236,8 +240,7 @@ SECTIONS = (
     Section("Use of devices", scalars=(
         "duty_cycle_percent", "device_idle_percent", "mxu_utilization_percent", "hbm_utilization_percent",
         "flops_utilization_percent", "memory_utilization_percent", "device_op_percent", "device_eager_percent",
-        "outside_compilation_percent", "compute_16bit_percent", "compute_32bit_percent"),
-        shown=is_known("device_count")),
+        "outside_compilation_percent", *_PRECISIONS), shown=is_known("device_count")),
     Section("Use of hosts", scalars=("host_idle_percent", "host_op_percent", "host_eager_percent"),
             shown=is_known("host_op_percent")),
     Section("Latency of requests", "latency", shown=has_rows("latency")),
@@ -265,7 +268,7 @@ class Overview:
     duty: DutyCycle
     ops: OpDatabase
     framework_ops: OpTable  # device ops by framework op, largest self time first
-    precision: tuple[int, int]  # ps of 16-bit and of 32-bit kernels
+    precision: PrecisionTimes
 
 
 def of_host(host: Host, params: Params) -> HostFacts:
@@ -292,7 +295,7 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         sum((facts.duty for facts in kept), DutyCycle()),
         ops,
         by_self_time(ops.framework),
-        (pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps),
+        precision_times(after["kernel_stats"].detail_as(list)),
     )
     figures = scalars(SCALARS, _values(overview, after))
     findings = _findings(overview)
@@ -427,8 +430,7 @@ def _use_by_ops(overview: Overview) -> dict[str, Known]:
     no_host, no_device = "no framework op took any time on a host thread", "of no event on a device an op is known"
     on_host, on_device = (int(table.occurrences.sum()) for table in (overview.ops.host.table, overview.framework_ops))
     both = on_host + on_device
-    narrow, wide = overview.precision
-    no_kernel = "no GPU kernel was seen in a step, and of other devices the precision is not recorded"
+    why = overview.precision.why_unknown
     compiled = {
         "host_eager_percent": _or(op_marks.eager_percent(overview.ops.host.table), no_host),
         "device_eager_percent": _or(op_marks.eager_percent(overview.framework_ops), no_device),
@@ -440,8 +442,7 @@ def _use_by_ops(overview: Overview) -> dict[str, Known]:
         **compiled,
         "host_op_percent": share(on_host, both) if both else (None, "no framework op was seen"),
         "device_op_percent": share(on_device, both) if both else (None, "no framework op was seen"),
-        "compute_16bit_percent": share(narrow, narrow + wide) if narrow + wide else (None, no_kernel),
-        "compute_32bit_percent": share(wide, narrow + wide) if narrow + wide else (None, no_kernel),
+        **{name: _or(part, why) for name, part in zip(_PRECISIONS, overview.precision.percents, strict=True)},
     }
 
 
@@ -461,7 +462,7 @@ def _findings(overview: Overview) -> dict[str, Finding]:
     """The verdicts on ops, by what they are about."""
     outside = op_marks.outside_compilation_percent(overview.ops.device.table)
     return {
-        "precision": verdicts.of_precision(*overview.precision),
+        "precision": verdicts.of_precision(*overview.precision.to_judge),
         "eager": verdicts.of_eager(
             op_marks.eager_percent(overview.ops.host.table), op_marks.eager_percent(overview.framework_ops)
         ),

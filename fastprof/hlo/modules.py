@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from fastprof.errors import CaptureError
+from fastprof.hlo.shapes import TYPE_NAMES
 
 if TYPE_CHECKING:
     from fastprof.decode.import_log import ImportLog
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_OF_TWO: Final = frozenset(("dot", "convolution", "custom-call"))
+"""Opcodes of instructions whose further operands are scales, biases and results so far."""
 _LOOKED_INTO: Final = 8 << 20
 """Bytes of programs that are read only to check that they decode, which takes some hundredths of a second."""
 
@@ -95,6 +98,23 @@ class Modules:
         module = self.module(program_id)
         row = -1 if module is None else int(module.find([instruction])[0])
         return None if module is None or row < 0 else module.op_name(row)
+
+    def types_read(self, program_id: int, instruction: str) -> frozenset[str]:
+        """Types, as XLA writes them, of the arrays that an instruction reads, or makes if it reads none. Of a product,
+        a convolution or a call of a library: of the first two. Empty: no such program or instruction, or it is
+        damaged."""
+        module = self.module(program_id)
+        row = -1 if module is None else int(module.find([instruction])[0])
+        if module is None or row < 0:
+            return frozenset()
+        try:
+            one = module.instruction(row)
+            operands = one.operands[:2] if one.opcode in _OF_TWO else one.operands
+            shapes = [module.instruction(operand).shape for operand in operands if operand >= 0] or [one.shape]
+            leaves = [leaf.element_type for shape in shapes for _, leaf in shape.leaves()]
+        except (LookupError, ValueError, CaptureError):
+            return frozenset()
+        return frozenset(TYPE_NAMES[number].lower() for number in leaves if 0 < number < len(TYPE_NAMES))
 
     def find(
         self, program_id: int, instructions: Sequence[str], counting: Counting | None = None

@@ -41,7 +41,7 @@ class AnalysisMethods:
         device_idle_percent, host_idle_percent, mxu_utilization_percent, hbm_utilization_percent,
         flops_utilization_percent, memory_utilization_percent, host_op_percent, device_op_percent,
         host_eager_percent, device_eager_percent, outside_compilation_percent, compute_16bit_percent,
-        compute_32bit_percent.
+        compute_32bit_percent, compute_unknown_percent.
         """
         return self.report("overview", top_ops=top_ops, steps_from=steps_from, device=device, peak=peak)
 

@@ -15,11 +15,14 @@ import fastprof
 from fastprof.analyses import inference, input_pipeline, kernel_stats, overview
 from fastprof.analyses.contract import Notice, Report, Scalar
 from fastprof.analyses.input_pipeline import KeptHost
+from fastprof.analyses.kernel_stats import HostKernels
 from fastprof.analyses.overview import HostFacts
+from fastprof.derive.devices import kernel_launch
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.devices.run_environment import HostEnvironment
 from fastprof.derive.ops.duty_cycle import DutyCycle
+from fastprof.derive.ops.kernel_rows import Kernel, Row
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import EAGER, TfFunction
 from fastprof.derive.steps.database import StepDatabase
@@ -51,13 +54,14 @@ def report_of(
     framework: OpTable | None = None,
     notices: Sequence[Notice] = (),
     top_ops: int = 10,
+    kernels: Sequence[Row] = (),
     **stats: Any,
 ) -> Report:
     training = Scalar("is_training", stats.get("is_training"), None, "", "the capture carries no programs")
     detail = op_stats(host_ops, device_ops, framework, **stats)
     op_report = Report("op_stats", {}, {"is_training": training}, (), {}, detail)
     after = {"steps": steps_report(db, *notices), "op_stats": op_report}
-    after["kernel_stats"] = kernel_stats.run([], kernel_stats.Params(), {})
+    after["kernel_stats"] = kernel_stats.run([HostKernels(1, list(kernels), ())], kernel_stats.Params(), {})
     after["input_pipeline"] = input_pipeline.run([KeptHost("TensorFlow")], input_pipeline.Params(), after)
     after["inference"] = inference.run([], inference.Params(), {})
     after["diagnosis"] = fastprof.load(xspace(plane("/host:CPU", []))).report("diagnosis")
@@ -176,8 +180,11 @@ def test_work_is_measured_against_the_peaks_of_the_devices_without_counting_cont
 
 def test_verdicts_come_from_steps_ops_and_functions_and_are_no_notices() -> None:
     eager = [TfFunction("slow", {EAGER: 1}, {EAGER: 100})]
-    db = generic_db([{"device_compute_32": 60, "host_wait_input": 25, "unknown_time": 15}], precision=(0, 60))
-    report = report_of(db, device_ops=ops(*DEVICE_OPS), functions=eager)
+    db = generic_db([{"device_compute_32": 60, "host_wait_input": 25, "unknown_time": 15}])
+    sgemm = Kernel("sgemm", (1, 1, 1), (1, 1, 1), 8, 0, 0, uses=False, could=False, op="")
+    times = (1, 60, 60, 60)
+    row = Row("host0", sgemm, kernel_launch.parse("regs:8"), "Nvidia", False, False, 0, 1, 0, "f32", times, times)
+    report = report_of(db, device_ops=ops(*DEVICE_OPS), functions=eager, kernels=[row])
     assert report.notices == ()
     rows = {row["aspect"]: row for row in records(report, "verdicts")}
     starts = {"waiting for input": "Your program is HIGHLY", "all other time": "15.0 % of the total",

@@ -149,7 +149,8 @@ _KERNELS: Final = "kernel_stats.kernels"
 _RULES: Final = {
     "layout": ("Transposes change the layout of tensors around convolutions", LIKELY, _KERNELS, False, _layout),
     "padding": ("Ops compute with the padding that fills tiles", LIKELY, "hlo_stats.padding", True, _padding),
-    "precision": ("Matrix products run in 32 bits, without Tensor Cores", LIKELY, _KERNELS, True, _precision),
+    "precision": ("Matrix products run in 32 bits, without Tensor Cores", LIKELY,
+                  f"{_KERNELS}?could_use_tensor_cores=true&uses_tensor_cores=false", True, _precision),
     "low_occupancy": ("Kernels run with too few warps", LIKELY, _KERNELS, True, _few_warps),
     "memory_bound": ("Ops are limited by the bandwidth of memory", CERTAIN, "roofline.ops?bound_by=HBM", True,
                      _memory_bound),

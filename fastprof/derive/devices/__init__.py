@@ -2,6 +2,6 @@
 
 __all__ = [
     "chosen_peaks", "communication_kinds", "device_count", "device_events", "devices", "framework", "gpu_vendor",
-    "kernel_launch", "kineto_categories", "op_names", "run_environment", "tensor_cores", "tracer_levels",
+    "kernel_launch", "kineto_categories", "op_names", "precision", "run_environment", "tensor_cores", "tracer_levels",
     "unit_samples",
 ]  # fmt: skip

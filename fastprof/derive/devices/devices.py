@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from fastprof.derive.devices.gpu_vendor import NOT_RECORDED, VENDOR_STAT, likely_vendor, models_of
-from fastprof.derive.devices.published_peaks import GPUS, LEAST_OF_AMD, SOURCES, TPUS
+from fastprof.derive.devices.published_peaks import GPUS, LEAST_OF_AMD, NAMED, SOURCES, TPUS
 from fastprof.derive.devices.tensor_cores import least_capability
 
 GPU, TPU = "GPU", "TPU"
@@ -148,6 +148,7 @@ class _Described:
     stats: Mapping[str, Any]
 
 
+_REMEDY: Final = "give the model of the device with --device, or its peaks with --peak"
 _WORDS: Final = {COMPUTE: "peak FLOP/s", HBM: "the bandwidth of HBM"}
 
 
@@ -166,13 +167,21 @@ def with_published(given: Peaks) -> Peaks:
     words = " and ".join(text for place, text in _WORDS.items() if place in filled)
     reason = f"the capture does not record {words} of {given.model or given.name}: what {source} is taken"
     own_hbm, *others = given.bandwidths_gb_per_s
+    settled = (_NO_TERAFLOPS, _NO_BANDWIDTH, *((_NO_CAPABILITY, _NO_CLOCK) if COMPUTE in filled else ()))
     return replace(
         given,
         teraflops_per_s=given.teraflops_per_s or teraflops,
         bandwidths_gb_per_s=(own_hbm or hbm, *others),
         published=given.published | filled,
-        reasons=(*(one for one in given.reasons if one not in (_NO_TERAFLOPS, _NO_BANDWIDTH)), reason),
+        reasons=(*(one for one in given.reasons if one not in settled), reason),
     )
+
+
+def with_remedy(given: Peaks) -> Peaks:
+    """The peaks; if one of arithmetic or HBM is not known, with a reason more: how the user gives it."""
+    if not given.name or (given.peak(COMPUTE) and given.peak(HBM)):
+        return given
+    return replace(given, reasons=(*given.reasons, _REMEDY))
 
 
 def _doubt(given: Peaks) -> str | None:
@@ -192,8 +201,8 @@ def _published(given: Peaks) -> tuple[float, float, str] | None:
     if given.hardware == TPU:
         chip = TPUS.get(given.name.lower())
         return None if chip is None else (chip.teraflops / chip.cores, chip.hbm / chip.cores, SOURCES[TPU])
-    hbm = GPUS.get(given.model.lower().removeprefix("nvidia ").removeprefix("amd instinct "))
-    return None if hbm is None else (0.0, hbm, SOURCES[GPU])
+    named = GPUS.get(given.model.lower().removeprefix("nvidia ").removeprefix("amd instinct "))
+    return None if named is None else (NAMED[named].teraflops, NAMED[named].hbm, SOURCES[GPU])
 
 
 def device_name(plane: Device) -> str:
@@ -248,6 +257,7 @@ def _tpu_peaks(plane: Device) -> Peaks:
 
 
 _UNKNOWN_CAPABILITY: Final = (0, 0)
+_NO_CLOCK: Final = "the capture does not say the GPU's clock (clock_rate) and cores (core_count)"
 _NO_CAPABILITY: Final = "the capture does not say the GPU's compute capability, so its peak FLOP/s is not known"
 
 
@@ -308,7 +318,7 @@ def _gpu_peaks(plane: Device) -> Peaks:
     sram = [_number(stats, f"peak_sram_{way}_bw_gigabytes_per_second") or default for way in ("rd", "wr")]
     reasons = [reason] if reason else []
     if not clock_ghz or not cores:
-        reasons.append("the capture does not say the GPU's clock (clock_rate) and cores (core_count)")
+        reasons.append(_NO_CLOCK)
     return Peaks(
         GPU,
         _gpu_name(stats),

@@ -4,8 +4,8 @@ TPUs: dense 16-bit arithmetic (bfloat16) and the bandwidth of HBM, per chip, as 
 them (pages "TPU v2" to "TPU7x", system architecture); that of the TPU v4 Lite (v4i) is from Jouppi et al., "Ten Lessons
 From Three Generations Shaped Google's TPUv4i", ISCA 2021. Figures of a core are those of its chip by its cores.
 
-GPUs: the bandwidth of HBM as the data sheets of NVIDIA and AMD have it, by the full name of the model: of some there
-are versions with other memory, so a part of a name is not enough.
+GPUs: dense 16-bit arithmetic and the bandwidth of HBM as the data sheets of NVIDIA and AMD have them, by the full name
+of the model: of some there are versions with other memory, so a part of a name is not enough.
 """
 
 from __future__ import annotations
@@ -41,25 +41,8 @@ TPUS: Final = {
 }
 """By what captures and JAX call them, in small letters."""
 
-GPUS: Final = {
-    "tesla v100-sxm2-16gb": 900.0,
-    "tesla v100-sxm2-32gb": 900.0,
-    "tesla v100-pcie-16gb": 900.0,
-    "tesla v100-pcie-32gb": 900.0,
-    "a100-sxm4-40gb": 1555.0,
-    "a100-sxm4-80gb": 2039.0,
-    "a100-pcie-40gb": 1555.0,
-    "a100 80gb pcie": 1935.0,
-    "h100 80gb hbm3": 3350.0,
-    "h100 pcie": 2000.0,
-    "h200": 4800.0,
-    "mi300x": 5300.0,
-    "mi355x": 8000.0,
-}
-"""Bandwidth of HBM, 10**9 bytes a second, by model in small letters, without the maker's name."""
-
 LEAST_OF_AMD: Final = {"gfx942": 5300.0, "gfx950": 8000.0}
-"""The same of the slowest model of an architecture (MI300A, MI300X; MI350X, MI355X), 10**9 bytes a second."""
+"""Bandwidth of HBM of the slowest model of an architecture (MI300A, MI300X; MI350X, MI355X), 10**9 bytes a second."""
 
 NAMED: Final = {
     **{name: TPUS[name.lower()] for name in ("TPU v2", "TPU v3", "TPU v4", "TPU v5e", "TPU v5p", "TPU v6e", "TPU v7x")},
@@ -103,6 +86,23 @@ clock x clock:
     MI300X, MI325X  1216 x 512 x 2.1 GHz = 1307.4           MI250X   880 x  256 x 1.7 GHz =  383.0
     MI250   832 x  256 x 1.7 GHz =  362.1                   MI210    416 x  256 x 1.7 GHz =  181.0
 """
+
+GPUS: Final = {
+    "tesla v100-sxm2-16gb": "V100",
+    "tesla v100-sxm2-32gb": "V100",
+    "tesla v100-pcie-16gb": "V100 PCIe",
+    "tesla v100-pcie-32gb": "V100 PCIe",
+    "a100-sxm4-40gb": "A100 40GB",
+    "a100-sxm4-80gb": "A100",
+    "a100-pcie-40gb": "A100 40GB",
+    "a100 80gb pcie": "A100 PCIe",
+    "h100 80gb hbm3": "H100",
+    "h100 pcie": "H100 PCIe",
+    "h200": "H200",
+    "mi300x": "MI300X",
+    "mi355x": "MI355X",
+}
+"""By model in small letters, without the maker's name, as captures have it: the device of NAMED that it is."""
 
 SOURCES: Final = {
     "TPU": "Google publishes of a core of it",

@@ -24,6 +24,12 @@ _AMD = (
 _KERNELS = {NVIDIA: _NVIDIA, AMD: _AMD}
 _UNITS_NAMED = re.compile(r"tf32|tensorop|tensor\d+x\d+x\d+|wgmma", re.IGNORECASE)
 """Types and instructions that only Tensor Cores have. XProf does not know these names."""
+_ATTENTION = re.compile(
+    r"flash_fwd_(?:splitkv_)?kernel|flash_bwd_dq_dk_dv_|FlashAttn(?:Fwd|Bwd)Sm\d|fmha_cutlass[FB]_b?f16_"
+    r"|fmha_v2_\w*(?:b?f|fp)16|cudnn\w*_sdpa_\w*(?:flash|knob)"
+)
+"""Kernels of fused attention whose products have operands of 16 bits or fewer: the libraries FlashAttention and cuDNN
+have no others. Kernels beside them that add up parts or convert the result do without. XProf does not know these."""
 _BEFORE_TF32 = re.compile(r"^(?:maxwell|pascal|volta|turing)_|(?:^|_)sm[567]\d_")
 _SINCE_TF32 = re.compile(
     r"^(?:ampere|ada|hopper|blackwell)_|(?:^|_)sm_?(?:[89]\d|1\d\d)|cutlass_(?:[89]\d|1\d\d)_|tf32"
@@ -96,8 +102,9 @@ def kernel_uses(kernel: str, vendor: str | None) -> bool:
 
 
 def kernel_names_units(kernel: str, vendor: str | None) -> bool:
-    """Whether the name of a kernel of Nvidia's has what only Tensor Cores do, such as TF32."""
-    return vendor == NVIDIA and _UNITS_NAMED.search(kernel) is not None
+    """Whether the name of a kernel of Nvidia's has what only Tensor Cores do, such as TF32 or fused attention in 16
+    bits."""
+    return vendor == NVIDIA and (_UNITS_NAMED.search(kernel) or _ATTENTION.search(kernel)) is not None
 
 
 SINCE_TF32 = (8, 0)

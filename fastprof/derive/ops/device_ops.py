@@ -18,7 +18,7 @@ from fastprof import hlo
 from fastprof.derive.devices.chosen_peaks import NOTHING, Chosen, with_chosen
 from fastprof.derive.devices.device_count import NO_DEVICES, HostDevices
 from fastprof.derive.devices.device_events import OP_LINES
-from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, likely_peaks, peaks, with_published
+from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, likely_peaks, peaks, with_published, with_remedy
 from fastprof.derive.devices.kineto_categories import ARGUMENTS
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.combine import combined
@@ -202,9 +202,10 @@ class SessionOps:
     @classmethod
     def of(cls, hosts: Sequence[HostDeviceOps], chosen: Chosen = NOTHING) -> SessionOps:
         best, ran = _own_peaks(hosts), any(len(host.ops.table) for host in hosts)
+        final = best if best is None and not ran else with_chosen(best and with_published(best), chosen)
         return cls(
             combined([host.ops for host in hosts]),
-            best if best is None and not ran else with_chosen(best and with_published(best), chosen),
+            final and with_remedy(final),
             {number: title for host in reversed(hosts) for number, title in host.titles.items()},
             tuple(hosts),
         )

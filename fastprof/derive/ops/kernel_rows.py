@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fastprof.derive.devices import tensor_cores
 from fastprof.derive.devices.kernel_launch import Dim, Launch
+from fastprof.derive.devices.precision import is_narrow
 
 
 class Kernel(NamedTuple):
@@ -29,6 +30,7 @@ class Row(NamedTuple):
     """A kernel of a host. ``vendor``: who made the GPU, as recorded or as other facts show; ``uses``: whether the
     kernel runs on matrix units; None: of the vendor's kernels, those that do are unknown; ``op_could``: whether its
     op could. ``kernel`` has both by the recorded vendor alone. ``kind``, ``fusible``: see derive/ops/elementwise.py.
+    ``precision``: the type of the numbers that it computes with; None: unknown.
     ``ps``: count, total, minimum and maximum of its durations; ``ns``: the same in whole nanoseconds, as XProf adds
     them up."""
 
@@ -41,6 +43,7 @@ class Row(NamedTuple):
     kind: int
     devices: int
     fusible: int
+    precision: str | None
     ps: tuple[int, int, int, int]
     ns: tuple[int, int, int, int]
 
@@ -57,6 +60,44 @@ class Row(NamedTuple):
 def tensor_core_ps(rows: Sequence[Row]) -> int | None:
     uses = [row.uses for row in rows]
     return None if None in uses else sum(row.ps[1] for row, does in zip(rows, uses, strict=True) if does)
+
+
+class PrecisionTimes(NamedTuple):
+    """Time of kernels that compute in 16 bits or fewer, in more, and whose precision is unknown."""
+
+    narrow_ps: int = 0
+    wide_ps: int = 0
+    unknown_ps: int = 0
+
+    @property
+    def to_judge(self) -> tuple[int, int]:
+        """Narrow and wide; nothing if the precision of most of the time is unknown."""
+        known = self.narrow_ps + self.wide_ps
+        return (self.narrow_ps, self.wide_ps) if known >= self.unknown_ps else (0, 0)
+
+    @property
+    def percents(self) -> tuple[float | None, float | None, float | None]:
+        """Of the time of all kernels; None: see why_unknown."""
+        total = sum(self)
+        if not total:
+            return None, None, None
+        unknown = 100 * self.unknown_ps / total
+        if self.unknown_ps == total:
+            return None, None, unknown
+        return 100 * self.narrow_ps / total, 100 * self.wide_ps / total, unknown
+
+    @property
+    def why_unknown(self) -> str:
+        if self.unknown_ps:
+            return "neither names of kernels nor their programs show it"
+        return "no GPU kernel was seen, and of other devices the precision is not recorded"
+
+
+def precision_times(rows: Sequence[Row]) -> PrecisionTimes:
+    times = [0, 0, 0]
+    for row in rows:
+        times[2 if row.precision is None else not is_narrow(row.precision)] += row.ps[1]
+    return PrecisionTimes(*times)
 
 
 def by_op(rows: Sequence[Row]) -> list[tuple[str, list[Row], int]]:
