@@ -204,16 +204,16 @@ def _read(tables: TableSet, number: int, needs: Needs) -> Host:
 
 
 def _of_session(session: OpenSession, hosts: Sequence[int], reports: dict[str, Report]) -> dict[str, Report]:
-    """The reports, with what the session lacks: events, or devices that are those of a capture."""
+    """The reports, with what the session lacks: a trace its events, or devices that are those of a capture."""
     index = session.index
     index.ensure(records.HOP)
-    if not int(index.lines["event_count"].sum()):
+    sources = {index.captures[number].environment.transcribed_from for number in hosts}
+    if None not in sources and not int(index.lines["event_count"].sum()):
         nothing = (Notice("warning", _NO_EVENTS),)
         return {
             name: one if getattr(module(name), "OF_PROGRAMS", False) else dataclasses.replace(one, notices=nothing)
             for name, one in reports.items()
         }
-    sources = {index.captures[number].environment.transcribed_from for number in hosts}
     if sources != {TIMELINE}:
         return reports
     return {

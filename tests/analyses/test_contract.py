@@ -306,7 +306,7 @@ def test_json_is_whole_and_exact(report: fastprof.Report) -> None:
     assert set(document) == {"analysis", "fastprof_version", "schema_version", "scalars", "notices", "tables"}
     assert document["fastprof_version"] == fastprof.__version__
     keys = ("value", "unit", "definition", "reason")
-    scalars = {name: {key: getattr(scalar, key) for key in keys} for name, scalar in report.scalars.items()}
+    scalars = {name: {key: getattr(scalar, key) for key in keys} for name, scalar in report.answer.scalars.items()}
     assert document["scalars"] == scalars
     assert [(n["severity"], n["text"]) for n in document["notices"]] == [
         (n.severity, n.text) for n in report.answer.notices
