@@ -26,6 +26,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.derive.causes import step_programs
 from fastprof.derive.causes.slow_steps import KINDS, SlowSteps, slow_steps
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
@@ -50,6 +51,7 @@ READS = union([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
     Needs(stats=ORIGIN_STATS),
+    Needs(stats=step_programs.STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
 
@@ -142,7 +144,8 @@ _TABLES = (
         Text("name", "name of the step", lambda rows: texts(rows.database.label, rows.step)),
         Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.step)),
         Picoseconds("duration_ps", "time of the step, from its first begin to its last end on a core of the host"),
-        Picoseconds("median_ps", "median (the lower of two) of the complete steps of the host that are called alike"),
+        Picoseconds("median_ps", "median (the lower of two) of the complete steps of the host that are called alike "
+                    "and run the same program most of the time"),
         Picoseconds("excess_ps", "duration_ps - median_ps", lambda rows: rows.duration_ps - rows.median_ps),
         Text("kind", "category (of step time), op (of a framework or a device), annotation (of a user), python (a "
              "frame), event (another one of a host's thread)", lambda rows: texts(KINDS, rows.kind)),
@@ -197,7 +200,8 @@ SCALARS = {
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
     "slow_step_count": ScalarSpec(
         None,
-        "complete steps out of line: longer than the median by more than 5 median deviations and a tenth",
+        "complete steps out of line: longer than the median of steps of their name and main program by more than 5 "
+        "median deviations and a tenth",
     ),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median"),
     "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts"),
@@ -253,7 +257,7 @@ def of_host(host: Host, params: Params) -> KeptHost:
     source = host.source_of_steps(params.steps_from)
     reasons = None if params.steps_from == MARKERS else host.reasons_from(params.steps_from)
     between = between_steps(source, found.database, host.hardware, host.workers, reasons)
-    return KeptHost(found, slow_steps(source.groups.events, found.database), between)
+    return KeptHost(found, slow_steps(source.groups, found.database), between)
 
 
 def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:

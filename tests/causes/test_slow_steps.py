@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from step_captures import US, host, in_order, ran, spaces, step, tpu
-from trace_builder import Event, Plane, line, plane
+from trace_builder import Event, Plane, line, plane, u64
 
 import fastprof
 from fastprof.analyses.contract import Report
@@ -95,6 +95,34 @@ def test_steps_of_different_names_are_compared_with_their_own() -> None:
         name, took = ("train", 50) if k % 2 else ("test", 150)
         main += [step(k, 200 * k, took, name), ran("op:Op", 200 * k, took)]
     assert rows(report(host(in_order(main)))) == []
+
+
+@pytest.mark.parametrize("recorded", [["program_id"], ["hlo_module"], ["program_id", "hlo_module"]])
+def test_steps_of_different_programs_are_not_compared(recorded: list[str]) -> None:
+    """Three of 14 steps run a larger program; of its own program, step 9 is out of line."""
+    took = [270 if k in (2, 6, 10) else 130 if k == 9 else 70 for k in range(14)]
+    main, kernels = [], []
+    for k, length in enumerate(took):
+        big = length == 270
+        stats = {"program_id": u64(49 if big else 5), "hlo_module": "jit_big" if big else "jit_small"}
+        stats = {name: stats[name] for name in recorded}
+        main += [step(k, 400 * k, 350), ran("cuLaunchKernel", 400 * k + 5, 2, correlation_id=k)]
+        kernels += [ran("gemm", 400 * k + 20, length, correlation_id=k, **stats)]
+    answer = report(host(main), plane("/device:GPU:0", [line("Stream #1", kernels)]))
+    assert {(row[0], row[1], row[2]) for row in rows(answer)} == {("train 9", 130, 70)}
+    assert answer.scalars["slow_step_count"].value == 1
+
+
+@pytest.mark.parametrize(("other", "expected"), [("jit_g(2)", set()), ("jit_f(1)", {"2", "6", "10"})])
+def test_marked_steps_of_tpus_are_compared_by_the_executions_of_programs(other: str, expected: set[str]) -> None:
+    marks, runs, ops = [], [], []
+    for k in range(12):
+        name, took = (other, 250) if k % 4 == 2 else ("jit_f(1)", 100)
+        marks.append(ran(str(k), 300 * k, took))
+        runs.append(ran(name, 300 * k, took))
+        ops.append(("a", "fusion", 300 * k, took))
+    answer = report(tpu(0, marks, ops, lines=[line("XLA Modules", runs, id=2)]))
+    assert {row[0] for row in rows(answer)} == expected
 
 
 def test_time_of_an_event_counts_as_far_as_it_is_in_the_step() -> None:

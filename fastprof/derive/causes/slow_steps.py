@@ -1,9 +1,9 @@
 """Steps out of line: which steps take much longer than the others of their host, and what took longer in them.
 
-A step is out of line if it takes longer than the median by more than five times the median deviation from it, and by
-more than a tenth. What differs is the time by name within its span, on all threads and devices of the host, compared
-with the median of the steps that are in line. Ops, frames of Python and other events count for their self time,
-annotations for all of theirs.
+Steps are compared with those of their name that run the same program most of the time. A step is out of line if it
+takes longer than their median by more than five times the median deviation from it, and by more than a tenth. What
+differs is the time by name within its span, on all threads and devices of the host, compared with the median of the
+steps that are in line. Ops, frames of Python and other events count for their self time, annotations for all of theirs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
+from fastprof.derive.causes.step_programs import main_programs
 from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.event_origin import is_thread
+from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.step_figures import core_breakdown, fitted
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.derive.steps.traceme_names import NameKind, kind_of_name
@@ -47,7 +49,7 @@ _MOST_STEPS: Final = 64
 _WAIT: Final = re.compile(
     r"^\$.* (block_until_ready|try_to_block|synchronize)$|wait for completion|::Await|^Wait for |BlockHostUntil"
 )
-_NUMBER: Final = re.compile(r" \d+$")
+_NUMBER: Final = re.compile(r"(?:^| )\d+$")
 _OF_NAME: Final = {
     NameKind.PYTHON: _PYTHON, NameKind.OP: _OP, NameKind.INPUT: _OP, NameKind.CALLBACK: _OP,
     NameKind.UNKNOWN: _ANNOTATION, NameKind.ANNOTATION: _ANNOTATION,
@@ -121,13 +123,15 @@ def explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: int) ->
     return min(enough, key=lambda place: _SAY_MOST.index(kinds[place]), default=None)
 
 
-def slow_steps(events: HostEvents, database: StepDatabase) -> SlowSteps:
-    """The steps out of line of a host, each compared with the complete steps that are called as it is."""
+def slow_steps(groups: Groups, database: StepDatabase) -> SlowSteps:
+    """The steps out of line of a host, each compared with the complete steps that are called as it is and run the same
+    program."""
+    events = groups.events
     begin, end = _spans(database)
-    titles = np.unique([_NUMBER.sub("", label) for label in database.label], return_inverse=True)[1].reshape(-1)
+    kinds = _alike(groups, database)
     parts: list[Differences] = []
-    for title in np.unique(titles).tolist():
-        steps = np.flatnonzero((titles == title) & database.complete & (end > begin))
+    for kind in np.unique(kinds).tolist():
+        steps = np.flatnonzero((kinds == kind) & database.complete & (end > begin))
         out, median = out_of_line((end - begin)[steps])
         if out.any():
             parts.append(_of_categories(database, steps, out, (end - begin)[steps[out]], median))
@@ -140,6 +144,14 @@ def slow_steps(events: HostEvents, database: StepDatabase) -> SlowSteps:
         for kind, name in zip(every.kind.tolist(), every.name.tolist(), strict=True)
     ]
     return SlowSteps(every, names)
+
+
+def _alike(groups: Groups, database: StepDatabase) -> Int64s:
+    """Beside each step, the number of its kind: of its name without its number, and the program that it runs most."""
+    titles = np.unique([_NUMBER.sub("", label) for label in database.label], return_inverse=True)[1].reshape(-1)
+    programs = main_programs(groups, database.step)
+    kinds: Int64s = np.unique(np.stack([titles, programs]), axis=1, return_inverse=True)[1].reshape(-1)
+    return kinds
 
 
 def out_of_line(duration: Int64s) -> tuple[Bools, int]:
