@@ -39,6 +39,7 @@ from fastprof.derive.devices.framework import PYTORCH, UNKNOWN, framework_of_hos
 from fastprof.derive.devices.run_environment import HARDWARE
 from fastprof.derive.devices.tracer_levels import TracerLevels, least, tracer_levels
 from fastprof.derive.host import CPU_ONLY, GPU, Host
+from fastprof.derive.serving import MODEL, is_of_server
 from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 from fastprof.tables.host_events import HOST_THREADS
@@ -49,13 +50,15 @@ if TYPE_CHECKING:
     from fastprof.derive.tfprof.advisor import Examined
 
 NAME = "diagnosis"
-READS = Needs()
+READS = Needs(stats=(MODEL,))
 AFTER = ("tf_data", "gaps", "steps", "communication", "kernel_stats", "hlo_stats", "roofline", "memory_profile",
          "op_stats")  # fmt: skip
 """tf_data is first: it takes much memory for a while, and the groups that the others keep are not made yet."""
 
 RULES: Final = (of_gaps, of_communication, of_ops, of_elementwise, of_steps, of_memory, of_tfprof)
 NO_WORK: Final = "no device of the capture ran anything"
+_NOTHING_RAN: Final = "No device of the capture ran anything: no time of devices is lost or used."
+_SERVES: Final = " Threads of the host serve requests for models: the report inference shows where their time goes."
 OF_GPUS: Final = ("precision", "low_occupancy", "layout", "elementwise")
 OF_PEAKS: Final = ("memory_bound", "low_utilization")
 """Causes that are looked for on GPUs only, and on devices with known peaks only."""
@@ -132,7 +135,6 @@ FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST
                           in_words=True)  # fmt: skip
 SECTIONS = (
     FINDINGS,
-    Section("What costs the time", scalars=("headline",), shown=lambda report: not report.tables["findings"].num_rows),
     Section(
         "Run",
         scalars=(
@@ -151,6 +153,7 @@ SECTIONS = (
         "share",
         rows=30,
         nonzero="cost_ps",
+        shown=lambda report: report.scalars["window_ps"].value is not None,
     ),
     Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True),
 )
@@ -166,6 +169,8 @@ class KeptHost:
     names: NamesOfHost
     levels: TracerLevels | None
     capability: tuple[int, int] | None
+    serves: bool
+    """Whether its threads serve requests for models."""
     graph: Examined | None
     """What tfprof's advisor finds, if the capture is a profile of tfprof."""
 
@@ -176,7 +181,7 @@ def of_host(host: Host, params: Params) -> KeptHost:
     levels = tracer_levels(host.raw)
     graph = _examined_graph(host.raw.capture)
     return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names_of(host.raw), levels,
-                    recorded_capability(host.raw.planes), graph)  # fmt: skip
+                    recorded_capability(host.raw.planes), is_of_server(host.raw), graph)  # fmt: skip
 
 
 def _examined_graph(capture: Capture) -> Examined | None:
@@ -210,7 +215,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         "examined": TABLES["examined"].of(_examined(facts, every, missing)),
         "unrecorded": TABLES["unrecorded"].of(missing),
     }
-    values = _values(facts, findings, once_ps(every))
+    values = _values(facts, findings, once_ps(every), serves=any(one.serves for one in kept))
     return Report(NAME, tables, scalars(SCALARS, values), (), dict(after))
 
 
@@ -252,11 +257,12 @@ def _share(cost: int | None, window: int) -> float | None:
     return None if cost is None or not window else cost / window
 
 
-def _values(facts: Facts, findings: Sequence[Finding], start_up_ps: int) -> dict[str, Known]:
+def _values(facts: Facts, findings: Sequence[Finding], start_up_ps: int, *, serves: bool) -> dict[str, Known]:
     devices: dict[str, Known] = {name: facts.figure("gaps", name) for name in ("device_count", "used_device_count")}
     if not facts.window_ps:
         unknown = dict.fromkeys(SCALARS, (None, NO_WORK))
-        return {**unknown, **devices, "finding_count": 0, "computing_device_count": 0, "framework": _framework(facts)}
+        known = {"headline": _NOTHING_RAN + (_SERVES if serves else ""), "framework": _framework(facts)}
+        return {**unknown, **devices, **known, "finding_count": 0, "computing_device_count": 0}
     return {
         "headline": _headline(facts, findings, start_up_ps),
         "finding_count": len(findings),

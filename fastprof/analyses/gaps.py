@@ -6,7 +6,7 @@ Definitions: docs/analyses/gaps.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -225,6 +225,7 @@ def _by_cause(every: BudgetOfHosts) -> SimpleNamespace:
     lost = every.budget[every.budget.kind != COMPUTE]
     rows = every.together(lost, "device", "cause", "kind")
     rows = rows[np.lexsort((-rows.time_ps, rows.device))]
+    rows = replace(rows, event=every.explanations(rows))
     return _named(every, rows, window_ps=_window_ps(every)[rows.device])
 
 

@@ -339,6 +339,32 @@ def test_what_costs_most_is_reported_with_what_may_help() -> None:
     assert "6.000 µs instead of 10.000 µs" in notice.text
 
 
+@pytest.mark.parametrize(
+    ("ops", "fewer"),
+    [
+        ([(FUSION, 0, 4), (LOAD_START, 4, 1), (LOAD_DONE, 5, 5)], False),
+        ([(LOAD_START, 0, 1), (FUSION, 1, 45), (LOAD_DONE, 46, 45), (FUSION, 91, 9)], True),  # 91 % of the time
+        ([(LOAD_START, 0, 1), (FUSION, 1, 45), (LOAD_DONE, 46, 43), (FUSION, 89, 11)], False),
+        ([(FUSION, 0, 4), (LOAD_START, 4, 1), (LOAD_DONE, 5, 39), (FUSION, 99, 0.4)], False),
+        ([(FUSION, 0, 3.6), (LOAD_START, 4, 1), (LOAD_DONE, 5, 39), (FUSION, 99, 0.4)], True),  # 10 times compute
+    ],
+)
+def test_copies_that_compute_cannot_hide_want_fewer_bytes(ops: list[tuple[str, float, float]], fewer: bool) -> None:
+    capture = spaces(core(0, ops, steps=[(0, 100)]))
+    (text,) = (one.text for one in report_of(capture).notices if one.severity == "recommendation")
+    assert ("Move fewer bytes" in text, "start copies and feeds earlier" in text) == (fewer, not fewer)
+    findings = fastprof.load(capture).report("diagnosis").tables["findings"].to_pylist()
+    (advice,) = (row["advice"] for row in findings if row["cause"] == "transfer")
+    assert advice.startswith("Move fewer bytes") == fewer
+
+
+def test_feeds_that_take_all_of_the_time_may_wait_for_the_host() -> None:
+    infeed = "%infeed.1 = ((f32[8]{0}), token[]) infeed(token[] %t)"
+    capture = spaces(core(0, [(FUSION, 0, 1), (infeed, 1, 99)], categories={**CATEGORIES, infeed: "infeed"}))
+    (text,) = (one.text for one in report_of(capture).notices if one.severity == "recommendation")
+    assert "start copies and feeds earlier" in text
+
+
 def test_devices_on_which_nothing_communicates_say_so() -> None:
     report = report_of(spaces(core(0, [(FUSION, 0, 4)])))
     assert [notice.text for notice in report.notices] == [

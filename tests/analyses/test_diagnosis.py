@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trace_builder import event, line, plane, xspace
@@ -62,6 +63,32 @@ def test_short_kernels_that_take_longer_than_their_launches_are_not_too_short() 
     assert report.scalars["headline"].value.startswith("Of 8 GPUs, 2 compute. GPUs wait for a reason")
     assert "small_ops" not in rows
     assert rows["launch"]["detail"].startswith("1,330 kernels of 22.32 µs on average were launched; devices wait ")
+
+
+@pytest.mark.parametrize(
+    ("often", "title"),
+    [(3, ", most for load_small (60 %)"), (17, ", most for load_small (89 %)"), (18, ": load_small")],
+)
+def test_a_title_names_what_takes_most_of_all_waits_not_of_the_longest(often: int, title: str) -> None:
+    """One step waits 8 ms for one thing, each of the others 4 ms for another."""
+    main, stream = [], []
+    for step in range(often + 1):
+        start, name, wait = step * 20 * MS, *(("load_small", 4 * MS) if step else ("load_large", 8 * MS))
+        main += [
+            event("train", start, 14 * MS, {"_r": 1, "step_num": step}),
+            event(name, start, wait),
+            event("cuLaunchKernelEx", start + wait, MS // 1000, {"correlation_id": step}),
+        ]
+        stream.append(event("loop_fusion", start + wait, 10 * MS, {"correlation_id": step, **KERNEL}))
+    report = fastprof.load(
+        xspace(
+            plane("/host:CPU", [line("python", main, id=1)]),
+            plane("/device:GPU:0", [line("Stream #13(Compute)", stream, id=13)], stats={"device_vendor": "Nvidia"}),
+        )
+    ).report("diagnosis")
+    (row,) = (row for row in report.tables["findings"].to_pylist() if row["cause"] == "input")
+    assert (row["cost_ps"], row["annotation"]) == ((8 + 4 * often) * MS, "load_small")
+    assert row["title"] == f"The GPU waits for input{title}"
 
 
 def test_time_that_a_device_waits_is_a_finding_of_what_the_host_did() -> None:
@@ -145,13 +172,16 @@ def test_every_cause_is_listed_with_its_cost_or_the_reason_why_it_is_unknown() -
     assert padding["cost_ps"] is None and padding["reason"] == "the capture does not record programs"
 
 
+RECORD_PYTHON = "Set ProfileOptions.python_tracer_level = 1, or give fastprof capture --python-level 1."
+
+
 @pytest.mark.parametrize(
     ("options", "how"),
     [
-        (None, "Set ProfileOptions.python_tracer_level = 1."),
-        (bytes([2 << 3, 2]), "Set ProfileOptions.python_tracer_level = 1. It was 0."),
+        (None, RECORD_PYTHON),
+        (bytes([2 << 3, 2]), f"{RECORD_PYTHON} It was 0."),
         (bytes([2 << 3, 2, 4 << 3, 1]), "python_tracer_level was 1: no Python function was called or left while"),
-        (bytes([2 << 3]), "Set ProfileOptions.python_tracer_level = 1."),  # damaged
+        (bytes([2 << 3]), RECORD_PYTHON),  # damaged
     ],
 )
 def test_hints_know_what_the_profiler_was_asked_for(options: bytes | None, how: str) -> None:
@@ -182,18 +212,35 @@ def test_who_asked_for_everything_is_not_advised_to_record_more(python: int, adv
 def test_things_not_recorded_come_with_how_to_record_them() -> None:
     rows = fastprof.load(steps_of("load_batch")).report("diagnosis").tables["unrecorded"].to_pylist()
     assert {row["what"]: row["how"] for row in rows} == {
-        "Python functions": "Set ProfileOptions.python_tracer_level = 1.",
+        "Python functions": RECORD_PYTHON,
         "allocations": "Record with host tracer level 2; the default allocator of GPUs and TPUs writes them.",
         "programs": "Set ProfileOptions.enable_hlo_proto = True, its default.",
     }
 
 
-def test_a_capture_without_work_has_no_finding_and_no_headline() -> None:
-    report = fastprof.load(xspace(plane("/host:CPU", [line("main", [event("work", 0, 10)])]))).report("diagnosis")
+SERVES = " Threads of the host serve requests for models: the report inference shows where their time goes."
+
+
+@pytest.mark.parametrize(
+    ("name", "stats", "more"),
+    [
+        ("work", {}, ""),
+        ("SessionRun", {}, ""),
+        ("SessionRun", {"model_id": "a:1"}, SERVES),
+        ("BatchingSessionRun", {}, SERVES),
+    ],
+)
+def test_a_capture_without_work_has_one_sentence_and_no_table_of_causes(
+    name: str, stats: dict[str, Any], more: str
+) -> None:
+    capture = xspace(plane("/host:CPU", [line("main", [event(name, 0, 10, stats)])]))
+    report = fastprof.load(capture).report("diagnosis")
     assert report.tables["findings"].num_rows == 0
-    assert report.scalars["headline"].value is None
-    assert report.scalars["headline"].reason == "no device of the capture ran anything"
+    assert report.scalars["headline"].value == (
+        f"No device of the capture ran anything: no time of devices is lost or used.{more}"
+    )
     assert set(report.tables["examined"]["cost_ps"].to_pylist()) == {None}
+    assert "Causes that were looked at" not in str(report)
 
 
 def test_a_device_that_computes_all_the_time_has_no_finding() -> None:

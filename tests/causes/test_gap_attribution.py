@@ -174,6 +174,8 @@ def test_rows_of_reports_are_those_of_each_moment(seed: int) -> None:
         for number, one, text, thread, beside in longest(devices, pieces)
     ]
     assert by_cause(report) == totals(devices, wanted)
+    explain = most_explained(report)
+    assert all(row["event"] in explain[row["device"], row["cause"], row["kind"]] for row in records(report, "by_cause"))
     columns_of_steps = ("device", "cause", "kind", "time_ps", "event")
     assert sorted(str([row[name] for name in columns_of_steps]) for row in records(report, "by_step")) == sorted(
         str([devices[number].ran.name, cause, KINDS[kind], values[0], values[-1]])
@@ -236,6 +238,18 @@ def by_cause(report: Any) -> dict[Any, Any]:
     return {
         (row["device"], row["cause"], row["kind"]): [row["time_ps"], row["count"], row["longest_ps"]] for row in rows
     }
+
+
+def most_explained(report: Any) -> dict[Any, set[str | None]]:
+    """By device, cause and kind: the events with the most time of all pieces; None: no piece has one."""
+    time: dict[Any, dict[str | None, int]] = defaultdict(lambda: defaultdict(int))
+    for row in records(report, "gaps"):
+        time[row["device"], row["cause"], row["kind"]][row["event"]] += row["duration_ps"]
+    found = {}
+    for key, events in time.items():
+        named = {event: length for event, length in events.items() if event is not None} or events
+        found[key] = {event for event, length in named.items() if length == max(named.values())}
+    return found
 
 
 def test_the_captures_have_what_there_is_to_find() -> None:

@@ -19,6 +19,9 @@ OLD_KERNELS: Final = "precision by kernels of families before Ampere"
 ON_CPU: Final = {cause: f"{cause} on the CPU" for cause in ("input", "python", "idle")}
 """As causes: those of a program that uses no device, if other things help then."""
 
+MORE_THAN_COMPUTE: Final = "transfer that no compute can hide"
+"""As a cause: transfer, if copies take nearly all of the time, or far longer than compute."""
+
 _IF_OLD: Final = (
     "The GPU's generation is not recorded, and its kernels are of families before Ampere: if it is, too, its Tensor "
     "Cores have neither TF32 nor bfloat16."
@@ -54,6 +57,14 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "(steps_per_execution), and prefetch to the device with tf.data.experimental.prefetch_to_device.",
         PYTORCH: "Avoid .item(), .cpu() and print of tensors in the loop; copy from pinned memory with "
                  "non_blocking=True.",
+    },
+    MORE_THAN_COMPUTE: {
+        UNKNOWN: "Move fewer bytes: copies take far longer than compute, or nearly all of the time, so that compute "
+                 "cannot hide them. Keep data on the device between steps, and copy smaller types.",
+        JAX: "Move fewer bytes: copies take far longer than compute, or nearly all of the time, so that compute cannot "
+             "hide them. Keep arrays on the device (donate_argnums) and copy 16-bit types. If parameters or "
+             "activations are offloaded to host memory, offload less: shard over more devices, or rematerialise with "
+             "jax.checkpoint.",
     },
     "communication": {
         UNKNOWN: "Overlap collectives with compute, send fewer bytes (16-bit gradients), or shard differently.",
@@ -208,8 +219,10 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
     },
     "idle": {
         UNKNOWN: "Record more of the host, so that the cause shows: the Python tracer, and host tracer level 2.",
-        JAX: "Record more of the host: ProfileOptions.python_tracer_level = 1 and host_tracer_level = 2.",
-        TENSORFLOW: "Record more of the host: ProfilerOptions(host_tracer_level=2, python_tracer_level=1).",
+        JAX: "Record more of the host: ProfileOptions.python_tracer_level = 1 and host_tracer_level = 2; with fastprof "
+             "capture --python-level 1 and --host-level 2.",
+        TENSORFLOW: "Record more of the host: ProfilerOptions(host_tracer_level=2, python_tracer_level=1); with "
+                    "fastprof capture --python-level 1 and --host-level 2.",
         TENSORFLOW_1: "Run with RunOptions(trace_level=RunOptions.FULL_TRACE), which records all devices; what Python "
                       "does between ops is not recorded.",
         PYTORCH: "Record more of the host: with_stack=True, and both CPU and device activities.",

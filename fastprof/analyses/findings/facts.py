@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -103,7 +104,19 @@ class Facts:
     def budget(self) -> BudgetOfHosts:
         """Time of devices by step, kind and cause: what the tables of gaps are made of."""
         every = self.reports["gaps"].detail_as(BudgetOfHosts)
-        return replace(every, budget=every.budget[self._counts[every.budget.device]])
+        budget, explained = every.budget, every.explained
+        return replace(
+            every, budget=budget[self._counts[budget.device]], explained=explained[self._counts[explained.device]]
+        )
+
+    def explanations(self, cause: str) -> Counter[str | None]:
+        """By what explains time of a cause of gaps, over all devices: that time. None: nothing does."""
+        rows = self.budget.explained
+        rows = rows[rows.cause == GAP_CAUSES.index(cause)]
+        time: Counter[str | None] = Counter()
+        for event, time_ps in zip(rows.event.tolist(), rows.time_ps.tolist(), strict=True):
+            time[event] += time_ps
+        return time
 
     def beside_ps(self, cause: str) -> int:
         """Of the time that devices wait for a cause of gaps, over all, that in which something else goes on."""

@@ -23,6 +23,8 @@ from fastprof.wording.screen import cut
 
 MOSTLY: Final = 0.7
 """A cause is in one place if this share of its time is there."""
+NEARLY_ALL: Final = 0.9
+"""A title names what explains this share of its cause without the share."""
 NOTABLE: Final = 0.1
 """A cost is an upper bound if something else goes on for this share of it."""
 
@@ -70,7 +72,7 @@ def found(facts: Facts) -> Iterator[Finding]:
     for recorded, rows in every.items():
         if recorded == _OF_COLLECTIVES or (between and recorded == "python"):
             continue
-        event = _mostly(rows, "event", 0.0)
+        event = _explanation(facts, recorded)
         cause = _refined(facts, recorded, rows, event)
         cost = facts.per_device(sum(row["time_ps"] for row in rows) + (between if recorded == "launch" else 0))
         if not cost:
@@ -80,7 +82,7 @@ def found(facts: Facts) -> Iterator[Finding]:
         known = None if waits else event
         yield Finding(
             cause,
-            TITLES[cause].format(facts.devices()) + (f": {cut(known, _LETTERS)}" if known else ""),
+            TITLES[cause].format(facts.devices()) + _place(facts, recorded, known),
             cost,
             _certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
@@ -96,6 +98,21 @@ def found(facts: Facts) -> Iterator[Finding]:
             if beside > NOTABLE * cost
             else None,
         )
+
+
+def _explanation(facts: Facts, cause: str) -> str | None:
+    """What explains the most time of a cause of gaps; None: nothing does, or less than is unexplained."""
+    event, _ = max(facts.explanations(cause).items(), key=lambda one: one[1], default=(None, 0))
+    return event
+
+
+def _place(facts: Facts, cause: str, event: str | None) -> str:
+    """The end of a title: what explains the cause, with its share unless that is nearly all."""
+    if event is None:
+        return ""
+    time = facts.explanations(cause)
+    share, name = time[event] / max(time.total(), 1), cut(event, _LETTERS)
+    return f": {name}" if share >= NEARLY_ALL else f", most for {name} ({100 * share:.0f} %)"
 
 
 def _certainty(facts: Facts, cause: str, event: str | None) -> str:
@@ -125,7 +142,7 @@ def _between_launches(facts: Facts, every: Mapping[str, Sequence[Mapping[str, An
     count = sum(row["count"] for row in python)
     if not python or _PER_PYTHON * count < sum(row["count"] for row in launches):
         return 0
-    cause = _refined(facts, "launch", launches, _mostly(launches, "event", 0.0))
+    cause = _refined(facts, "launch", launches, _explanation(facts, "launch"))
     return sum(row["time_ps"] for row in python) if cause in ("eager", "small_ops") else 0
 
 

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.analyses.findings.of_tfprof import use_in_words
 from fastprof.analyses.findings.start_up import Once, once_of
 from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.communication.communication_remarks import copies_fill
 from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
 from fastprof.derive.devices.op_names import is_frame
@@ -155,7 +157,10 @@ def _of_transfer(facts: Facts, finding: Finding) -> Finding:
     rows = [row for row in facts.table("communication", "kinds").to_pylist() if row["scope"] == WITH_HOST]
     rows = sorted((row for row in rows if row["exposed_ps"]), key=lambda row: -int(row["exposed_ps"]))
     words = [_copies(row) for row in rows if row["exposed_ps"] * 20 >= rows[0]["exposed_ps"]]
-    return replace(finding, detail=" ".join(words) or None)
+    found = replace(finding, detail=" ".join(words) or None)
+    if not copies_fill(facts.table("communication", "devices"), facts.table("communication", "kinds")):
+        return found
+    return replace(found, advice=advice(MORE_THAN_COMPUTE, facts.framework))
 
 
 def _copies(row: Mapping[str, Any]) -> str:

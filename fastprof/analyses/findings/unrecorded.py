@@ -31,15 +31,17 @@ _STEPS: Final = {
 }
 _PYTHON: Final = {
     TENSORFLOW_1: "Its profiler records no Python: use one of Python, such as cProfile.",
-    JAX: "Set ProfileOptions.python_tracer_level = 1.",
-    TENSORFLOW: "Start the profiler with ProfilerOptions(python_tracer_level=1).",
+    JAX: "Set ProfileOptions.python_tracer_level = 1, or give fastprof capture --python-level 1.",
+    TENSORFLOW: "Start the profiler with ProfilerOptions(python_tracer_level=1), or give fastprof capture "
+    "--python-level 1.",
     PYTORCH: "Start the profiler with with_stack=True.",
     UNKNOWN: "Enable the profiler's Python tracer.",
 }
 _HOST: Final = {
     TENSORFLOW_1: _TRACE,
-    JAX: "Set ProfileOptions.host_tracer_level = 2.",
-    TENSORFLOW: "Start the profiler with ProfilerOptions(host_tracer_level=2).",
+    JAX: "Set ProfileOptions.host_tracer_level = 2, or give fastprof capture --host-level 2.",
+    TENSORFLOW: "Start the profiler with ProfilerOptions(host_tracer_level=2), or give fastprof capture "
+    "--host-level 2.",
     PYTORCH: "Record the activity CPU, too.",
     UNKNOWN: "Enable the profiler's host tracer.",
 }

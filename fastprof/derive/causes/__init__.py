@@ -2,5 +2,5 @@
 
 __all__ = [
     "annotation_tables", "annotation_times", "budget", "cause_names", "gaps", "gpu_annotations",
-    "python_calls", "python_tables", "run_window", "slow_steps",
+    "python_calls", "python_tables", "run_window", "slow_steps", "step_programs",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from fastprof._native.cause_kernels import gap_sums
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.gaps import GAP, DeviceGaps
 from fastprof.derive.devices.device_count import HostDevices, counts
-from fastprof.derive.ops.device_time import COMPUTE, DeviceTime, Transfer
+from fastprof.derive.ops.device_time import COMPUTE, KINDS, DeviceTime, Transfer
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s, Objects, Records, UInt8s
@@ -56,6 +56,18 @@ class Budget(ArrayRows):
 
 
 @dataclass(frozen=True, slots=True)
+class Explained(ArrayRows):
+    """Time of a device that one explanation has, over all steps. ``device``, ``kind``, ``cause``, ``event``: as in
+    Budget; None: nothing explains it."""
+
+    device: Int32s = field(metadata=_NO_NUMBERS)
+    kind: UInt8s = field(metadata=_NO_KINDS)
+    cause: Int32s = field(metadata=_NO_NUMBERS)
+    time_ps: Int64s
+    event: Objects = field(metadata=_NO_TEXTS)
+
+
+@dataclass(frozen=True, slots=True)
 class Largest(ArrayRows):
     """Pieces in which a device does not compute, longest first. ``thread``: its name; ``before_op``, ``after_op``: what
     the device ran before and after; None: unknown."""
@@ -83,6 +95,7 @@ class HostBudget:
     host: str
     devices: tuple[str, ...]
     budget: Budget
+    explained: Explained
     largest: Largest
     present: HostDevices
     waiting_ps: int
@@ -99,6 +112,7 @@ class BudgetOfHosts:
     devices: tuple[str, ...]
     host_of: Int64s
     budget: Budget
+    explained: Explained
     pieces: Largest
     count: int
     used: int
@@ -108,17 +122,19 @@ class BudgetOfHosts:
     @classmethod
     def of(cls, kept: Sequence[HostBudget], numbers: Sequence[Callable[[Int64s], Int64s]]) -> BudgetOfHosts:
         """``numbers``: of each host, from groups to numbers of steps in the session."""
-        budgets, pieces, devices = [Budget.none()], [Largest.none()], 0
+        budgets, pieces, explained, devices = [Budget.none()], [Largest.none()], [Explained.none()], 0
         present = counts([one.present for one in kept])
         for place, (one, number) in enumerate(zip(kept, numbers, strict=True)):
             budgets.append(_placed(one.budget, place, devices, number))
             pieces.append(_placed(one.largest, place, devices, number))
+            explained.append(replace(one.explained, device=one.explained.device + np.int32(devices)))
             devices += len(one.devices)
         return cls(
             tuple(one.host for one in kept),
             tuple(name for one in kept for name in one.devices),
             np.repeat(np.arange(len(kept)), [len(one.devices) for one in kept]),
             Budget.joined(budgets),
+            Explained.joined(explained),
             Largest.joined(pieces),
             sum(present),
             sum(len(one.devices) for one, count in zip(kept, present, strict=True) if count),
@@ -130,6 +146,17 @@ class BudgetOfHosts:
         """The longest pieces of all hosts."""
         rows = self.pieces
         return rows[np.lexsort((rows.start_ps, rows.device, -rows.duration_ps))[:most]]
+
+    def explanations(self, rows: Budget) -> Objects:
+        """Of rows that are all time of a device, cause and kind, the explanation with the most time; None: none."""
+        known = self.explained[self.explained.event != None]  # noqa: E711  by element
+        known = known[np.lexsort((known.time_ps, _place(known)))]
+        places, wanted = _place(known), _place(rows)
+        at = np.searchsorted(places, wanted, side="right") - 1
+        found = _objects([None] * len(rows))
+        has = (at >= 0) & (places[np.maximum(at, 0)] == wanted) if len(known) else np.zeros(len(rows), np.bool_)
+        found[has] = known.event[at[has]]
+        return found
 
     def together(self, rows: Budget, *names: str) -> Budget:
         """Rows that are equal in these columns as one: times are added, the rest is that of the longest piece, the
@@ -149,6 +176,11 @@ class BudgetOfHosts:
         )
 
 
+def _place(rows: Budget | Explained) -> Int64s:
+    """A number for each device, cause and kind."""
+    return (rows.device.astype(np.int64) * len(CAUSE_NAMES) + rows.cause) * len(KINDS) + rows.kind
+
+
 Rows = TypeVar("Rows", Budget, Largest)
 
 
@@ -161,7 +193,7 @@ def _placed(rows: Rows, host: int, devices: int, number: Callable[[Int64s], Int6
 def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chosen: Int32s | None) -> HostBudget:
     """The budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None: all
     time does."""
-    times, sums, longest = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP)]
+    times, sums, longest, explained = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP)], [np.zeros(0, GAP_SUM)]
     beside = [np.zeros((0, len(CAUSE_NAMES)), np.int64)]
     for one in gaps:
         times.append(one.time)
@@ -169,16 +201,19 @@ def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chose
         pieces = one.pieces[counts]
         beside.append(sums_by(pieces["cause"].astype(np.int64), one.beside_ps[counts], len(CAUSE_NAMES))[np.newaxis])
         sums.append(np.frombuffer(gap_sums(pieces, events.meta, len(events.names)), GAP_SUM))
+        explained.append(_sums_of_explanations(events, pieces))
         longest.append(_longest_pieces(pieces, most))
         del one, pieces, counts  # before those of the next device are made
     rows = np.concatenate(sums)
     device = np.repeat(np.arange(-1, len(times)), [len(one) for one in sums]).astype(np.int32)
     of_longest = np.repeat(np.arange(-1, len(times)), [len(one) for one in longest]).astype(np.int32)
+    of_explained = np.repeat(np.arange(-1, len(times)), [len(one) for one in explained]).astype(np.int32)
     transfers = times[0].ran.transfers if times else ()
     return HostBudget(
         events.host,
         tuple(one.ran.name for one in times),
         _budget(events, transfers, rows, device),
+        _explained(events, transfers, np.concatenate(explained), of_explained),
         _largest(events, times, np.concatenate(longest), of_longest, most),
         HostDevices.of(events),
         int(rows["explained"][rows["cause"] == GAP_CAUSES.index("idle")].sum()),
@@ -200,6 +235,44 @@ def _budget(events: HostEvents, transfers: Sequence[Transfer], rows: Records, de
         rows["longest"].copy(),
         rows["longest_begin"].copy(),
         _texts(events, transfers, rows["what"]),
+    )
+
+
+_AT_ONCE: Final = 1 << 18
+
+
+def _sums_of_explanations(events: HostEvents, pieces: Records) -> Records:
+    """GAP_SUM: of pieces in which the device does not compute, by kind, cause and explanation, whose number is in the
+    place of the group. Pieces are copied for that, some at once."""
+    parts = [np.zeros(0, GAP_SUM)]
+    for first in range(0, len(pieces), _AT_ONCE):
+        some = pieces[first : first + _AT_ONCE]
+        some = some[some["kind"] != COMPUTE]
+        some["group"] = _explanation(events, some)
+        parts.append(np.frombuffer(gap_sums(some, events.meta, len(events.names)), GAP_SUM))
+    sums = np.concatenate(parts)
+    keys = np.stack([sums[name] for name in ("kind", "cause", "group")])
+    keys, place = np.unique(keys, axis=1, return_inverse=True)
+    found = np.zeros(keys.shape[1], GAP_SUM)
+    found["kind"], found["cause"], found["group"] = keys
+    found["time"] = sums_by(place.reshape(-1), sums["time"], len(found))
+    return found
+
+
+def _explanation(events: HostEvents, pieces: Records) -> Int32s:
+    """The number of what explains each piece: of a name, or above these what a device moves; -1: nothing."""
+    names = len(events.names)
+    moved = np.where(pieces["transfer"] >= 0, pieces["transfer"] + names, -1)
+    return np.where(pieces["row"] >= 0, events.meta[pieces["row"]] % names, moved).astype(np.int32)
+
+
+def _explained(events: HostEvents, transfers: Sequence[Transfer], rows: Records, device: Int32s) -> Explained:
+    return Explained(
+        device,
+        rows["kind"].astype(np.uint8),
+        rows["cause"].copy(),
+        rows["time"].copy(),
+        _texts(events, transfers, rows["group"].copy()),
     )
 
 
@@ -248,9 +321,7 @@ def _largest(events: HostEvents, devices: Sequence[DeviceTime], pieces: Records,
     for number in np.unique(device).tolist():
         here = np.flatnonzero(device == number)
         before[here], after[here] = _beside(events, devices[number], pieces["begin"][here], pieces["end"][here])
-    names, group = len(events.names), pieces["group"].astype(np.int64)
-    moved = np.where(pieces["transfer"] >= 0, pieces["transfer"] + names, -1)
-    what = np.where(pieces["row"] >= 0, events.meta[pieces["row"]] % names, moved)
+    group, what = pieces["group"].astype(np.int64), _explanation(events, pieces)
     return Largest(
         np.zeros(len(pieces), np.int32),
         device,

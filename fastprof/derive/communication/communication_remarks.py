@@ -10,8 +10,8 @@ import pyarrow as pa
 from fastprof.derive.communication.communication_tables import StepCosts, total_of
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings
-from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST
-from fastprof.wording.quantities import counted, moment_text
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST, Kind
+from fastprof.wording.quantities import counted, measured, moment_text
 
 COSTLY_SHARE: Final = 0.05
 """Share of what devices recorded from which on exposed communication is worth a recommendation."""
@@ -39,6 +39,7 @@ _OF_TORCH_BY_KIND: Final = {
 _FROM_HOST: Final = (
     "keep what is used often in the device's memory, or start copies and feeds earlier, so that they run during compute"
 )
+_FEWER_BYTES: Final = "keep more in the device's memory, compute it again instead of fetching it, or copy smaller types"
 _WITHIN: Final = "start it earlier, or move less between the memories of the device"
 
 
@@ -84,12 +85,33 @@ def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str
             f" If compute hid it all, steps would take {moment_text(costs.if_hidden_ps)} instead of "
             f"{moment_text(costs.time_ps)}."
         )
+    hide = f"To hide it, {advice}."
+    if kind in _COPIES and copies_fill(devices, kinds):
+        in_flight, compute = (total_of(devices, name) / recorded for name in ("communication_ps", "compute_ps"))
+        hide = (
+            f"Communication is in flight for {measured(in_flight, 'share')} of the time and compute takes "
+            f"{measured(compute, 'share')}, so that no compute can hide the copies. Move fewer bytes: {_FEWER_BYTES}."
+        )
     text = (
         f"{100 * exposed / recorded:.1f} % of the time that devices recorded goes to communication that no compute "
         f"hides, most to the kind {kind}. The op that costs most is {op}, {moment_text(of_op)} over all "
-        f"devices.{gain} To hide it, {advice}."
+        f"devices.{gain} {hide}"
     )
     yield "recommendation", text
+
+
+def copies_fill(devices: pa.Table, kinds: pa.Table) -> bool:
+    """Whether copies between host and device are in flight nearly all of the time, or far longer than devices compute:
+    no compute can hide them then. Copies of several kinds may be hidden at once, so that the least time counts in which
+    any is in flight."""
+    rows = [row for row in kinds.to_pylist() if row["kind"] in _COPIES]
+    in_flight = sum(row["exposed_ps"] for row in rows) + max((row["hidden_ps"] for row in rows), default=0)
+    duration, compute = (total_of(devices, name) for name in ("duration_ps", "compute_ps"))
+    return bool(rows) and (10 * in_flight >= 9 * duration or in_flight >= _FAR_LONGER * compute)
+
+
+_COPIES: Final = (Kind.HOST_TO_DEVICE_COPY.title, Kind.DEVICE_TO_HOST_COPY.title)
+_FAR_LONGER: Final = 10
 
 
 def ranks_missing(hosts: Sequence[HostCommunication]) -> str:

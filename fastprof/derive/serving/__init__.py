@@ -21,8 +21,9 @@ USER_ROOT, SERVER_ROOT, SERVER_REQUEST = -1, 1, "ModelServerRequest_"
 
 PARAMETERS = "/tensorflow/serving/batching/"
 """The beginning of names of stats that record how batching is set up."""
+MODEL = "model_id"
 STATS = (
-    "_r", "_c", "model_id", "batching_input_task_size", "padding_amount", "batch_size_after_padding", "program_id",
+    "_r", "_c", MODEL, "batching_input_task_size", "padding_amount", "batch_size_after_padding", "program_id",
     "shape", "layout", f"{PARAMETERS}*",
 )  # fmt: skip
 """Stats of events that are read, beside those of grouping."""
@@ -39,6 +40,14 @@ def may_serve(events: HostEvents) -> bool:
         or bool((events.ints("_r")[1] == USER_ROOT).any())
         or any(name.startswith(SERVER_REQUEST) for name in events.names)
     )
+
+
+def is_of_server(events: HostEvents) -> bool:
+    """Whether a model server wrote the events: they name models, or are named after its requests or batches. Sessions
+    run in other programs, too. Reads MODEL."""
+    names = {*BATCHES, *(name for kind in REQUESTS[:-1] for name in kind)}
+    is_named = any(name in names or name.startswith(SERVER_REQUEST) for name in events.names)
+    return is_named or bool(len(events.stat(MODEL).rows))
 
 
 def percentile_name(percent: float) -> str:
