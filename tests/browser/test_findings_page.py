@@ -162,7 +162,7 @@ def test_the_diagnosis_lists_every_cause_and_what_the_capture_lacks(page: Any, s
     settle(page)
     assert page.locator(".finding").count() >= 2
     assert "29 rows" in page.inner_text("[data-table=examined] .table-count")
-    assert "Host threads. Set ProfileOptions.host_tracer_level = 2." in page.inner_text(
+    assert "Host threads. Set ProfileOptions.host_tracer_level = 2, or give fastprof capture --host-level 2." in page.inner_text(
         "section[aria-label='Not recorded']"
     )
 
@@ -185,7 +185,7 @@ def test_a_run_without_work_says_why_nothing_is_found(page: Any, server: Callabl
     (tmp_path / "host.xplane.pb").write_bytes(xspace(plane("/host:CPU", [line("main", [event("work", 0, MS)])])))
     page.goto(f"{server(tmp_path / 'host.xplane.pb')}#/diagnosis")
     settle(page)
-    assert page.inner_text(".headline") == "No device of the capture ran anything."
+    assert page.inner_text(".headline") == "No device of the capture ran anything: no time of devices is lost or used."
 
 
 def test_names_in_findings_stay_text(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
