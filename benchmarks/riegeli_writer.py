@@ -13,21 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from make_traces import size_of
+from trace_writer import varint
 from transposed_writer import transposed
 
 from fastprof._native.riegeli import riegeli_hash
 
 BLOCK, HEADER = 65536, 24
 _PLANES, _LINES = 1, 3
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:

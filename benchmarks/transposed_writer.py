@@ -9,21 +9,14 @@ from __future__ import annotations
 
 from functools import cache
 
+from trace_writer import varint
+
 _INSIDE = {
     (0, 1): 1, (1, 3): 3, (1, 4): 4, (1, 5): 5, (1, 6): 9, (3, 4): 34, (34, 4): 9, (4, 2): 42, (42, 5): 9, (5, 2): 9,
 }  # fmt: skip
 """What a field is that is a message, by what it is in. 0: an XSpace, 1: an XPlane, 3: an XLine, 34: an XEvent, 4 and 5:
 entries of the maps, 42: XEventMetadata, 9: messages without messages."""
 _START_OF_MESSAGE, _START_OF_RECORD, _END_OF_MESSAGE, _FAR = 2, 3, 6, 63
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 class _Machine:
@@ -100,16 +93,16 @@ def _packed(machine: _Machine) -> bytes:
     lengths = [number for number, values in enumerate(machine.values) if values]
     buffer_of = {number: at for at, number in enumerate(lengths)}
     bucket = b"".join(buffers[number] for number in lengths)
-    header = bytearray(_varint(1) + _varint(len(lengths)) + _varint(len(bucket)))
-    header += b"".join(_varint(len(buffers[number])) for number in lengths)
-    header += _varint(len(nodes)) + b"".join(_varint(tag) for tag, _, _ in nodes)
-    header += b"".join(_varint(at if tag == 0 else 0) for at, (tag, _, _) in enumerate(nodes))
+    header = bytearray(varint(1) + varint(len(lengths)) + varint(len(bucket)))
+    header += b"".join(varint(len(buffers[number])) for number in lengths)
+    header += varint(len(nodes)) + b"".join(varint(tag) for tag, _, _ in nodes)
+    header += b"".join(varint(at if tag == 0 else 0) for at, (tag, _, _) in enumerate(nodes))
     header += bytes(subtype for tag, subtype, _ in nodes if tag >= 8 and tag & 7 == 0)
-    header += b"".join(_varint(buffer_of[number]) for tag, _, number in nodes if number in buffer_of)
+    header += b"".join(varint(buffer_of[number]) for tag, _, number in nodes if number in buffer_of)
     first = machine.steps[0]
-    header += _varint(place[first])
+    header += varint(place[first])
     transitions = b"".join(_bytes_to(place[step]) for step in machine.steps[1:])
-    return b"\0" + _varint(len(header)) + bytes(header) + bucket + transitions
+    return b"\0" + varint(len(header)) + bytes(header) + bucket + transitions
 
 
 def _bytes_to(place: int) -> bytes:

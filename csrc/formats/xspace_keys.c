@@ -130,8 +130,8 @@ typedef struct key_rows {
   int64_t row;
 } key_rows;
 
-/* Fills the row of one event, which is in the window unless it is large. Events come from all over the file, so line, part and names are
- * looked up for each. */
+/* Fills the row of one event, which is in the window unless it is large. Events come from all over the file, so line,
+ * part and names are looked up for each. */
 static fp_code fill_key(filling *f, const fp_event_key *key, const key_rows *to, size_t i) {
   int64_t row = to->row + (int64_t)i;
   f->piece = &to->pieces[key->piece];

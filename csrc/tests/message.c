@@ -65,6 +65,13 @@ void message_free(message *m) {
   memset(m, 0, sizeof *m);
 }
 
+uint8_t *message_copy(const message *m) {
+  uint8_t *block = malloc(m->size ? m->size : 1);
+  CHECK(block != NULL);
+  if (m->size) memcpy(block, m->bytes, m->size);
+  return block;
+}
+
 uint64_t roll(dice *d) {
   uint64_t z = d->state += UINT64_C(0x9E3779B97F4A7C15);
   z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);

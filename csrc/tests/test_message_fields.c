@@ -17,9 +17,7 @@ static void read_spans(reading *r, const message *m, const fp_message_span *span
   memset(r, 0, sizeof *r);
   fp_memory_init(&r->memory);
   r->memory.countdown = allocations;
-  r->block = malloc(m->size ? m->size : 1);
-  CHECK(r->block != NULL);
-  if (m->size) memcpy(r->block, m->bytes, m->size);
+  r->block = message_copy(m);
   r->found.memory = &r->memory;
   r->found.data = r->block;
   r->found.size = m->size;

@@ -27,9 +27,7 @@ static void begin(reading *r, const message *m, int64_t allocations) {
   memset(r, 0, sizeof *r);
   fp_memory_init(&r->memory);
   r->memory.countdown = allocations;
-  r->block = malloc(m->size ? m->size : 1);
-  CHECK(r->block != NULL);
-  if (m->size) memcpy(r->block, m->bytes, m->size);
+  r->block = message_copy(m);
   r->found.memory = &r->memory;
   r->found.data = r->block;
   r->found.size = m->size;

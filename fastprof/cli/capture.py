@@ -83,7 +83,7 @@ def _check_on_server(args: argparse.Namespace) -> None:
 
 
 def _captured(args: argparse.Namespace, addresses: Sequence[Address], session: str, save: Save | None) -> list[Outcome]:
-    from fastprof.inputs.profiler_client import service_messages, workers
+    from fastprof.inputs.profiler_client import workers
 
     options = servers.options(args, args.duration)
     delay = args.delay if args.delay is not None else _COMMON_DELAY_S if len(addresses) > 1 else 0.0
@@ -96,11 +96,7 @@ def _captured(args: argparse.Namespace, addresses: Sequence[Address], session: s
     root = f"{args.logdir.rstrip('/')}/plugins/profile" if save is None else ""
     start = time.time_ns() + int(delay * 10**9) if delay else 0
     plan = workers.Plan(args.attempts, start, args.timeout, args.recorded_hosts)
-    names = args.hosts or [""] * len(addresses)
-    requests = [
-        service_messages.Request(options, session, one.as_host, root=root, override=name)
-        for one, name in zip(addresses, names, strict=True)
-    ]
+    requests = servers.requests(args, addresses, options, session, root)
     every = [workers.Worker(one, request, plan, save) for one, request in zip(addresses, requests, strict=True)]
     crew = workers.Crew(every)
     with signals.counted() as stops, crew:

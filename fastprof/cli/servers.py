@@ -14,7 +14,7 @@ from fastprof.inputs.profiler_client import statuses
 if TYPE_CHECKING:
     from fastprof.cli.talk import Talk
     from fastprof.inputs.profiler_client.addresses import Address
-    from fastprof.inputs.profiler_client.service_messages import Options, Setting
+    from fastprof.inputs.profiler_client.service_messages import Options, Request, Setting
 
 SOME, ALL = 5, 6
 """Exit codes: of some servers, and of all, nothing came."""
@@ -99,6 +99,19 @@ def options(args: argparse.Namespace, duration_ms: int) -> Options:
 
     host, device, python = map(int, (args.host_level, args.device_level, args.python_level))
     return Options(duration_ms, host, device, python, dict(args.set))
+
+
+def requests(
+    args: argparse.Namespace, addresses: Sequence[Address], options: Options, session: str, root: str = ""
+) -> list[Request]:
+    """One for each server; --hosts says what each is called. ``root``: where the servers write; "": they do not."""
+    from fastprof.inputs.profiler_client.service_messages import Request
+
+    names = args.hosts or [""] * len(addresses)
+    return [
+        Request(options, session, one.as_host, root=root, override=name)
+        for one, name in zip(addresses, names, strict=True)
+    ]
 
 
 def add_addresses(parser: argparse.ArgumentParser) -> None:

@@ -64,16 +64,11 @@ def run(args: argparse.Namespace) -> int:
 def _called(
     args: argparse.Namespace, addresses: Sequence[Address], methods: tuple[str, ...], session: str, save: Save | None
 ) -> list[Outcome]:
-    from fastprof.inputs.profiler_client.service_messages import Request
     from fastprof.inputs.profiler_client.workers import Crew, Plan, Worker
 
-    options = servers.options(args, _FORMALITY_MS)
-    names = args.hosts or [""] * len(addresses)
+    requests = servers.requests(args, addresses, servers.options(args, _FORMALITY_MS), session)
     plan = Plan(attempts=1, grace_s=args.timeout, recorded_hosts=args.recorded_hosts)
-    every = [
-        Worker(one, Request(options, session, one.as_host, override=name), plan, save, methods)
-        for one, name in zip(addresses, names, strict=True)
-    ]
+    every = [Worker(one, request, plan, save, methods) for one, request in zip(addresses, requests, strict=True)]
     with Crew(every) as crew:
         while not crew.wait(_PERIOD_S):
             args.talk.progress("waiting for answers", crew.answered, len(every))

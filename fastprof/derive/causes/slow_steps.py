@@ -130,8 +130,9 @@ def slow_steps(groups: Groups, database: StepDatabase) -> SlowSteps:
     begin, end = _spans(database)
     kinds = _alike(groups, database)
     parts: list[Differences] = []
-    for kind in np.unique(kinds).tolist():
-        steps = np.flatnonzero((kinds == kind) & database.complete & (end > begin))
+    fit = np.flatnonzero(database.complete & (end > begin))
+    fit = fit[np.argsort(kinds[fit], kind="stable")]
+    for steps in np.split(fit, np.flatnonzero(np.diff(kinds[fit])) + 1):
         out, median = out_of_line((end - begin)[steps])
         if out.any():
             parts.append(_of_categories(database, steps, out, (end - begin)[steps[out]], median))
