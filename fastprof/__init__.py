@@ -4,6 +4,9 @@ import fastprof
 
 p = fastprof.load("logdir")     # a file, run or log directory, glob, bytes, file object, or a list of those
 p.events                        # a pyarrow.Table; decoded on first use
+
+with fastprof.record("logdir", steps=(10, 15)) as recording:   # this program, with its framework's profiler
+    for batch in recording.steps(batches): ...
 """
 
 from typing import TYPE_CHECKING, Any
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from fastprof.inputs.resolve import Run
     from fastprof.profile.loading import load, runs, scan
     from fastprof.profile.profile import Profile
+    from fastprof.profile.recording import record
     from fastprof.profile.report import Report
 
 __all__ = [
@@ -40,6 +44,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "load",
+    "record",
     "runs",
     "scan",
 ]
@@ -47,6 +52,7 @@ __all__ = [
 _HOMES = {
     "Profile": "profile.profile",
     "load": "profile.loading",
+    "record": "profile.recording",
     "runs": "profile.loading",
     "scan": "profile.loading",
     "Report": "profile.report",

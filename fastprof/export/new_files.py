@@ -209,5 +209,20 @@ def _linked(target: Path, temporary: Path, path: str, advice: str) -> bool:
     return True
 
 
+def moved(file: Path, target: Path) -> bool:
+    """Gives a complete file another name on its file system. False: another file has it. Raises OSError."""
+    try:
+        target.hardlink_to(file)
+    except FileExistsError:
+        return False
+    except OSError:  # the file system has no links
+        if target.exists():
+            return False
+        file.rename(target)
+        return True
+    file.unlink()
+    return True
+
+
 def _reason(error: OSError) -> str:
     return (os.strerror(error.errno) if error.errno else error.strerror) or str(error)

@@ -1,4 +1,5 @@
-"""What a fresh capture lacks, and how the next one gets it: checks in the words of ``fastprof capture``."""
+"""What a fresh capture lacks, and how the next one gets it: in the flags of ``fastprof capture``, or in the parameters
+of ``fastprof.record``."""
 
 from __future__ import annotations
 
@@ -29,26 +30,49 @@ class Check:
     advice: str
 
 
-def checks(profile: Profile, duration_ps: int, host_level: int, device_level: int) -> list[Check]:
-    """Of a run that was captured for this time with these levels. Reads all events."""
+@dataclass(frozen=True, slots=True)
+class _Words:
+    host_tracer: str
+    device_tracer: str
+    longer: str
+    fewer_events: str
+
+
+_FLAGS: Final = _Words(
+    "--host-level 2",
+    "--device-level 1",
+    "--duration {seconds}s",
+    "a shorter --duration, --python-level 0 or --host-level 1",
+)
+_IN_PROGRAM: Final = _Words(
+    "host_level=2", "device_level=1", "steps=(10, 20), or a longer block", "fewer steps, python_level=0 or host_level=1"
+)
+
+
+def checks(
+    profile: Profile, duration_ps: int, host_level: int, device_level: int, *, in_program: bool = False
+) -> list[Check]:
+    """Of a run that was captured for this time with these levels. ``in_program``: by the program itself, which ends
+    when it wants to. Reads all events."""
+    words = _IN_PROGRAM if in_program else _FLAGS
     reports = profile.reports("steps", "diagnosis")
     lacks = {row["what"]: row["how"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
-    found = list(_steps(reports["steps"], lacks, duration_ps)) if host_level else []
+    found = list(_steps(reports["steps"], lacks, duration_ps, words)) if host_level else []
     if host_level == 0:
         found.append(Check("host_tracer_off", None, "the host tracer was off: nothing shows what threads did, and "
-                           "what devices waited for", "--host-level 2"))  # fmt: skip
+                           "what devices waited for", words.host_tracer))  # fmt: skip
     elif "host threads" in lacks:
         found.append(Check("no_host_threads", None, "a host has no events of threads: its program did nothing that the "
                            "profiler records", "look whether the program was running, or waited"))  # fmt: skip
     if device_level == 0:
         found.append(Check("device_tracer_off", None, "the device tracer was off: nothing shows what devices did",
-                           "--device-level 1"))  # fmt: skip
+                           words.device_tracer))  # fmt: skip
     for host in profile.tables["hosts"].to_pylist():
-        found += _of_host(host, duration_ps)
+        found += _of_host(host, 0 if in_program else duration_ps, words)
     return found
 
 
-def _steps(steps: Report, lacks: dict[str, str], duration_ps: int) -> Iterator[Check]:
+def _steps(steps: Report, lacks: dict[str, str], duration_ps: int, words: _Words) -> Iterator[Check]:
     count, time = (_whole(steps.scalars[name].value) for name in ("step_count", "step_time_mean_ps"))
     if not count:
         why = "; ".join(one.text.rstrip(".") for one in steps.notices if one.severity == "warning")
@@ -59,7 +83,7 @@ def _steps(steps: Report, lacks: dict[str, str], duration_ps: int) -> Iterator[C
         longest = max(duration_ps // count, time)
         enough = -(-_ENOUGH_STEPS * longest // 10**12)
         yield Check("few_steps", None, f"there are only {counted(count, 'complete step', 'complete steps')}; means and "
-                    "outliers need about ten", f"--duration {enough}s")  # fmt: skip
+                    "outliers need about ten", words.longer.format(seconds=enough))  # fmt: skip
 
 
 def _whole(figure: object) -> int:
@@ -67,7 +91,7 @@ def _whole(figure: object) -> int:
     return round(figure) if isinstance(figure, int | float) else 0
 
 
-def _of_host(host: dict[str, Any], duration_ps: int) -> Iterator[Check]:
+def _of_host(host: dict[str, Any], duration_ps: int, words: _Words) -> Iterator[Check]:
     name, start, stop = host["host"], host["start_unix_ns"], host["stop_unix_ns"]
     if start is not None and stop is not None and 0 <= (took := 1000 * (stop - start)) < _OF_DURATION * duration_ps:
         yield Check("too_short", name, f"{time_text(took)} of the requested {time_text(duration_ps)} were recorded",
@@ -75,5 +99,5 @@ def _of_host(host: dict[str, Any], duration_ps: int) -> Iterator[Check]:
     for code in ("errors", "warnings"):
         for text in host[code][:_MOST_TEXTS]:
             dropped = "drop" in text.casefold()
-            advice = "fewer events fit: a shorter --duration, --python-level 0 or --host-level 1" if dropped else ""
+            advice = f"fewer events fit: {words.fewer_events}" if dropped else ""
             yield Check("events_dropped" if dropped else f"profiler_{code}", name, text[:_LONGEST], advice)

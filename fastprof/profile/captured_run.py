@@ -1,5 +1,5 @@
 """A run that is being captured: ``LOGDIR/plugins/profile/RUN``, into which the capture of each host is written when it
-comes, complete or not at all.
+comes, complete or not at all, or moved.
 
 The directory is there from the start, so that no other capture takes its name, and goes if nothing came.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from fastprof.errors import OutputError
-from fastprof.export.new_files import new_file, output_errors
+from fastprof.export.new_files import moved, new_file, output_errors
 from fastprof.export.xspace_files import file_names
 from fastprof.inputs.log_directory import PROFILE
 
@@ -26,9 +26,9 @@ _PIECE: Final = 1 << 26
 
 class CapturedRun:
     """``name``: of the run (see ``is_run_name``); None: the time, in whole seconds, the next that no other run has.
-    Raises OutputError."""
+    ``is_shared``: other processes write to the named run, too. Raises OutputError."""
 
-    def __init__(self, log_directory: str, name: str | None = None) -> None:
+    def __init__(self, log_directory: str, name: str | None = None, *, is_shared: bool = False) -> None:
         self._made: list[Path] = []
         self._hosts: list[str] = []
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class CapturedRun:
         with output_errors(log_directory, "cannot make the directory of the run"):
             for folder in (*reversed(profile.parents), profile):
                 self._make(folder, is_shared=True)
-            self.path = self._named(profile, name) if name is not None else self._timed(profile)
+            self.path = self._named(profile, name, is_shared) if name is not None else self._timed(profile)
 
     @property
     def name(self) -> str:
@@ -53,15 +53,25 @@ class CapturedRun:
                     write(piece[at : at + _PIECE])
         return path
 
+    def take(self, file: Path) -> Path:
+        """Moves a complete capture here from the same file system; if its name is taken, it gets a number, too."""
+        stem, dot, rest = file.name.partition(".")
+        with output_errors(str(self.path)):
+            for number in count(1):
+                target = self.path / (file.name if number == 1 else f"{stem}#{number}{dot}{rest}")
+                if moved(file, target):
+                    break
+        return target
+
     def remove_if_empty(self) -> None:
         """Also the directories above it that were made for it."""
         for folder in reversed(self._made):
             with suppress(OSError):
                 folder.rmdir()
 
-    def _named(self, profile: Path, name: str) -> Path:
+    def _named(self, profile: Path, name: str, is_shared: bool) -> Path:
         path = profile / name
-        if not self._make(path):
+        if not self._make(path, is_shared=is_shared) and not is_shared:
             raise OutputError("already exists; give the run another name", path=str(path))
         return path
 
