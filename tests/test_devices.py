@@ -23,7 +23,7 @@ from fastprof.derive.devices.devices import (
     with_remedy,
 )
 from fastprof.derive.devices.tensor_cores import least_capability
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 
 @dataclass

@@ -15,7 +15,8 @@ import fastprof
 from fastprof._native import records
 from fastprof.errors import ChangedError, FastprofError
 from fastprof.schema.capture_tables import KINDS
-from fastprof.tables.host_events import HostEvents, beside, read_host
+from fastprof.tables.host_events import HostEvents, beside
+from fastprof.tables.host_reader import read_host
 
 
 def read(profile: fastprof.Profile, number: int = 0, stats: tuple[str, ...] = (), metadata: tuple[str, ...] = (),

@@ -15,7 +15,7 @@ from fastprof._native.xspace import Memory, Picks, Sink
 from fastprof.decode import picked_stats
 from fastprof.decode.picked_stats import Columns, PickedStats
 from fastprof.decode.text_pools import MergedTexts, TextTable
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 Values = list[tuple[int, int, int]]
 """Row, kind, value."""

@@ -69,7 +69,7 @@ def test_names_of_a_profile_are_refused() -> None:
 
 def test_events_without_groups_say_what_to_declare() -> None:
     from fastprof.derive.host import Host
-    from fastprof.tables.host_events import read_host
+    from fastprof.tables.host_reader import read_host
 
     tables = fastprof.load(CAPTURE).table_set
     needs = Needs(stats=("_r",))

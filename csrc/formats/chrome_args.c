@@ -16,7 +16,8 @@ static bool is_numeric(const uint8_t *name, size_t length) {
       "group_id", "run_id", "program_id", "queue_id", "core_type", "device_ordinal", "replica_id",
       "correlation_id", "device_id", "context_id", "stream_id", "memcpy_stream_id", "flops", "model_flops", "iter_num",
       "num_occurrences", "bytes_accessed", "raw_bytes_accessed", "chip_id", "core_id", "global_chip_id", "id", "parent_id",
-      "step_id", "symbol_id", "region_type", "peak_bytes_in_use"};
+      "step_id", "symbol_id", "region_type", "peak_bytes_in_use",
+      "all_reduce_unique_id", "offload_core_id", "tc_offload_start_id", "time scale multiplier", "uses_ici", "vdd_energy_j"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (chrome_is_same(name, length, names[i])) return true;
   return (length > 3 && !memcmp(name + length - 3, "_ps", 3)) || (length > 6 && !memcmp(name + length - 6, "_bytes", 6));

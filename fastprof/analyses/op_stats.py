@@ -34,6 +34,7 @@ from fastprof.derive.devices.devices import HBM, Peaks
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops, host_ops, tf_functions, torch_calls
 from fastprof.derive.ops import op_columns as op
+from fastprof.derive.ops.ceilings import known_flops
 from fastprof.derive.ops.combine import combined
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
 from fastprof.derive.ops.framework import by_framework_op, is_training, names_without_work, without_work
@@ -86,7 +87,7 @@ def _rate(name: str, unknown: str = "unknown") -> Formula:
 
 
 def _bound_by(rows: Any) -> list[str | None]:
-    pairs = zip(rows.rates.bound_by, rows.unknown.tolist(), strict=True)
+    pairs = zip(rows.rates.bound_by, rows.no_flops.tolist(), strict=True)
     return [None if unknown or bound == UNKNOWN else bound for bound, unknown in pairs]
 
 
@@ -114,22 +115,24 @@ _TIMES = (
           lambda rows: known(rows.ranked.cumulative_busy_share)),
 )  # fmt: skip
 _NO_WORK = "null: the op ran on a host, or is a call of a library or an op of PyTorch whose work is not known"
+_NO_FLOPS = f"{_NO_WORK}, or the trace was written by XProf, which leaves flops out"
 _WORK = (
-    op.Flops("flops", f"floating point operations that the device did; {_NO_WORK}", attrgetter("table.flops"),
-             attrgetter("unknown")),
+    op.Flops("flops", f"floating point operations that the device did; {_NO_FLOPS}", attrgetter("table.flops"),
+             attrgetter("no_flops")),
     op.Flops("model_flops", f"floating point operations that the model requires; {_NO_WORK}",
              attrgetter("table.model_flops"), attrgetter("unknown")),
     op.Amount("accessed_bytes", f"bytes read and written; {_NO_WORK}", attrgetter("table.bytes_accessed"),
               attrgetter("no_bytes")),
-    op.FlopRate("flops_per_s", f"flops / total_ps; {_NO_WORK}, or total_ps is 0", _rate("gflops")),
+    op.FlopRate("flops_per_s", f"flops / total_ps; {_NO_FLOPS}, or total_ps is 0",
+                _rate("gflops", "no_flops")),
     op.FlopRate("model_flops_per_s", f"model_flops / total_ps; {_NO_WORK}, or total_ps is 0", _rate("model_gflops")),
     op.ByteRate("bytes_per_s", f"accessed_bytes / total_ps; {_NO_WORK}, or total_ps is 0",
                 _rate("gigabytes", "no_bytes")),
-    Number("flops_per_byte", f"flops / accessed_bytes; {_NO_WORK}, or no bytes are known",
-           lambda rows: known(np.where(rows.no_bytes | (rows.table.bytes_accessed == 0), np.nan,
+    Number("flops_per_byte", f"flops / accessed_bytes; {_NO_FLOPS}, or no bytes are known",
+           lambda rows: known(np.where(rows.no_flops | rows.no_bytes | (rows.table.bytes_accessed == 0), np.nan,
                                        rows.rates.intensity))),
     Text("bound_by", "resource that the op used nearest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
-         f"a direction; {_NO_WORK}, or it did no known work, or the peaks of the device are unknown", _bound_by),
+         f"a direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _bound_by),
 )  # fmt: skip
 _TYPE = Text("type", "type of the op; IDLE for time without any op; for a device op whose framework op records no "
              "type, its category, or Unknown", attrgetter("table.category"))  # fmt: skip
@@ -361,12 +364,16 @@ def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Report]
 
 
 def _op_rows(side: str, ops: Ranked, peaks: Peaks | None, unknown: Bools, **more: Any) -> OpRows:
-    """``unknown``: ops whose work is unknown. Types of arguments may be: then bytes are, and flops are not."""
+    """``unknown``: ops whose work is unknown. Types of arguments may be: then bytes are, and flops are not. In
+    traces of XProf flops are, and model_flops are not."""
     table = ops.table
+    no_flops = unknown | ((table.model_flops > 0) & ~known_flops(table))
     no_bytes = unknown | ((table.flops_source == FROM_SHAPES) & (table.bytes_source == 0))
     known = peaks is not None and peaks.teraflops_per_s and peaks.peak(HBM)
     found = rates(table, peaks if known else None)
-    return OpRows(table=table, ranked=ops, side=side, rates=found, unknown=unknown, no_bytes=no_bytes, **more)
+    return OpRows(
+        table=table, ranked=ops, side=side, rates=found, unknown=unknown, no_flops=no_flops, no_bytes=no_bytes, **more
+    )
 
 
 def _by_host(session: OpDatabase, device: Ranked, threads: Ranked) -> Iterator[OpRows]:

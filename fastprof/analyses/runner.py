@@ -23,7 +23,7 @@ from fastprof.decode.task_environment import KINETO, TIMELINE
 from fastprof.derive.host import Host
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import CaptureError, MemoryLimitError, UsageError
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 from fastprof.tables.needs import Needs
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import TableSet

@@ -18,7 +18,7 @@ from fastprof.decode.selection import Selection, Steps, absent_steps, steps_text
 from fastprof.derive.host import Choice, Host
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.schema.array_types import Int64s
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
 
 if TYPE_CHECKING:

@@ -14,6 +14,8 @@ from fastprof.decode.xspace_capture import Capture
 PLANE = "Task Environment"
 KINETO = "Kineto JSON"
 """Traces of PyTorch's profiler, as ``transcribed_from``."""
+XPROF = "XProf JSON"
+"""Traces of XProf, likewise."""
 TIMELINE = "TensorFlow 1 JSON"
 """Timelines of TensorFlow 1, likewise."""
 _LATEST = 2**63 - 1

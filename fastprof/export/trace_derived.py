@@ -30,7 +30,7 @@ from fastprof.derive.timeline.track_order import STEPS, Track, processes_of
 from fastprof.export.trace_batches import BATCH_ROWS, FlowEnds, Renamed, SharedStats, StatColumns, between
 from fastprof.export.trace_tracks import Titled, texts_of, titled
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
 
 _COUNTER_RANK = -1

@@ -18,7 +18,7 @@ from fastprof.export.trace_batches import ALL, HostNames, RawBatches, SharedStat
 from fastprof.export.trace_derived import Derived
 from fastprof.export.trace_tracks import host_tracks, texts_of, titled
 from fastprof.tables.host_clocks import host_clocks
-from fastprof.tables.host_events import host_lines
+from fastprof.tables.host_reader import host_lines
 from fastprof.tables.table_set import TableSet
 
 CHROME, PERFETTO = "chrome", "perfetto"

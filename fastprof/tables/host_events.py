@@ -11,19 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof import hlo
 from fastprof._native import records
-from fastprof.decode import metadata_tables
-from fastprof.decode.index import CaptureIndex, Index, label
-from fastprof.decode.nesting import int64s
-from fastprof.decode.plane_kinds import device_of
-from fastprof.decode.request import Request
-from fastprof.decode.selection import Selection, Wanted
+from fastprof.decode.index import CaptureIndex
 from fastprof.decode.xspace_capture import Capture
-from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.tables.event_stats import EMPTY, Stat
 from fastprof.tables.once import KeptValues
-from fastprof.tables.table_set import TableSet
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
@@ -34,48 +27,10 @@ COUNTER_LINE = "_counters_"
 """The line of a plane whose events are values of counters, each in a stat."""
 CATEGORY = "cat"
 """The stat of event metadata in which traces of Chrome's form have an event's category. It is read where it is."""
+FIRST_DERIVED: Final = 0xDEADBEEF
+"""The id, in its low 32 bits, of the first line that XProf derives from others: of a GPU its steps."""
 _INTEGERS = (records.INT64, records.UINT64)
 _TEXTS = (records.STR, records.REF)
-_MOST_ROWS = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """Values of one stat, at most one a row: the first. ``kind`` says what ``value`` is: an integer (uint64 as two's
-    complement), the bits of a double, or the number of a text. ``rows`` ascend."""
-
-    rows: Int32s
-    kind: npt.NDArray[np.uint8]
-    value: Int64s
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def of_kinds(self, kinds: Sequence[int]) -> Stat:
-        wanted = np.zeros(256, bool)
-        wanted[list(kinds)] = True
-        if len(self) and self.kind.min() == self.kind.max():
-            return self if wanted[self.kind[0]] else Stat(self.rows[:0], self.kind[:0], self.value[:0])
-        keep = wanted[self.kind]
-        return self if keep.all() else Stat(self.rows[keep], self.kind[keep], self.value[keep])
-
-    def at(self, rows: npt.NDArray[np.integer]) -> Stat:
-        """The value of each of these rows, in any order; of kind NONE if the row has none."""
-        if not len(self):
-            return Stat(
-                rows.astype(np.int32), np.full(len(rows), records.NONE, np.uint8), np.zeros(len(rows), np.int64)
-            )
-        wanted = rows.astype(self.rows.dtype)
-        place = np.minimum(np.searchsorted(self.rows, wanted), len(self) - 1)
-        kind = np.where(self.rows[place] == wanted, self.kind[place], np.uint8(records.NONE))
-        return Stat(wanted, kind, self.value[place])
-
-    @property
-    def numbers(self) -> npt.NDArray[np.float64]:
-        """Values of numeric kinds as doubles; NaN where it is a text."""
-        values = np.where(self.kind == records.DOUBLE, self.value.view(np.float64), np.nan)
-        values = np.where(self.kind == records.INT64, self.value.astype(np.float64), values)
-        return np.where(self.kind == records.UINT64, self.value.view(np.uint64).astype(np.float64), values)
 
 
 @dataclass(slots=True, eq=False)
@@ -104,7 +59,8 @@ class Plane:
 class Line:
     """An XLine: rows ``first`` to ``last`` of the columns, in order of time, longer first. ``base_ps``: the time that
     its events count from in the file; of a line in several pieces, the first one's. ``display_id`` 0 and no
-    ``display_name``: the capture says none. ``event_count``: in the capture, of ids from ``first_event_id``."""
+    ``display_name``: the capture says none. ``event_count``: in the capture, of ids from ``first_event_id``.
+    ``is_derived``: a profiler made the line from others."""
 
     number: int
     line_id: int
@@ -118,6 +74,7 @@ class Line:
     display_name: str = ""
     first_event_id: int = 0
     event_count: int = 0
+    is_derived: bool = False
 
 
 class HostEvents:
@@ -130,7 +87,7 @@ class HostEvents:
     ``meta_plane``   by row of metadata: the number of its plane
     """
 
-    def __init__(self, number: int, planes: list[Plane], columns: dict[str, Any], source: _Source) -> None:
+    def __init__(self, number: int, planes: list[Plane], columns: dict[str, Any], source: Source) -> None:
         self.host = source.capture.host
         self.number = number
         self.planes = planes
@@ -153,6 +110,11 @@ class HostEvents:
     @property
     def capture(self) -> Capture:
         return self._source.capture
+
+    @property
+    def transcribed_from(self) -> str | None:
+        """The format of the file that the capture was made from; None: it is an XSpace."""
+        return self._source.transcribed_from
 
     @property
     def slack_ps(self) -> int:
@@ -263,7 +225,7 @@ class HostEvents:
     def meta_stat(self, name: str) -> Stat:
         """The same of event metadata: ``rows`` are its rows. ``meta_bytes`` has the bytes."""
         self._source.metadata_numbers[name]
-        return self._source.meta_stats.get(name, _EMPTY)
+        return self._source.meta_stats.get(name, EMPTY)
 
     @cached_property
     def categories(self) -> list[str]:
@@ -322,15 +284,13 @@ def beside(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) 
     return has, np.where(has, values[place], 0)
 
 
-_EMPTY = Stat(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64))
-
-
-class _Source:
+class Source:
     """What the events of a host refer to, whichever of them are chosen."""
 
     def __init__(self, part: CaptureIndex, metadata: tuple[str, ...]) -> None:
         self.capture: Capture = part.capture
         self.plane_base = part.plane_base
+        self.transcribed_from = part.environment.transcribed_from
         self.slack_ps = part.environment.slack_ps
         self.metadata_numbers = {name: i for i, name in enumerate(metadata)}
         self.texts = pa.array([], pa.string())
@@ -348,149 +308,9 @@ class _Source:
     def display_names(self) -> list[str]:
         return [*self.capture.texts(self.capture.metas, b"XEventMetadata.display_name", "display_"), ""]
 
-
-def read_host(
-    tables: TableSet, number: int, planes: tuple[str, ...], stats: tuple[str, ...], metadata: tuple[str, ...]
-) -> HostEvents:
-    """The events of capture ``number`` of the selection, in planes that match any of the regular expressions (none: in
-    all planes), with these stats of events and of event metadata. Raises CaptureError where the file is broken."""
-    index = tables.session.index
-    part = index.captures[number]
-    if part.capture.declares(CATEGORY).any():
-        metadata = tuple(dict.fromkeys((*metadata, CATEGORY)))
-        planes = ()  # there, what devices ran names no op: what launched it does
-    narrow = tables.selection.narrowed([part.capture.host], planes or None)
-    stats = _expanded(tables, number, stats)
-    wanted = Wanted(index, narrow)
-    source = _Source(part, metadata)
-    source.arrows = lambda: tables.session.arrows()[number]
-    _learn_lines(index, narrow, alone=len(index.captures) == 1 and not planes)
-    if metadata:
-        _read_metadata(source, tables, number)
-    own_planes = _planes(tables, wanted, number)
-    filtered = narrow.filters_events or part.capture.salvage
-    times = ("start_ps", "duration_ps", "line_id") if filtered else ("start_ps", "duration_ps")
-    decoder = tables.decoder(Request(times, picks=stats, metas=True), narrow)
-    share = list(decoder.blocks())
-    if sum(block.rows for block in share) > _MOST_ROWS:
-        raise CaptureError(
-            "the host has more than 2,147,483,647 events: choose fewer with planes, lines or a time range",
-            path=part.capture.path,
-        )
-    decoded = decoder.decode(share)
-    source.texts = decoded.texts
-    _add_lines(index, wanted, own_planes, decoded.events.get("line_id"))
-    start = decoded.events["start_ps"]
-    columns: dict[str, Any] = {
-        "meta": decoded.metas,
-        "start_ps": int64s(start),
-        "duration_ps": int64s(decoded.events["duration_ps"]),
-        "stats": {name: Stat(*picked) for name, picked in zip(stats, decoded.picks, strict=True)},
-    }
-    events = HostEvents(number, own_planes, columns, source)
-    return _timed(events, ~np.asarray(start.is_null())) if start.null_count else events
-
-
-def host_lines(tables: TableSet, number: int) -> HostEvents:
-    """Capture ``number`` without its events: planes, and lines, whose ``first`` and ``last`` count the events that the
-    capture has of them, those without a start too. Nothing is decoded."""
-    index = tables.session.index
-    part = index.captures[number]
-    wanted = Wanted(index, tables.selection.narrowed([part.capture.host]))
-    index.ensure_lines()
-    planes = _planes(tables, wanted, number)
-    _add_lines(index, wanted, planes, None)
-    none = np.zeros(0, np.int64)
-    columns: dict[str, Any] = {"meta": np.zeros(0, np.int32), "start_ps": none, "duration_ps": none, "stats": {}}
-    return HostEvents(number, planes, columns, _Source(part, ()))
-
-
-def _timed(events: HostEvents, has_start: npt.NDArray[np.bool_]) -> HostEvents:
-    timed = events.subset(has_start)
-    pairs = zip(events.lines, timed.lines, strict=True)
-    lacking = {before.line_id: (before.last - before.first) - (line.last - line.first) for before, line in pairs}
-    timed.untimed = {line_id: count for line_id, count in lacking.items() if count}
-    return timed
-
-
-def _learn_lines(index: Index, selection: Selection, alone: bool) -> None:
-    """Reads the headers of all lines, which number them. If a single host is read entirely, its events are indexed
-    with them: a second look is saved."""
-    if alone and not selection.planes and not selection.lines:
-        index.ensure(records.STATS if index.captures[0].capture.salvage else records.EVENTS)
-    else:
-        index.ensure_lines()
-
-
-def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[str, ...]:
-    """A name that ends in * stands for all stats of the capture that begin so."""
-    begins = tuple(name.removesuffix("*") for name in stats if name.endswith("*"))
-    plain = tuple(name for name in stats if not name.endswith("*"))
-    if not begins:
-        return plain
-    names = tables.session.index.names
-    numbers = sorted(set(names.texts[number].now().names.tolist()))
-    texts = names.stats.array()  # after the numbers: other threads may declare stats meanwhile
-    declared = [texts[text].as_py() for text in numbers]
-    return plain + tuple(name for name in declared if name.startswith(begins) and name not in plain)
-
-
-def _add_lines(index: Index, wanted: Wanted, planes: list[Plane], line_id: pa.Array | None) -> None:
-    """Gives the planes their lines, with the rows of each. ``line_id``: the line of each row; None: all events of the
-    lines are there."""
-    by_id = {plane.plane_id: plane for plane in planes}
-    chosen = np.flatnonzero(wanted.lines())
-    names = label(index.line_names, index.line_display_names)
-    if line_id is None:
-        lasts = np.cumsum(index.lines["event_count"][chosen])
-        firsts = lasts - index.lines["event_count"][chosen]
-    else:
-        firsts = np.searchsorted(np.asarray(line_id), chosen)
-        lasts = np.searchsorted(np.asarray(line_id), chosen, side="right")
-    for number, (line, first, last) in enumerate(zip(chosen.tolist(), firsts.tolist(), lasts.tolist(), strict=True)):
-        header = index.lines[line]
-        plane = by_id[int(header["plane_id"])]
-        base_ps, shown = int(header["base_ps"]), int(header["display_id"])
-        title = index.line_display_names[line]
-        plane.lines.append(
-            Line(
-                number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps, shown, title,
-                int(header["first_event_id"]), int(header["event_count"]),
-            )
-        )  # fmt: skip
-
-
-def _planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:
-    index = tables.session.index
-    part = index.captures[number]
-    chosen = wanted.planes()
-    planes: list[Plane] = []
-    for i, (name, xplane_id) in enumerate(part.capture.plane_keys):
-        if chosen[part.plane_base + i]:
-            kind, ordinal = device_of(name)
-            if kind == "CPU" and name != HOST_THREADS:
-                kind = None
-            planes.append(Plane(len(planes), part.plane_base + i, name, kind, ordinal, xplane_id))
-    by_id = {plane.plane_id: plane for plane in planes}
-    for plane_id, stat, value in metadata_tables.plane_stat_values(index, chosen):
-        by_id[plane_id].stats.setdefault(stat, value)
-    return planes
-
-
-def _read_metadata(source: _Source, tables: TableSet, number: int) -> None:
-    """Stats of event metadata: of several of one name, the first counts."""
-    names = tables.session.index.names
-    owner, stats = tables.session.metadata_stats(number)
-    if set(hlo.METADATA_STATS) <= set(source.metadata_numbers):
-        source.programs = tables.session.programs(number, (owner, stats))
-    for name in source.metadata_numbers:
-        rows = stats.first_rows(owner, names.stats.find(name))
-        kind = stats.kind[rows].copy()
-        value = np.where(kind == records.DOUBLE, stats.double_value[rows].view(np.int64), stats.int_value[rows])
-        is_text = np.isin(kind, _TEXTS)
-        value = np.where(is_text, stats.text[rows], value)
-        kind[is_text & (stats.text[rows] < 0)] = records.NONE
-        source.meta_stats[name] = Stat(owner[rows].astype(np.int32), kind, value.astype(np.int64))
-        rows = rows[kind == records.BYTES]
-        places = stats.places_of_bytes(rows)
-        source.meta_places[name] = {int(owner[row]): places[row] for row in rows.tolist()}
+    def add_metas(self, names: list[str], display_names: list[str]) -> int:
+        """Adds rows of metadata, and returns the first."""
+        first = len(self.names) - 1
+        self.names = [*self.names[:-1], *names, ""]
+        self.display_names = [*self.display_names[:-1], *display_names, ""]
+        return first

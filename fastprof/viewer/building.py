@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastprof._version import __version__
 from fastprof.decode.workers import Progress
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.host_facts import FORMAT as FACTS_FORMAT

@@ -17,7 +17,8 @@ from fastprof.decode.plane_kinds import device_of
 from fastprof.decode.stat_values import METADATA, EventStats
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.errors import CaptureError
-from fastprof.tables.host_events import HOST_THREADS, read_host
+from fastprof.tables.host_events import HOST_THREADS
+from fastprof.tables.host_reader import read_host
 from fastprof.viewer.computed_once import ComputedOnce
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from fastprof.derive.ops.duty_cycle import DutyCycle
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
     from fastprof.schema.array_types import Bools
-    from fastprof.tables.host_events import Stat
+    from fastprof.tables.event_stats import Stat
 
 _NAME: Final = "duty cycle"
 

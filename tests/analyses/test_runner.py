@@ -20,7 +20,8 @@ from fastprof.analyses import ANALYSES, runner, steps
 from fastprof.analyses.contract import Needs, Report, union
 from fastprof.derive.host import Host
 from fastprof.errors import UsageError
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 
 
 @dataclass

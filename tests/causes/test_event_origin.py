@@ -12,7 +12,8 @@ from trace_builder import Event, Value, event, line, plane, ref, xspace
 import fastprof
 from fastprof.derive.steps.event_origin import STATS, Origin, event_origins, is_thread
 from fastprof.derive.steps.traceme_names import NameKind, is_thread_of_python, kind_of_name
-from fastprof.tables.host_events import HostEvents, Line, read_host
+from fastprof.tables.host_events import HostEvents, Line
+from fastprof.tables.host_reader import read_host
 
 
 def read(capture: bytes | Path) -> HostEvents:

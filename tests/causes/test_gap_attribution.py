@@ -22,7 +22,7 @@ from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_time import KINDS
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, op_computes
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 PYTHON = (
     "$app.py:3 main", "load_batch", "PjitFunction(f)", "backend_compile", "$api.py:3 block_until_ready", "region",

@@ -16,7 +16,7 @@ from fastprof.hlo.module import HloModule
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.opcodes import WindowDimension, valid_positions
 from fastprof.hlo.work import NOTHING, Cost
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 TINY = f32(2)
 

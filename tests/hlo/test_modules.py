@@ -12,7 +12,8 @@ from trace_builder import Metadata, Plane, Value, plane, u64, xspace
 import fastprof
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo.modules import Modules
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 from fastprof.tables.program_choice import matching
 
 LARGE = 12190760917235803885

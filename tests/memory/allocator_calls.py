@@ -11,7 +11,7 @@ from trace_builder import Value, event, line, plane, u64, xspace
 
 import fastprof
 from fastprof.derive.memory.memory_events import STATS, MemoryEvents, memory_events
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 OPS = ("", "(null)", "conv", "matmul", "relu")
 

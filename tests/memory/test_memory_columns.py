@@ -16,7 +16,7 @@ from fastprof.derive.memory import memory_events as columns
 from fastprof.derive.memory.memory_events import MemoryEvents, memory_events
 from fastprof.derive.memory.sites import data_type_text
 from fastprof.errors import CaptureError
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 
 def of_stats(*stats: dict[str | int, Value]) -> MemoryEvents:

@@ -16,7 +16,8 @@ from trace_builder import aggregated, event, len_field, line, plane, ref, severa
 import fastprof
 from fastprof._native import records
 from fastprof.schema.capture_tables import KINDS
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 
 ABSENT = "no capture has a stat of this name"
 Pick = tuple[int, str, Any]

@@ -19,7 +19,7 @@ from fastprof.derive.ops.references import Reference, of_annotation
 from fastprof.derive.ops.tables import Ops
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo.modules import Modules
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + READS.stats + READS.stats_with_gpus))
 

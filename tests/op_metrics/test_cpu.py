@@ -13,7 +13,7 @@ from fastprof.derive.ops.device_ops import READS, HostDeviceOps, host_device_ops
 from fastprof.derive.ops.step_ops import event_ops
 from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE
 from fastprof.hlo import METADATA_STATS
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + READS.stats + READS.stats_with_gpus))
 

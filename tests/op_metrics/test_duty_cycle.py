@@ -10,7 +10,7 @@ from fastprof.derive.ops import duty_cycle
 from fastprof.derive.ops.duty_cycle import DutyCycle
 from fastprof.derive.ops.line_times import covered
 from fastprof.derive.steps.step_time import OFF_DUTY
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 from fastprof.xprof.duty_cycle import in_32_bits
 
 

@@ -19,7 +19,7 @@ from fastprof.derive.ops.gpu import device_ops
 from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE, Ops
 from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 from fastprof.xprof import gpu_ops
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + GPU_STATS))

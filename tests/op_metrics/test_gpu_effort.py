@@ -9,7 +9,7 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof.derive.ops import gpu
-from fastprof.tables.host_events import Stat
+from fastprof.tables.event_stats import Stat
 
 ENDLESS = 1 << 60
 """Events of a host: no array is as long."""

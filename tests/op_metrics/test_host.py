@@ -17,7 +17,8 @@ from fastprof.derive.ops import host_ops as ops_module
 from fastprof.derive.ops.host_ops import HostOps, ThreadOps, host_ops
 from fastprof.derive.ops.tables import Ops
 from fastprof.errors import CaptureError
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 
 Row = tuple[str, str, int, int, int]
 """name, type, occurrences, time and self time."""

@@ -11,7 +11,8 @@ from trace_builder import Event, event, line, plane, xspace
 import fastprof
 from fastprof.derive.ops.line_times import line_times
 from fastprof.errors import CaptureError
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 
 
 def read(*lines: list[Event]) -> HostEvents:

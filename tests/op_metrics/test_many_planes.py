@@ -12,9 +12,9 @@ from step_captures import spaces
 
 import fastprof
 from fastprof.derive.ops import gpu as gpu_ops
-from fastprof.tables import host_events
+from fastprof.tables import event_stats, host_reader
 
-Values = host_events.Stat
+Values = event_stats.Stat
 
 
 def many_cores(count: int) -> bytes:
@@ -92,7 +92,7 @@ def test_the_ops_of_a_gpu_are_summed_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_plane_is_found_by_name_without_a_look_at_all_others() -> None:
     profile = fastprof.load(many_gpus(30))
-    events = host_events.read_host(profile.table_set, 0, None, (), ())
+    events = host_reader.read_host(profile.table_set, 0, None, (), ())
     assert events.plane_named("/device:GPU:7") is events.planes[7]
     assert events.plane_named("/device:GPU:77") is None
     names = [plane.name for plane in events.planes]

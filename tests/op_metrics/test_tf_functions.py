@@ -7,7 +7,7 @@ from trace_builder import Event, event, line, plane, xspace
 import fastprof
 from fastprof.derive.ops import tf_functions
 from fastprof.derive.ops.tf_functions import CONCRETE, EAGER, INVALID, MIXED, NOT_TRACED, TRACED, XLA, TfFunction
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 
 def found(*threads: list[Event], plane_name: str = "/host:CPU") -> dict[str, TfFunction]:

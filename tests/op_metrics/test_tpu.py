@@ -15,7 +15,8 @@ from fastprof.derive.ops import tpu
 from fastprof.derive.ops.sparse_core import SparseCores
 from fastprof.derive.ops.tables import CMEM, HBM, READ, SPARSE_CORE, TENSOR_CORE, WRITE, Ops, OpTable
 from fastprof.errors import CaptureError
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 from fastprof.xprof import tpu_ops
 from fastprof.xprof.tpu_ops import XprofSparseCores
 

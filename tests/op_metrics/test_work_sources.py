@@ -17,7 +17,7 @@ from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, HBM, READ, VMEM, 
 from fastprof.derive.ops.work_sources import OTHER_SPACES, instruction_name, with_work_of_programs
 from fastprof.hlo import METADATA_STATS as HLO_STATS
 from fastprof.hlo.modules import Modules
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + READS.stats + READS.stats_with_gpus))
 

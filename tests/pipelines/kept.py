@@ -8,7 +8,8 @@ import fastprof
 from fastprof.decode.workers import Workers
 from fastprof.derive.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
 from fastprof.derive.pipelines.reading import Records
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 from fastprof.xprof.pipelines_as_xprof import as_in_xprof, recorded
 
 

@@ -18,7 +18,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.pipelines.iterators import STATS, keep_pipelines
 from fastprof.derive.pipelines.reading import PARTS, Reading
 from fastprof.errors import CaptureError
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 from fastprof.xprof.pipelines_as_xprof import as_in_xprof, recorded
 
 HUGE = (1 << 63) + 9

@@ -16,7 +16,8 @@ from fastprof.derive.serving import STATS
 from fastprof.derive.serving.of_host import serving_of_host
 from fastprof.derive.steps.grouping import STATS as GROUPING_STATS
 from fastprof.derive.steps.grouping import Groups, group
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 
 RANKS = ("device", "read", "write", "runtime", "formation", "postprocess", "preprocess")
 """The first of those under way counts."""

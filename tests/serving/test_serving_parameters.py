@@ -10,7 +10,7 @@ from trace_builder import Event, Plane, event, line, plane, ref, u64, xspace
 
 import fastprof
 from fastprof.derive import serving
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 PREFIX = "/tensorflow/serving/batching/"
 

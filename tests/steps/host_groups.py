@@ -7,7 +7,8 @@ from typing import Any
 
 import fastprof
 from fastprof.derive.steps.grouping import STATS, Groups, group
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 
 
 def read(capture: bytes | Path, **options: Any) -> HostEvents:

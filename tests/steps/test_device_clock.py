@@ -16,7 +16,7 @@ from trace_builder import Event, line, plane
 import fastprof
 from fastprof.derive.steps.executions import Executions, executions
 from fastprof.derive.steps.tpu_steps import STATS
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 CATEGORIES = (
     "device_compute_ps", "device_to_device_ps", "device_collectives_ps", "host_compute_ps", "kernel_launch_ps",

@@ -14,7 +14,7 @@ from fastprof.derive.steps.executions import STATS, executions
 from fastprof.derive.steps.tpu_steps import STATS as DEVICE_STATS
 from fastprof.errors import UsageError
 from fastprof.schema.time_sums import ends_of
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 
 def modules(capture: bytes) -> Any:

@@ -10,7 +10,7 @@ from fastprof.derive.host import Host
 from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
 from fastprof.derive.timeline.derived_track import DerivedTimeline
 from fastprof.derive.timeline.host_timeline import HostTimeline
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
 
 Slice = tuple[str, int, int]

@@ -12,7 +12,8 @@ from hta_ranks import LAST_BIT, MICRO, SESSIONS, Cell, Rank, answers
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 
 Key = tuple[str, str, int, int, int]
 """Category, name, stream, correlation and step; -1: it has none."""

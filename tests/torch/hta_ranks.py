@@ -22,7 +22,8 @@ import fastprof
 from fastprof.analyses.streams import READS, Params
 from fastprof.derive.ops.streams.stream_events import StreamEvents, Streams, streams_of
 from fastprof.derive.ops.streams.stream_sums import HostStreams, sums_of
-from fastprof.tables.host_events import HostEvents, read_host
+from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_reader import read_host
 
 SESSIONS = {
     "a100": ("a100_rank-0", "a100_rank-1"),

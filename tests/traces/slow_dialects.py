@@ -17,7 +17,9 @@ CALLS = ("cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver", 
          "privateuse1_runtime", "privateuse1_driver")  # fmt: skip
 NUMERIC_IN_XPROF = {"step_num", "group_id", "run_id", "program_id", "queue_id", "core_type", "device_ordinal",
                     "replica_id", "correlation_id", "device_id", "context_id", "bytes_accessed", "raw_bytes_accessed",
-                    "flops", "model_flops", "iter_num", "num_occurrences"}  # fmt: skip
+                    "flops", "model_flops", "iter_num", "num_occurrences", "all_reduce_unique_id",
+                    "offload_core_id", "tc_offload_start_id", "Time Scale Multiplier", "uses_ici",
+                    "vdd_energy_j"}  # fmt: skip
 
 
 def text_of(value: Any) -> str:

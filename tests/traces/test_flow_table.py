@@ -18,7 +18,7 @@ from fastprof.cli.main import main
 from fastprof.derive.host import Host
 from fastprof.derive.timeline.derived_lines import NEEDS
 from fastprof.derive.timeline.flows import flows
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 PATTERNS = ("chrome/*/*.json*", "tf1/timeline-*.json")

@@ -11,7 +11,7 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.errors import CaptureError
-from fastprof.tables.host_events import read_host
+from fastprof.tables.host_reader import read_host
 from fastprof.viewer.building import DerivedHost, derived_store, raw_store
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.store import HostStore, TilePart, tile

@@ -20,7 +20,7 @@ from fastprof.decode.blocks import Block
 from fastprof.decode.index import CaptureIndex
 from fastprof.decode.request import Request
 from fastprof.decode.span_stats import CaptureTexts
-from fastprof.tables import host_events, open_session
+from fastprof.tables import host_reader, open_session
 from fastprof.tables.table_set import TableSet
 from fastprof.viewer import building
 
@@ -148,7 +148,7 @@ def test_stats_may_be_declared_while_a_host_is_read(monkeypatch: pytest.MonkeyPa
     profile = fastprof.load(CAPTURE, threads=1)
     tables = profile.table_set
     with held_up(monkeypatch, CaptureTexts, "now") as (there, go_on):
-        slow, found = in_the_slow_thread(lambda: host_events.read_host(tables, 0, (), ("n*", "#*"), ()))
+        slow, found = in_the_slow_thread(lambda: host_reader.read_host(tables, 0, (), ("n*", "#*"), ()))
         assert there.wait(30)
         assert {row["stat"] for row in profile.select(lines="odd").event_stats.to_pylist()} == {"#99"}
         go_on.set()

@@ -23,7 +23,8 @@ from fastprof.derive.memory import torch_memory
 from fastprof.derive.memory.sites import Sites
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Stat
+from fastprof.tables.event_stats import Stat
+from fastprof.tables.host_events import HOST_THREADS, HostEvents
 from fastprof.tables.once import KeptValues
 
 Bits = npt.NDArray[np.uint16]

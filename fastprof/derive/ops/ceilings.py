@@ -137,7 +137,7 @@ def _work(table: OpTable) -> dict[str, Float64s]:
 def known_flops(table: OpTable) -> Bools:
     """Ops whose flops are recorded by the capture or known from its programs; and those that only move data and have
     known bytes: they do none."""
-    recorded: Bools = (table.flops_source > 0) | (table.flops > 0) | (table.model_flops > 0)
+    recorded: Bools = (table.flops_source > 0) | (table.flops > 0)
     moves = np.array([category in _MOVES for category in table.category], bool)
     return recorded | (moves & known_bytes(table))
 

@@ -24,7 +24,8 @@ from fastprof.derive.steps.core_details import core_details
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_time import OFF_DUTY
 from fastprof.schema.array_types import Bools
-from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
+from fastprof.tables.event_stats import Stat
+from fastprof.tables.host_events import HostEvents, Line, Plane
 
 Marks = npt.NDArray[np.uint8]
 

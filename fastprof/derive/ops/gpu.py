@@ -22,7 +22,8 @@ from fastprof.derive.ops.work_sources import cost_accesses
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import Cost
 from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, UInt8s
-from fastprof.tables.host_events import HostEvents, Plane, Stat
+from fastprof.tables.event_stats import Stat
+from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.tables.once import once
 
 PLANES: Final = (r"^/device:GPU:",)

@@ -51,7 +51,8 @@ class OpRows(SimpleNamespace):
 
     @cached_property
     def model_flops(self) -> Float64s:
-        return np.where(known_flops(self.table), self.table.model_flops, np.nan)
+        known = known_flops(self.table) | (self.table.model_flops > 0)
+        return np.where(known, self.table.model_flops, np.nan)
 
     @cached_property
     def bytes(self) -> Float64s:

@@ -30,7 +30,8 @@ from fastprof.derive.ops.tables import (
     sums_by,
 )
 from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s
-from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
+from fastprof.tables.event_stats import Stat
+from fastprof.tables.host_events import HostEvents, Line, Plane
 from fastprof.tables.once import once
 
 STEP_LINES: Final = ("Steps", "Sparse Core Steps")
@@ -226,7 +227,7 @@ def _described(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[s
         "flops": flops,
         "model_flops": np.where(model > 0, model, flops),
         "bytes_accessed": moved,
-        "flops_source": _source_of(events, ("flops", "model_flops"), metas, categories, flops),
+        "flops_source": _source_of(events, _stats_of_flops(events), metas, categories, flops),
         "bytes_source": _source_of(events, ("bytes_accessed",), metas, categories, moved),
         "tells_memories": [row in accesses for row in rows],
         "memory": MemoryAccess(
@@ -248,6 +249,11 @@ def _meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s:
     """One figure per op; 0 if it is not recorded or not a valid number."""
     figures = events.meta_stat(stat).at(metas).numbers
     return np.where(is_work(figures), figures, 0.0)
+
+
+def _stats_of_flops(events: HostEvents) -> tuple[str, ...]:
+    """Traces of XProf leave out flops: what the model requires is not what the device did."""
+    return ("flops", "model_flops") if len(events.meta_stat("flops")) else ("flops",)
 
 
 def _source_of(

@@ -14,7 +14,8 @@ from fastprof.decode.workers import Workers, grouped
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.derive.steps.event_types import CODES, TF_OP, code_of
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Stat
+from fastprof.tables.event_stats import Stat
+from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
 Roles = npt.NDArray[np.uint8]
 ITERATOR, GENERATOR, PRODUCE, CONSUME, FUNCTION, EXECUTOR, READ, NAMED = (1 << bit for bit in range(8))

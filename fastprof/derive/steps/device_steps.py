@@ -18,11 +18,10 @@ from fastprof._native.step_kernels import placed
 from fastprof.derive.steps.step_time import Markers
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line, Plane, beside
+from fastprof.tables.host_events import COUNTER_LINE, FIRST_DERIVED, HostEvents, Line, Plane, beside
 
 STEP_LINES = ("Steps", "Sparse Core Steps")
 MODULE_LINES = ("XLA Modules", "Sparse Core Modules")
-_FIRST_DERIVED, _LAST_DERIVED = 0xDEADBEEF, 0xDEADBEEF + 388
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class DeviceSteps(ArrayRows):
 
 def is_derived(line: Line) -> bool:
     """Whether a profiler made the line from others."""
-    return _FIRST_DERIVED <= line.xline_id & 0xFFFFFFFF <= _LAST_DERIVED
+    return line.is_derived
 
 
 def grouping_line(plane: Plane) -> Line | None:
@@ -82,7 +81,7 @@ def device_times(events: HostEvents, rows: npt.NDArray[np.intp] | Int32s) -> tup
 
 
 def _of_gpu(events: HostEvents, plane: Plane, group_id: Int32s, recorded: bool) -> DeviceSteps:
-    shown = [line for line in plane.lines if line.xline_id & 0xFFFFFFFF == _FIRST_DERIVED]
+    shown = [line for line in plane.lines if line.xline_id & 0xFFFFFFFF == FIRST_DERIVED]
     if not shown:
         return _derived(events, plane, group_id)
     known = _shown(events, shown[0], group_id)

@@ -15,7 +15,8 @@ from fastprof.derive.memory.memory_events import HEAP, STACK, memory_events
 from fastprof.derive.memory.memory_events import STATS as MEMORY_STATS
 from fastprof.derive.timeline.track_order import Process, processes_of
 from fastprof.schema.array_types import Int64s
-from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, HostEvents, Plane, host_lines, read_host
+from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, HostEvents, Plane
+from fastprof.tables.host_reader import host_lines, read_host
 from fastprof.tables.table_set import TableSet
 
 _LINES: Final = rf"^{COUNTER_LINE}$"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fastprof import hlo
+from fastprof.decode.task_environment import XPROF
 from fastprof.derive.host import Host
 from fastprof.derive.ops.streams import stream_copies
 from fastprof.derive.steps.forest import STATS
@@ -14,6 +15,7 @@ from fastprof.derive.timeline.launch_stats import launch_stats
 from fastprof.derive.timeline.plane_names import PlaneNames, metas_by_plane
 from fastprof.derive.timeline.tpu_lines import TpuLines
 from fastprof.derive.timeline.track_order import is_grouped, processes_of
+from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.tables.needs import Needs
 
 _OF_KERNELS: Final = (
@@ -34,7 +36,7 @@ def derived_timeline(host: Host) -> DerivedTimeline:
     processes = processes_of(host.raw)
     found: list[DerivedTrack] = []
     if not is_grouped(host.raw):
-        gpus = [one for one in processes if one.plane.kind == "GPU"]
+        gpus = [one for one in processes if one.plane.kind == "GPU" and not _has_them(host.raw, one.plane)]
         tpus = [one for one in processes if one.plane.kind == "TPU"]
         metas = metas_by_plane(host.raw)
         names = {one.plane.number: PlaneNames(host.raw, metas(one.plane)) for one in (*gpus, *tpus)}
@@ -46,3 +48,8 @@ def derived_timeline(host: Host) -> DerivedTimeline:
             of_tpus = TpuLines(host)
             found += [track for one in tpus for track in of_tpus.of(one, names[one.plane.number])]
     return joined(host.raw.host, processes, found)
+
+
+def _has_them(events: HostEvents, plane: Plane) -> bool:
+    """Whether the plane is of a trace of XProf, which has the lines that XProf derived."""
+    return events.transcribed_from == XPROF and any(line.is_derived for line in plane.lines)

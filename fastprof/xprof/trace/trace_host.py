@@ -16,7 +16,8 @@ from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
 from fastprof.derive.timeline.host_timeline import numbers_of, shown_names
 from fastprof.derive.timeline.track_order import stream_tids, tid_of
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt64s
-from fastprof.tables.host_events import HostEvents, Line, Plane, read_host
+from fastprof.tables.host_events import HostEvents, Line, Plane
+from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
 from fastprof.xprof.trace.preprocessing import REGION, preprocessed
 
