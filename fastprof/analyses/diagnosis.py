@@ -84,6 +84,10 @@ TABLES = {
         Share("share", "cost_ps / window_ps; null: cost_ps is unknown", lambda rows: [
             None if one.cost_ps is None or not rows.window_ps else one.cost_ps / rows.window_ps
             for one in rows.findings]),
+        Share("rest_share", "cost_ps / (window_ps without start-up); null: the capture has no start-up, the finding is "
+              "of it, or cost_ps is unknown", lambda rows: [
+                  None if one.cost_ps is None or one.is_once or not 0 < rows.start_up_ps < rows.window_ps
+                  else one.cost_ps / (rows.window_ps - rows.start_up_ps) for one in rows.findings]),
         Flag("is_bound", "whether cost_ps is an upper bound of what can be saved", _of("is_bound")),
         Text("certainty", "certain: the cause is recorded; likely: it follows from what is recorded; possible: other "
              "causes fit, too", _of("certainty")),
@@ -128,7 +132,7 @@ SCALARS = {
 }
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
 IN_WORDS: Final = (
-    "title", "cost_ps", "share", "is_bound", "detail", "host", "device", "op", "source", "certainty",
+    "title", "cost_ps", "share", "rest_share", "is_bound", "detail", "host", "device", "op", "source", "certainty",
     "ranked_by", "advice", "evidence",
 )  # fmt: skip
 FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST_SHOWN, shown=has_rows("findings"),
@@ -210,12 +214,14 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
             has_python=facts.names.has_python,
         )
     )
+    start_up_ps = once_ps(every)
+    shown = SimpleNamespace(findings=findings, window_ps=facts.window_ps, start_up_ps=start_up_ps)
     tables = {
-        "findings": TABLES["findings"].of(SimpleNamespace(findings=findings, window_ps=facts.window_ps)),
+        "findings": TABLES["findings"].of(shown),
         "examined": TABLES["examined"].of(_examined(facts, every, missing)),
         "unrecorded": TABLES["unrecorded"].of(missing),
     }
-    values = _values(facts, findings, once_ps(every), serves=any(one.serves for one in kept))
+    values = _values(facts, findings, start_up_ps, serves=any(one.serves for one in kept))
     return Report(NAME, tables, scalars(SCALARS, values), (), dict(after))
 
 

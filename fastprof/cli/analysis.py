@@ -13,7 +13,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fastprof.analyses import ANALYSES
-from fastprof.cli import arguments, opening, output, signals
+from fastprof.cli import arguments, opening, output, signals, table_choice
+from fastprof.cli.table_choice import TableChoice
 from fastprof.errors import UsageError
 from fastprof.render import pprof, report_svg, speedscope, weighted_stacks
 from fastprof.render.look import Look
@@ -21,8 +22,6 @@ from fastprof.render.table_forms import FORMATS
 
 if TYPE_CHECKING:
     import dataclasses
-
-    import pyarrow as pa
 
     from fastprof.analyses.contract import Analysis, Report
     from fastprof.profile.profile import Profile
@@ -51,9 +50,10 @@ class AnalysisVerb:
         group = add_output(parser, formats_of(self.name))
         group.add_argument(
             "--table",
-            metavar="NAME",
-            choices=tuple(analysis.TABLES),
-            help=f"show only this table: {', '.join(analysis.TABLES)} (default for CSV and Arrow: the first)",
+            metavar="NAME[?COLUMN=VALUE]",
+            type=arguments.reader(partial(table_choice.one_of, tuple(analysis.TABLES))),
+            help=f"show only this table, or its rows with a value in a column: {', '.join(analysis.TABLES)} (default "
+            "for CSV and Arrow: the first)",
         )
         arguments.add_talk(parser)
 
@@ -65,13 +65,13 @@ class AnalysisVerb:
         with output.opened(args, form) as sink:
             reports = answers(profile, [self.name], args, form)
             tables = next(iter(reports.values()))[self.name].tables
-            table = args.table or (next(iter(tables)) if form in ("csv", "arrow") else None)
+            table = args.table or (TableChoice(next(iter(tables))) if form in ("csv", "arrow") else None)
             if table is not None:
                 send_table(sink, with_all_runs(profile, reports, args)[self.name], table, form, args)
             else:
                 sink.send(report_chunks(profile, reports, form, sink.look, args.limit, several=False))
         if table is not None and args.table is None:
-            _note_other_tables(args, table, tables)
+            _note_other_tables(args, table.name, tables)
         opening.note_log(profile, args.talk)
         output.note_written(args)
 
@@ -154,16 +154,17 @@ def params_given(args: argparse.Namespace) -> dict[str, Any]:
 # ---- writing
 
 
-def send_table(sink: output.Sink, report: Report, table: str, form: str, args: argparse.Namespace) -> None:
+def send_table(sink: output.Sink, report: Report, choice: TableChoice, form: str, args: argparse.Namespace) -> None:
     """Write one table of a report, and note the columns that did not fit."""
-    rows: pa.Table = report.tables[table]
+    every = report.tables[choice.name]
+    rows = choice.rows_of(every)
     if form == "table":
         from fastprof.render import report_text
 
-        rows = rows.select(report_text.by_worth(report, table))
-    output.send_table(args, sink, rows, table, form, "rows", by_worth=True)
+        rows = rows.select(report_text.by_worth(report, choice.name))
+    output.send_table(args, sink, rows, choice.name, form, "rows", by_worth=True)
     if not rows.num_rows:
-        args.talk.note(f"the table {table} is empty")
+        args.talk.note(f"the table {choice.name} {'has no such row' if every.num_rows else 'is empty'}")
     for notice in report.notices:  # a table cannot hold them
         if notice.severity in ("warning", "error"):
             args.talk.note(notice.text)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fastprof.analyses import ANALYSES
 from fastprof.cli import analysis, arguments, opening, output
+from fastprof.cli.table_choice import TableChoice, table_choice
 from fastprof.errors import OutputError, UsageError
 from fastprof.export.new_files import new_folder, output_errors
 from fastprof.inputs.paths import shown
@@ -54,7 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     analysis.add_choice(parser)
     analysis.add_params(parser, ANALYSES)
     group = analysis.add_output(parser)
-    group.add_argument("--table", metavar="ANALYSIS.TABLE", help="show only this table")
+    group.add_argument(
+        "--table",
+        metavar="ANALYSIS.TABLE[?COLUMN=VALUE]",
+        type=arguments.reader(table_choice),
+        help="show only this table, or its rows with a value in a column: what findings give as their evidence",
+    )
     group.add_argument(
         "--html", metavar="FILE", help="write pages for a browser, with a timeline, as one file that needs no server"
     )
@@ -125,20 +131,20 @@ def _title(args: argparse.Namespace, profile: Profile) -> str:
     return f"{named} · {profile.run}" if profile.run and profile.run != named else named
 
 
-def _one_table(requested: str | None, names: tuple[str, ...]) -> tuple[str, str] | None:
+def _one_table(requested: TableChoice | None, names: tuple[str, ...]) -> tuple[str, TableChoice] | None:
     """The analysis and the table that --table names."""
     if requested is None:
         return None
     analyses = analysis.imported(names)
-    name, _, table = requested.partition(".")
+    name, _, table = requested.name.partition(".")
     name = name.replace("-", "_")
     there = [f"{known}.{table}" for known in names for table in analyses[known].TABLES]
     if f"{name}.{table}" not in there:
         of_tables = {one.partition(".")[2]: one for one in reversed(there)}  # for a table without its analysis
-        close = meant(requested, there) or meant(requested, of_tables, of_tables)
+        close = meant(requested.name, there) or meant(requested.name, of_tables, of_tables)
         known = ", ".join(there) + close
-        raise UsageError(f"--table: there is no table {requested!r}; there are: {known}")
-    return name, table
+        raise UsageError(f"--table: there is no table {requested.name!r}; there are: {known}")
+    return name, requested._replace(name=table)
 
 
 def _check_folder(target: Path, force: bool) -> None:

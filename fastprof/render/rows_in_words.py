@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -38,14 +38,18 @@ def paragraphs(table: pa.Table, look: Look) -> Iterator[tuple[str, list[tuple[st
 
 
 def _head(fields: list[pa.Field], row: dict[str, Any]) -> str:
-    """The first cell, with the amounts of the row. A column ``is_bound`` has whether these are upper bounds."""
+    """The first cell, with the amounts of the row. A column ``is_bound`` has whether these are upper bounds, and
+    ``rest_share`` leaves start-up out."""
     amounts = [
-        quantities.measured(row[field.name], _unit(field))
+        quantities.measured(row[field.name], _unit(field)) + _OF.get(field.name, "")
         for field in fields[1:]
         if isinstance(row[field.name], int | float) and not isinstance(row[field.name], bool)
     ]
     bound = "up to " if row.get("is_bound") else ""
     return f"{row[fields[0].name]}{': ' if amounts else ''}{bound if amounts else ''}{', '.join(amounts)}"
+
+
+_OF: Final = {"rest_share": " without start-up"}
 
 
 def _unit(field: pa.Field) -> str | None:

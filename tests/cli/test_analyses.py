@@ -97,6 +97,19 @@ def test_a_table_alone_in_the_other_forms(ask: Callable[..., Ran]) -> None:
     assert ran.code == 2 and "invalid choice: 'nomes'; did you mean 'names'? (choose from hosts, names)" in ran.err
 
 
+def test_rows_of_a_table_with_a_value(ask: Callable[..., Ran]) -> None:
+    assert ask(VERB, "--format", "csv", "--table", "names?name=c") == (0, "name\nc\n", "")
+    assert ask("report", "--format", "csv", "--table", "sample_analysis.names?name=b%1B%5B2J").out == "name\nb\x1b[2J\n"
+    both = ask(VERB, "--format", "csv", "--table", "hosts?host=beta&events=1").out.splitlines()
+    assert [row.split(",")[:2] for row in both[1:]] == [["beta", "1"]]
+    assert ask(VERB, "--table", "hosts?host=beta&events=7").err == "fastprof: the table hosts has no such row\n"
+    ran = ask(VERB, "--table", "hosts?hots=beta")
+    assert ran.code == 2 and "has no column 'hots'; it has: host, events, " in ran.err
+    assert "did you mean 'host'?" in ran.err
+    ran = ask(VERB, "--table", "hosts?beta")
+    assert ran.code == 2 and "'beta' is not COLUMN=VALUE" in ran.err
+
+
 def test_a_table_alone_is_not_a_wider_than_the_screen(ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     columns = [f"host_{number}" for number in range(6)]

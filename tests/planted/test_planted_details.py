@@ -48,7 +48,8 @@ def findings(case: str) -> list[dict[str, Any]]:
         ),
         (
             "gpu_copied_batches",
-            "8 of kind copy host to device move 228.9 MiB in all and take 40.00 ms; no compute hides 40.00 ms of that.",
+            "8 operations (copy host to device) move 228.9 MiB in all and take 40.00 ms; no compute hides 40.00 ms of "
+            "that.",
         ),
         (
             "gpu_late_launches",

@@ -164,9 +164,11 @@ def _of_transfer(facts: Facts, finding: Finding) -> Finding:
 
 
 def _copies(row: Mapping[str, Any]) -> str:
-    size = "" if row["moved_bytes"] is None else f" move {size_text(row['moved_bytes'])} in all and"
-    exposed, total, count = time_text(row["exposed_ps"]), time_text(row["time_ps"]), f"{row['occurrences']:,}"
-    return f"{count} of kind {row['kind']}{size} take {total}; no compute hides {exposed} of that."
+    exposed, total = time_text(row["exposed_ps"]), time_text(row["time_ps"])
+    count = counted(row["occurrences"], "operation", "operations")
+    move, take = ("moves", "takes") if row["occurrences"] == 1 else ("move", "take")
+    size = "" if row["moved_bytes"] is None else f" {move} {size_text(row['moved_bytes'])} in all and"
+    return f"{count} ({row['kind']}){size} {take} {total}; no compute hides {exposed} of that."
 
 
 def _of_launch(facts: Facts, finding: Finding) -> Finding:

@@ -31,7 +31,9 @@ export function findings(report, context, actions = []) {
 }
 
 function finding(row, context) {
-  const { title, detail, advice, certainty, cost_ps: cost, share, is_bound: isBound, ranked_by: rankedBy } = row;
+  const { title, detail, advice, certainty, cost_ps: cost, is_bound: isBound, ranked_by: rankedBy } = row;
+  const { share: ofRun, rest_share: ofRest } = row;
+  const share = ofRest ?? ofRun;
   const amount = cost === null ? "time unknown" : `${isBound ? "up to " : ""}${text(cost, "ps")}`;
   const places = [...PLACES.filter((name) => row[name] !== null).map((name) => [label(name), String(row[name])]), [
     "Certainty",
@@ -40,8 +42,11 @@ function finding(row, context) {
   return h("li.finding.panel", { dataset: { cause: row.cause } },
     h("div.finding-head", h("span.finding-title", title),
       h("span.finding-amounts", h("span.finding-cost", { title: isBound ? "At most this can be saved" : null }, amount),
-        share === null ? null : h("span.finding-share", text(share, "share")))), share === null ? null : bar(share),
-    detail === null ? null : h("p.finding-detail", detail), h("p.finding-advice", advice),
+        share === null
+          ? null
+          : h("span.finding-share", text(share, "share"), ofRest === null ? "" : " without start-up"))),
+    share === null ? null : bar(share), detail === null ? null : h("p.finding-detail", detail),
+    h("p.finding-advice", advice),
     h("div.finding-where", ...places.map(([name, value]) => h("span.finding-place", h("b", name), ` ${value}`)),
       ...links(row.evidence, context)));
 }
