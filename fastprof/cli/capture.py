@@ -19,7 +19,6 @@ from fastprof.errors import UsageError
 if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.addresses import Address
     from fastprof.inputs.profiler_client.workers import Crew, Outcome, Save
-    from fastprof.profile.capture_checks import Check
 
 _COMMON_DELAY_S: Final = 3.0
 """Before several begin at one moment: until then all have to be reached."""
@@ -72,7 +71,13 @@ def run(args: argparse.Namespace) -> int:
     then = written.then_verb(args)
     with written.new_run(args, name) as directory:
         outcomes = _captured(args, addresses, directory.name, directory.save)
-    return written.finish(args, outcomes, directory, then, lambda path: [] if args.no_checks else _checks(args, path))
+    return written.finish(
+        args,
+        outcomes,
+        directory,
+        then,
+        lambda path: [] if args.no_checks else written.checks(args, path, args.duration * 10**9, "capture"),
+    )
 
 
 def _check_on_server(args: argparse.Namespace) -> None:
@@ -128,18 +133,3 @@ def _stop(args: argparse.Namespace, crew: Crew, times: int) -> None:
         return
     crew.terminate()
     args.talk.note("ending the capture; what was recorded is kept; Ctrl-C again gives up")
-
-
-def _checks(args: argparse.Namespace, path: str) -> list[Check]:
-    with signals.held():
-        from fastprof import load
-        from fastprof.profile.capture_checks import checks
-
-    try:
-        progress = args.talk.progress if args.talk.progress.wanted else None
-        profile = load(path, progress=progress, on_error="salvage")
-        return checks(profile, args.duration * 10**9, int(args.host_level), int(args.device_level))
-    except Exception as error:  # noqa: BLE001  whatever the server sent, it is written
-        args.talk.traceback(error)
-        args.talk.note(f"the captures cannot be checked: {error}")
-        return []

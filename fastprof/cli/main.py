@@ -35,6 +35,7 @@ _MODULES = (
     "tfprof",
     "trace",
     "serve",
+    "run",
     "capture",
     "snapshot",
     "monitor",
@@ -236,8 +237,9 @@ def entry() -> int:
     """The console script."""
     _occupy_standard_descriptors()
     signals.install()
-    process.prepare()
-    if sys.argv[1:2] not in (["serve"], ["capture"], ["snapshot"]):
+    if sys.argv[1:2] != ["run"]:  # its program gets the environment as it is
+        process.prepare()
+    if sys.argv[1:2] not in (["serve"], ["run"], ["capture"], ["snapshot"]):
         process.keep_freed_memory()
     code = main(sys.argv[1:])
     try:

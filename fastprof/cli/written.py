@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fastprof.profile.capture_checks import Check
     from fastprof.profile.captured_run import CapturedRun
 
-_NO_SESSION: Final = ("capture", "snapshot", "monitor")
+_NO_SESSION: Final = ("run", "capture", "snapshot", "monitor")
 """Verbs that read no run."""
 _NOT_WRITTEN: Final = 3
 """The exit code of paths that cannot be written."""
@@ -35,22 +35,28 @@ def _hosts(text: str) -> list[str]:
 
 def add_destination(parser: argparse.ArgumentParser, *, is_required: bool) -> argparse._ArgumentGroup:
     """The flags for where captures go and what is shown of them; returns their group."""
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "-o", "--logdir", metavar="LOGDIR", required=is_required, help="log directory; made if it is absent"
-    )
-    group.add_argument("--run", metavar="NAME", help="name of the run (default: the time, as XProf names it)")
+    group = add_run(parser, is_required=is_required)
     hosts = group.add_mutually_exclusive_group()
     hosts.add_argument(
         "--hosts", metavar="A,B", type=_hosts, help="name hosts so, one for each address (default: the addresses)"
     )
     hosts.add_argument("--recorded-hosts", action="store_true", help="name hosts as their captures do")
-    group.add_argument(
-        "--then", metavar="VERB", help="then show the run: 'overview', 'diagnosis', or any verb with its flags"
-    )
     group.add_argument("--format", choices=FORMATS, default="table", help="format of the table of servers")
     group.add_argument("--wide", action="store_true", help="show full names and all columns of the table")
     parser.set_defaults(output=None, limit=arguments.ALL, interrupted=False)
+    return group
+
+
+def add_run(parser: argparse.ArgumentParser, *, is_required: bool) -> argparse._ArgumentGroup:
+    """The flags for the run that is written; returns their group."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "-o", "--logdir", metavar="LOGDIR", required=is_required, help="log directory; made if it is absent"
+    )
+    group.add_argument("--run", metavar="NAME", help="name of the run (default: the time, as XProf names it)")
+    group.add_argument(
+        "--then", metavar="VERB", help="then show the run: 'overview', 'diagnosis', or any verb with its flags"
+    )
     return group
 
 
@@ -62,6 +68,11 @@ def checked_name(args: argparse.Namespace, servers_count: int) -> str | None:
         )
     if args.hosts is not None and len(args.hosts) != servers_count:
         raise UsageError(f"--hosts has {len(args.hosts)} names for {servers_count} addresses")
+    return run_name(args)
+
+
+def run_name(args: argparse.Namespace) -> str | None:
+    """The name of the run, if it is given. Raises UsageError."""
     with signals.held():
         from fastprof.profile.captured_run import is_run_name
     args.run, name = None, args.run  # of a session: which run to read
@@ -122,20 +133,45 @@ def finish(
     remarks = checks(path) if path is not None else []
     if args.format == "json":
         _write_json(args, outcomes, remarks, path)
-    for one in remarks:
-        where = f"{one.host}: " if one.host else ""
-        args.talk.note(f"{where}{one.text}" + (f"; {one.advice}" if one.advice else ""))
+    note_remarks(args, remarks)
     if path is not None:
         args.talk.note(f"wrote {path}")
     if args.interrupted:
         output.flush_standard_output()
         raise KeyboardInterrupt
     code = _exit_code(outcomes)
-    if then is None or path is None:
-        return code
+    after = 0 if path is None else shown(args, then, path)
+    return code or after
+
+
+def shown(args: argparse.Namespace, then: argparse.Namespace | None, path: str) -> int:
+    """The exit code of --then."""
+    if then is None:
+        return 0
     then.session, then.talk = [path], args.talk
-    shown = then.verb_module.run(then)
-    return code or int(shown or 0)
+    return int(then.verb_module.run(then) or 0)
+
+
+def checks(args: argparse.Namespace, path: str, duration_ps: int, verb: str) -> list[Check]:
+    """What a run lacks: see ``capture_checks``."""
+    with signals.held():
+        from fastprof import load
+        from fastprof.profile import capture_checks
+
+    try:
+        progress = args.talk.progress if args.talk.progress.wanted else None
+        profile = load(path, progress=progress, on_error="salvage")
+        return capture_checks.checks(profile, duration_ps, int(args.host_level), int(args.device_level), verb)
+    except Exception as error:  # noqa: BLE001  whatever a profiler wrote, it is there
+        args.talk.traceback(error)
+        args.talk.note(f"the captures cannot be checked: {error}")
+        return []
+
+
+def note_remarks(args: argparse.Namespace, remarks: Sequence[Check]) -> None:
+    for one in remarks:
+        where = f"{one.host}: " if one.host else ""
+        args.talk.note(f"{where}{one.text}" + (f"; {one.advice}" if one.advice else ""))
 
 
 def _exit_code(outcomes: Sequence[Outcome]) -> int:

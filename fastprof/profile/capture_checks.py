@@ -1,5 +1,5 @@
-"""What a fresh capture lacks, and how the next one gets it: in the flags of ``fastprof capture``, or in the parameters
-of ``fastprof.record``."""
+"""What a fresh capture lacks, and how the next one gets it: in the flags of ``fastprof capture`` or ``run``, or in the
+parameters of ``fastprof.record``."""
 
 from __future__ import annotations
 
@@ -38,23 +38,21 @@ class _Words:
     fewer_events: str
 
 
-_FLAGS: Final = _Words(
-    "--host-level 2",
-    "--device-level 1",
-    "--duration {seconds}s",
-    "a shorter --duration, --python-level 0 or --host-level 1",
-)
-_IN_PROGRAM: Final = _Words(
-    "host_level=2", "device_level=1", "steps=(10, 20), or a longer block", "fewer steps, python_level=0 or host_level=1"
-)
+_LESS: Final = "--python-level 0 or --host-level 1"
+_OFF: Final = ("--host-level 2", "--device-level 1")
+_WORDS: Final = {
+    "capture": _Words(*_OFF, "--duration {seconds}s", f"a shorter --duration, {_LESS}"),
+    "run": _Words(*_OFF, "--steps 10:20", f"fewer --steps, a shorter --duration, {_LESS}"),
+    "record": _Words("host_level=2", "device_level=1", "steps=(10, 20)", "fewer steps, python_level=0 or host_level=1"),
+}
 
 
 def checks(
-    profile: Profile, duration_ps: int, host_level: int, device_level: int, *, in_program: bool = False
+    profile: Profile, duration_ps: int, host_level: int, device_level: int, verb: str = "capture"
 ) -> list[Check]:
-    """Of a run that was captured for this time with these levels. ``in_program``: by the program itself, which ends
-    when it wants to. Reads all events."""
-    words = _IN_PROGRAM if in_program else _FLAGS
+    """Of a run that was captured with these levels. ``duration_ps``: as requested; 0: not for a time. ``verb``: what
+    captured it: "capture", "run", or "record" of the API. Reads all events."""
+    words = _WORDS[verb]
     reports = profile.reports("steps", "diagnosis")
     lacks = {row["what"]: row["how"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
     found = list(_steps(reports["steps"], lacks, duration_ps, words)) if host_level else []
@@ -68,7 +66,7 @@ def checks(
         found.append(Check("device_tracer_off", None, "the device tracer was off: nothing shows what devices did",
                            words.device_tracer))  # fmt: skip
     for host in profile.tables["hosts"].to_pylist():
-        found += _of_host(host, 0 if in_program else duration_ps, words)
+        found += _of_host(host, duration_ps, words)
     return found
 
 

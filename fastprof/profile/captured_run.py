@@ -9,18 +9,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
 from fastprof.errors import OutputError
-from fastprof.export.new_files import moved, new_file, output_errors
+from fastprof.export.new_files import moved, new_file, new_folder, output_errors
 from fastprof.export.xspace_files import file_names
 from fastprof.inputs.log_directory import PROFILE
 
 _TIMESTAMP: Final = "%Y_%m_%d_%H_%M_%S"
 _MOST_TRIES: Final = 600
+_CAPTURES: Final = ("*.xplane.pb", "*.pt.trace.json")
+_UNFINISHED: Final = "recording"
 _PIECE: Final = 1 << 26
 
 
@@ -66,8 +68,7 @@ class CapturedRun:
     def remove_if_empty(self) -> None:
         """Also the directories above it that were made for it."""
         for folder in reversed(self._made):
-            with suppress(OSError):
-                folder.rmdir()
+            _remove_if_empty(folder)
 
     def _named(self, profile: Path, name: str, is_shared: bool) -> Path:
         path = profile / name
@@ -94,6 +95,41 @@ class CapturedRun:
             return False
         self._made.append(folder)
         return True
+
+
+@contextmanager
+def unfinished(log_directory: str) -> Iterator[Path]:
+    """A hidden folder in a log directory, for what a profiler writes before it moves to a run. If nothing does, a log
+    directory that was made for it goes, too. Raises OutputError."""
+    path = Path(log_directory)
+    with output_errors(log_directory, "cannot write to the log directory"), ExitStack() as made:
+        if not path.is_dir():
+            path.mkdir(parents=True)
+            made.callback(_remove_if_empty, path)
+        folder = made.enter_context(new_folder(path / _UNFINISHED))
+        made = made.pop_all()
+    with made:
+        yield folder
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def moved_to_run(folder: Path, log_directory: str, name: str | None) -> str | None:
+    """Moves what a profiler wrote somewhere below the folder to a run, which other processes may write to if it has a
+    name. Returns the run; None: nothing was written. Raises OutputError."""
+    files = sorted(file for pattern in _CAPTURES for file in folder.rglob(pattern))
+    if not files:
+        return None
+    run = CapturedRun(log_directory, name, is_shared=True)
+    try:
+        for file in files:
+            run.take(file)
+    finally:
+        run.remove_if_empty()
+    return str(run.path)
 
 
 def run_names() -> Iterator[str]:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastprof.errors import FastprofError, NotFoundError, UsageError
-from fastprof.export.new_files import new_folder, output_errors
-from fastprof.inputs.own_profiler.frameworks import Levels, Profiler, profiler_of
-from fastprof.profile.captured_run import CapturedRun, is_run_name
+from fastprof.inputs.own_profiler.frameworks import Levels, profiler_of
+from fastprof.inputs.own_profiler.recorder import Recorder
+from fastprof.profile.captured_run import is_run_name, moved_to_run, unfinished
 
 if TYPE_CHECKING:
     from fastprof.profile.capture_checks import Check
     from fastprof.profile.profile import Profile
 
-_CAPTURES: Final = ("*.xplane.pb", "*.pt.trace.json")
-_UNFINISHED: Final = "recording"
 _WAIT: Final = "next_batch"
 """A name that analyses know as input."""
 
@@ -69,24 +66,21 @@ class Recording:
     ) -> None:
         self._logdir, self._steps, self._run_name, self._levels = logdir, steps, run, levels
         self._framework = framework
-        self._next = 0
-        self._profiler: Profiler | None = None
-        self._folder: Path | None = None
+        self._recorder: Recorder | None = None
+        self._folder = Path()
         self._unfinished = ExitStack()
-        self._mark: AbstractContextManager[object] | None = None
-        self._is_recording = self._is_over = False
-        self._began_ns = self._took_ns = 0
         self.path: str | None = None
         """The run, a directory; None: there is none yet."""
 
     def __enter__(self) -> Recording:
-        if self._profiler is not None:
+        if self._recorder is not None:
             raise UsageError("a recording is used once; call fastprof.record again")
-        self._profiler = profiler_of(self._framework)
-        self._make_folder()
+        profiler = profiler_of(self._framework)
+        self._folder = self._unfinished.enter_context(unfinished(self._logdir))
+        self._recorder = Recorder(lambda: profiler, str(self._folder), self._levels, self._steps, self._deliver)
         try:
             if self._steps is None:
-                self._begin()
+                self._recorder.begin()
         except BaseException:
             self._unfinished.close()
             raise
@@ -95,44 +89,45 @@ class Recording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
+        recorder = self._entered()
         try:
-            self.end_step()
-            self._end()
+            recorder.end_step()
+            recorder.end()
         except Exception as fault:  # the program's own exception matters more
             if error is None:
                 raise
             error.add_note(f"fastprof: {fault}")
         finally:
-            self._is_over = True
+            recorder.is_over = True
             self._unfinished.close()
         if self.path is None and error is None:
             warnings.warn(self._why_nothing(), stacklevel=2)
 
     def step(self) -> None:
         """A step begins here, and the one before ends: call it first in the body of the loop."""
-        self.count(is_marked=True)
+        self._entered().count(is_marked=True)
 
     def steps(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, one a step: ``for batch in recording.steps(batches)``. A step lasts until the next item is there,
         so that waiting for input belongs to steps; the wait is marked as such."""
-        rest = iter(items)
+        rest, recorder = iter(items), self._entered()
         try:
             while True:
-                with self._waiting():
+                with recorder.section(_WAIT):
                     try:
                         item = next(rest)
                     except StopIteration:
                         return
-                self.step()
+                recorder.count(is_marked=True)
                 yield item
         finally:
-            self.end_step()
+            recorder.end_step()
 
     def keras_callback(self) -> Any:
         """A callback for ``fit``, of the Keras that the program has imported: a step is a batch of training."""
         from fastprof.inputs.own_profiler.keras_steps import callback
 
-        return callback(self)
+        return callback(self._entered())
 
     @cached_property
     def profile(self) -> Profile:
@@ -148,84 +143,29 @@ class Recording:
         """What the capture lacks, each with ``text`` and ``advice``; reads all events."""
         from fastprof.profile.capture_checks import checks
 
-        took_ps = 1000 * self._took_ns
-        return checks(self.profile, took_ps, self._levels.host, self._levels.device, in_program=True)
+        return checks(self.profile, 0, self._levels.host, self._levels.device, "record")
 
     def __repr__(self) -> str:
         steps = "" if self._steps is None else f" of steps {self._steps[0]} to {self._steps[1] - 1}"
-        state = self.path or ("recording" if self._is_recording else "nothing recorded")
-        return f"<fastprof recording{steps}: {state}>"
+        return f"<fastprof recording{steps}: {self.path or self._why_nothing()}>"
 
-    def count(self, *, is_marked: bool) -> None:
-        """As ``step``. ``is_marked``: this marks the step in the capture, because the program does not."""
-        number, self._next = self._next, self._next + 1
-        if self._is_over or self._profiler is None:
-            return
-        self.end_step()
-        if self._steps is not None:
-            if number == self._steps[0]:
-                self._begin()
-            elif number == self._steps[1]:
-                self._end()
-        if is_marked and self._is_recording:
-            self._mark = self._profiler.step(number)
-            self._mark.__enter__()
+    def _entered(self) -> Recorder:
+        if self._recorder is None:
+            raise UsageError("a recording is used in with: with fastprof.record(…) as recording")
+        return self._recorder
 
-    def end_step(self) -> None:
-        """Ends the step that lasts, if any."""
-        mark, self._mark = self._mark, None
-        if mark is not None:
-            mark.__exit__(None, None, None)
-
-    def _waiting(self) -> AbstractContextManager[object]:
-        if self._is_recording and self._profiler is not None:
-            return self._profiler.section(_WAIT)
-        return nullcontext()
-
-    def _make_folder(self) -> None:
-        """A hidden folder in the log directory, for what the profiler writes, which then moves to the run."""
-        with output_errors(self._logdir, "cannot write to the log directory"):
-            logdir = Path(self._logdir)
-            if not logdir.is_dir():
-                logdir.mkdir(parents=True)
-                self._unfinished.callback(_remove_if_empty, logdir)
-            self._folder = self._unfinished.enter_context(new_folder(logdir / _UNFINISHED))
-
-    def _begin(self) -> None:
-        assert self._profiler is not None
-        self._profiler.settle()
-        self._profiler.start(str(self._folder), self._levels)
-        self._is_recording, self._began_ns = True, time.time_ns()
-
-    def _end(self) -> None:
-        if not self._is_recording or self._profiler is None or self._folder is None:
-            return
-        self._is_recording, self._is_over = False, True
-        self._profiler.settle()
-        self._took_ns = time.time_ns() - self._began_ns
-        self._profiler.stop()
-        files = sorted(file for pattern in _CAPTURES for file in self._folder.rglob(pattern))
-        if not files:
+    def _deliver(self) -> None:
+        self.path = moved_to_run(self._folder, self._logdir, self._run_name)
+        if self.path is None:
             raise FastprofError("the profiler has written no capture")
-        run = CapturedRun(self._logdir, self._run_name, is_shared=True)
-        try:
-            for file in files:
-                run.take(file)
-            self.path = str(run.path)
-        finally:
-            run.remove_if_empty()
 
     def _why_nothing(self) -> str:
-        if self._is_recording:
+        recorder = self._recorder
+        if recorder is not None and recorder.is_recording:
             return "it is still recording"
-        if self._steps is not None and self._next <= self._steps[0]:
+        if recorder is not None and self._steps is not None and recorder.counted <= self._steps[0]:
             return (
-                f"nothing was recorded: step {self._steps[0]} has not begun; {self._next} steps were counted, by "
+                f"nothing was recorded: step {self._steps[0]} has not begun; {recorder.counted} steps were counted, by "
                 "recording.steps(…), recording.step() or recording.keras_callback()"
             )
         return "nothing was recorded"
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()

@@ -12,9 +12,15 @@ from typing import Any
 import pytest
 from profiler_server import ProfilerServer, captured, message, serving
 from test_capture_workers import sample
+from test_run_program import put_jax_beside
 
 from fastprof.cli.main import main
 
+_TRAINING = """
+import jax
+for number in range(4): jax.profiler.StepTraceAnnotation("train", step_num=number)
+assert jax.profiler.over.wait(60)
+"""
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "capture.md"
 
 
@@ -25,8 +31,10 @@ def test_commands_of_the_page_run(
     continuous = {"GetSnapshot": captured(sample()), "StartContinuousProfiling": b"", "StopContinuousProfiling": b""}
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     lines = [line.partition("  #")[0] for block in blocks for line in block.splitlines()]
-    assert len(lines) == 9
+    assert len(lines) == 11
     monkeypatch.chdir(tmp_path)
+    put_jax_beside(tmp_path)
+    (tmp_path / "train.py").write_text(_TRAINING)
     with (
         serving(ProfilerServer(captured(sample()), monitor=report, others=continuous)) as one,
         serving(ProfilerServer(captured(sample()))) as two,

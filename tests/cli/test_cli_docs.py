@@ -14,7 +14,7 @@ from fastprof.cli import servers
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DOCUMENT = DOCS / "cli.md"
 SHARED = "Flags of every verb"
-OUTPUT = "Output of all verbs but capture, convert, export, serve, snapshot and trace"
+OUTPUT = "Output of all verbs but capture, convert, export, run, serve, snapshot and trace"
 ANALYSES = "The analyses"
 MESSAGES = {"-q", "--quiet", "-v", "--verbose", "--progress", "-h", "--help"}
 FILTERS = {"--plane", "--line", "--name", "--time"}
@@ -45,8 +45,9 @@ def flags_of(verb: argparse.ArgumentParser) -> set[str]:
 
 def home(verb: str) -> set[str]:
     """The flags documented for a verb."""
-    names = [SHARED, *([] if verb in ("capture", "convert", "export", "serve", "snapshot", "trace") else [OUTPUT])]
-    if verb in ("capture", "snapshot", "monitor"):  # they have no SESSION
+    without = ("capture", "convert", "export", "run", "serve", "snapshot", "trace")
+    names = [SHARED, *([] if verb in without else [OUTPUT])]
+    if verb in ("run", "capture", "snapshot", "monitor"):  # they have no SESSION
         return MESSAGES | documented(*names[1:], f"fastprof {verb}")
     if verb in command._ANALYSES:
         page = (DOCS / "analyses" / f"{verb}.md").read_text(encoding="utf-8")

@@ -183,21 +183,22 @@ _FRAMEWORKS: Final[Mapping[str, Callable[[Any], Profiler]]] = {"jax": _Jax, "ten
 NAMES: Final = tuple(_FRAMEWORKS)
 
 
-def imported() -> str | None:
-    """The framework that the program has imported, completely; the first of ``NAMES``."""
-    for name in NAMES:
-        module = sys.modules.get(name)
-        if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
-            return name
-    return None
+def imported() -> list[str]:
+    """The frameworks that the program has imported, completely, in the order of ``NAMES``."""
+    return [name for name in NAMES if (module := sys.modules.get(name)) is not None and not _is_unfinished(module)]
 
 
 def profiler_of(name: str | None) -> Profiler:
-    """Of the framework of this name, None for the one that is imported. Raises UsageError."""
+    """Of the framework of this name, None for the first that is imported. Raises UsageError."""
     if name is not None and name not in NAMES:
         raise UsageError(f"{name!r} is not a framework that can be recorded: {', '.join(NAMES)}")
-    chosen = name or imported()
-    if chosen is None or sys.modules.get(chosen) is None:
-        missing = chosen or "jax, tensorflow or torch"
+    there = imported()
+    if not there or name not in (None, *there):
+        missing = name or "jax, tensorflow or torch"
         raise UsageError(f"the program has not imported {missing}, so there is nothing to record yet")
+    chosen = name or there[0]
     return _FRAMEWORKS[chosen](sys.modules[chosen])
+
+
+def _is_unfinished(module: object) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))

@@ -1,0 +1,141 @@
+"""Run a Python program as 'python SCRIPT' does, and record it: by steps or by time.
+
+The profiler is that of the framework which the program imports: JAX, TensorFlow or PyTorch; the program needs no
+change. Its arguments, output and exit code are its own. When it has ended, --then shows what was recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fastprof.cli import arguments, process, servers, signals, written
+from fastprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from fastprof.profile.capture_checks import Check
+
+_NOTHING: Final = servers.ALL
+"""The exit code if nothing was recorded, and the program has ended well."""
+_AFTER_S, _DURATION_MS = 5.0, 2000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("script", metavar="SCRIPT [ARG ...]", nargs=argparse.REMAINDER, help="as after 'python'")
+    parser.add_argument(
+        "-m", dest="module", metavar="MODULE [ARG ...]", nargs=argparse.REMAINDER, help="a module, as after 'python -m'"
+    )
+    group = parser.add_argument_group("what to record")
+    group.add_argument(
+        "--steps",
+        metavar="A:B",
+        type=arguments.step_range,
+        help="steps from A up to, but without, B, counted from 0 as the program begins them",
+    )
+    group.add_argument(
+        "--after",
+        metavar="TIME",
+        type=servers.waiting_time,
+        help="record by time: begin this long after the program has begun to use its framework (default: 5s)",
+    )
+    group.add_argument("--duration", metavar="TIME", type=servers.milliseconds, help="for how long (default: 2s)")
+    servers.add_levels(group)
+    group = written.add_run(parser, is_required=True)
+    group.add_argument("--no-checks", action="store_true", help="do not look into the capture for what it lacks")
+    parser.set_defaults(session=(), on_error="raise", then="diagnosis")
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    words = ["-m", *args.module] if args.module is not None else list(args.script)
+    if words in ([], ["-m"]):
+        raise UsageError("give a program: SCRIPT, or -m MODULE, after the flags of fastprof")
+    settings = _settings(args)
+    name = written.run_name(args)
+    then = written.then_verb(args)
+    with _folder(args.logdir) as folder:
+        code = _performed(args, words, folder, settings)
+        path = _delivered(args, folder, name)
+    process.prepare()
+    if path is None:
+        return code or _NOTHING
+    if not args.no_checks:
+        written.note_remarks(args, _checks(args, path))
+    args.talk.note(f"wrote {path}")
+    after = written.shown(args, then, path)
+    return code or after
+
+
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    if args.steps is not None and (args.after, args.duration) != (None, None):
+        raise UsageError("--steps records by steps: without --after and --duration")
+    if args.steps is not None and None in args.steps:
+        raise UsageError("--steps needs a first step and the one after the last, as in 10:20")
+    if args.steps is None:
+        args.after = _AFTER_S if args.after is None else args.after
+        args.duration = args.duration or _DURATION_MS
+    levels = servers.options(args, 1)
+    return {
+        "steps": args.steps,
+        "after_s": args.after,
+        "duration_s": None if args.duration is None else args.duration / 1000,
+        "levels": {
+            "host": levels.host_level,
+            "device": levels.device_level,
+            "python": levels.python_level,
+            "advanced": dict(levels.advanced),
+        },
+    }
+
+
+@contextlib.contextmanager
+def _folder(logdir: str) -> Iterator[Path]:
+    """A hidden folder in the log directory, for what the profiler writes."""
+    with signals.held():
+        from fastprof.profile.captured_run import unfinished
+    with unfinished(logdir) as folder:
+        yield folder
+
+
+def _performed(args: argparse.Namespace, words: list[str], folder: Path, settings: dict[str, Any]) -> int:
+    """The exit code of the program, 128 and the number if a signal ended it."""
+    from fastprof.inputs.own_profiler import started_script
+
+    environment = started_script.environment(folder.absolute(), settings, dict(os.environ))
+    with signals.counted() as stops, subprocess.Popen([sys.executable, *words], env=environment) as child:
+        code = _ended(child)
+    args.interrupted = bool(stops)
+    return code if code >= 0 else 128 - code
+
+
+def _ended(child: subprocess.Popen[bytes]) -> int:
+    """Waits. A terminal interrupts the program itself; a request to this process to end is passed on."""
+    while True:
+        try:
+            return child.wait()
+        except signals.Terminated:
+            child.send_signal(signal.SIGTERM)
+
+
+def _delivered(args: argparse.Namespace, folder: Path, name: str | None) -> str | None:
+    """The run; None, after a message, if nothing was recorded."""
+    from fastprof.inputs.own_profiler import started_script
+    from fastprof.profile.captured_run import moved_to_run
+
+    path = moved_to_run(folder, args.logdir, name)
+    if path is None:
+        report = started_script.report(folder)
+        args.talk.error(f"nothing was recorded: {report.get('why') or 'the program ended too early to say why'}")
+    return path
+
+
+def _checks(args: argparse.Namespace, path: str) -> list[Check]:
+    duration_ps = 0 if args.duration is None else args.duration * 10**9
+    return written.checks(args, path, duration_ps, "run")
