@@ -6,7 +6,7 @@ Formulas: docs/analyses/annotations.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.host_causes import op_computes
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.value_classes import dataclass
 
 NAME = "annotations"
 READS = union([

@@ -6,7 +6,7 @@ Definitions: docs/analyses/communication.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -40,6 +40,7 @@ from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -32,9 +32,10 @@ Hosts are read one after the other, so memory is one host's events and what is k
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs as Needs
 from fastprof.tables.needs import union as union
 

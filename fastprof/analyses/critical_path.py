@@ -6,7 +6,7 @@ Definitions: docs/analyses/critical-path.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import SimpleNamespace
 from typing import Final
 
@@ -33,6 +33,7 @@ from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 NAME = "critical_path"
 READS = union([

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +41,7 @@ from fastprof.derive.host import CPU_ONLY, GPU, Host
 from fastprof.derive.serving import MODEL, is_of_server
 from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.wording.quantities import measured
 

@@ -6,7 +6,7 @@ Definitions: docs/analyses/gaps.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -53,6 +53,7 @@ from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import counted, time_text
 
 NAME = "gaps"

@@ -6,7 +6,6 @@ Samples come from lines of counters. How they are weighted: docs/analyses/hardwa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +28,7 @@ from fastprof.derive.ops.unit_use import NEEDS, HostUnits, Key, Sums, host_units
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Count, Number, Percent, Picoseconds, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host

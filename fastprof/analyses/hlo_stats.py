@@ -6,7 +6,7 @@ Instructions are those of devices, or of threads if a host has no devices. Formu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
@@ -46,6 +46,7 @@ from fastprof.hlo.shape_reader import layouts_of, padding_of
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 NAME = "hlo_stats"
 TITLE = "HLO stats"

@@ -6,7 +6,7 @@ Requests are groups of events on the host's threads that a server's request bega
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastprof.analyses.contract import (
@@ -33,6 +33,7 @@ from fastprof.derive.serving import (
 )
 from fastprof.derive.serving.summaries import TABLES as TABLES
 from fastprof.derive.steps.grouping import STATS as GROUPING_STATS
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host

@@ -8,7 +8,7 @@ Formulas: docs/analyses/input-pipeline.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
@@ -57,6 +57,7 @@ from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Share, String, Text
 from fastprof.schema.tables import TableSchema
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host

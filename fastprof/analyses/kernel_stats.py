@@ -7,7 +7,6 @@ launch configuration and use of Tensor Cores are one row. Formulas: docs/analyse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -42,6 +41,7 @@ from fastprof.hlo import PLANES as HLO_PLANES
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host

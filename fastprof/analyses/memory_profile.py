@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ from fastprof.derive.memory.memory_tables import TABLES as TABLES
 from fastprof.derive.memory.torch_memory import device_sizes
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -46,6 +46,7 @@ from fastprof.hlo.program_memory_tables import TABLES as TABLES
 from fastprof.hlo.program_memory_tables import ModuleRow, module_rows
 from fastprof.hlo.program_remarks import Remark, remarks
 from fastprof.hlo.unplanned_memory import scoped_vmem, signature_rows
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.program_choice import matching, named
 
 if TYPE_CHECKING:

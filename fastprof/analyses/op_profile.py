@@ -7,7 +7,7 @@ docs/analyses/op-profile.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,7 @@ from fastprof.derive.ops.tree.scope_trees import UNSCOPED, scope_trees
 from fastprof.derive.ops.tree.tree_tables import HBM, DeviceRow, OpTree
 from fastprof.derive.ops.tree.tree_tables import TABLES as TABLES
 from fastprof.hlo.work import GENERAL, OF_GPUS
+from fastprof.schema.value_classes import dataclass
 
 NAME = "op_profile"
 READS = device_ops.READS

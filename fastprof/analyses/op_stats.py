@@ -7,7 +7,7 @@ instructions that ran, by themselves and by framework op. Formulas: docs/analyse
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import Any
 
@@ -48,6 +48,7 @@ from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.schema.array_types import Bools
 from fastprof.schema.column_kinds import Count, Flag, Number, Picoseconds, Share, Text
 from fastprof.schema.tables import Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 NAME = "op_stats"
 READS = union([

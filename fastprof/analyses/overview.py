@@ -7,7 +7,7 @@ ops that take most device time, and what the session ran on. Formulas: docs/anal
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ from fastprof.derive.steps.verdicts import Finding, share
 from fastprof.schema.arrow_columns import shares
 from fastprof.schema.column_kinds import Count, Flag, Percent, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 
 NAME = "overview"

@@ -7,7 +7,6 @@ Definitions: docs/analyses/pod-viewer.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Bytes, Count, Picoseconds, Share, Text
 from fastprof.schema.tables import TableSchema
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host

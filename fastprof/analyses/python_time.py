@@ -6,7 +6,7 @@ Functions are those that the Python tracer recorded. Formulas: docs/analyses/pyt
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +37,7 @@ from fastprof.derive.ops.device_time import Spans
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.host_causes import op_computes
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

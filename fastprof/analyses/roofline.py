@@ -6,7 +6,7 @@ Formulas: docs/analyses/roofline.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -51,6 +51,7 @@ from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.value_classes import dataclass
 
 NAME = "roofline"
 READS = union([

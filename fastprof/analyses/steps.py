@@ -7,7 +7,7 @@ are made, what counts for which category, and how steps of several hosts are ali
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,6 +45,7 @@ from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Count, Kind, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 NAME = "steps"
 READS = union([

@@ -6,7 +6,7 @@ Definitions: docs/analyses/streams.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ from fastprof.derive.ops.streams import stream_copies
 from fastprof.derive.ops.streams.stream_sums import HostStreams, Limits, host_streams
 from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host

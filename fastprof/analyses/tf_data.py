@@ -7,7 +7,7 @@ batch would take after a change is predicted by pipelines/what_if.py. Formulas: 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.links import is_one_of
 from fastprof.errors import UsageError
 from fastprof.schema.array_types import Bools
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 NAME = "tf_data"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,6 +14,7 @@ from fastprof.decode.index import CaptureIndex, Index, KnownEvents, unsorted_lin
 from fastprof.decode.selection import Wanted
 from fastprof.decode.workers import grouped
 from fastprof.schema.array_types import Int64s, Records
+from fastprof.schema.value_classes import dataclass
 
 BLOCK_BYTES = 4 << 20
 BLOCK_SEGMENTS = 4096

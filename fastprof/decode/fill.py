@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,6 +24,7 @@ from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, Kinds
 from fastprof.schema.array_types import Bools, Int32s, Records
 from fastprof.schema.capture_tables import KINDS
+from fastprof.schema.value_classes import dataclass
 
 _PLAIN = {
     "event_id": np.int64, "plane_id": np.int32, "line_id": np.int32, "metadata_id": np.int64,

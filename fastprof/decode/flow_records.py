@@ -3,7 +3,6 @@ readers pass over. docs/traces.md describes it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.schema.value_classes import dataclass
 
 FIELD: Final = 1000
 _ENDS, _LINES, _TEXTS, _BESIDE = 1, 2, 3, 4

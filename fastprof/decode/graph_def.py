@@ -15,13 +15,13 @@ Texts of values of attributes:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from fastprof.decode.attr_value import ValueTexts
 from fastprof.inputs.message_columns import Buffer, MessageColumns, Owned, Spans, all_of, texts
+from fastprof.schema.value_classes import dataclass
 
 BATCH: Final = 1 << 13
 """Nodes that are read at once."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from fastprof.schema.capture_tables import CAPTURE_TABLES, SEVERITIES
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from fastprof.decode.text_pools import TextTable
 from fastprof.decode.workers import Workers, grouped
 from fastprof.decode.xspace_capture import Capture, Kinds
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
+from fastprof.schema.value_classes import dataclass
 
 UNIX_NS = 10**18
 """Line timestamps past this, September 2001, are in Unix time: no profile lasts so long."""

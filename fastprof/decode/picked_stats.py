@@ -9,7 +9,6 @@ follows.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from fastprof._native.xspace import Memory, Picks, Sink
 from fastprof.decode.text_pools import MergedTexts
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 Columns = tuple[Int32s, npt.NDArray[np.uint8], Int64s]
 """Rows, ascending, each once; what the values are; the values."""

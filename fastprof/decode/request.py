@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from fastprof._native import records
 from fastprof.decode.picked_stats import Columns
 from fastprof.schema.array_types import Bools, Int32s
 from fastprof.schema.capture_tables import CAPTURE_TABLES
+from fastprof.schema.value_classes import dataclass
 
 EVENT_COLUMNS = tuple(CAPTURE_TABLES["events"].names())
 STAT_COLUMNS = tuple(CAPTURE_TABLES["event_stats"].names())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import index as integer_of
 from typing import TYPE_CHECKING, SupportsIndex
 
@@ -13,6 +13,7 @@ import numpy as np
 from fastprof._native.xspace import Filter
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.schema.array_types import Bools
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.amounts import Steps as Steps
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fastprof._native import records
@@ -16,6 +14,7 @@ from fastprof.decode.span_stats import metadata_stats
 from fastprof.decode.stat_values import EventStats, MetadataStats, OwnStats
 from fastprof.errors import CaptureError, ChangedError
 from fastprof.schema.array_types import Records
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

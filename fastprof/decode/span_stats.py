@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from fastprof._native.xspace import Sink
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture, DeclaredStats
 from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

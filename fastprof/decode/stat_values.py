@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from fastprof.decode.span_stats import SpanStats
 from fastprof.schema.capture_tables import KINDS
+from fastprof.schema.value_classes import dataclass
 
 EVENT, METADATA = "event", "metadata"
 _MOST_BYTES = 32

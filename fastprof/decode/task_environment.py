@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fastprof._native import records
 from fastprof.decode.span_stats import CaptureTexts, owned_spans, read_span_stats
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture
+from fastprof.schema.value_classes import dataclass
 
 PLANE = "Task Environment"
 KINETO = "Kineto JSON"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from fastprof.inputs.graph_planes import PLANE as GRAPHS
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.inputs.source import open_source
 from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.schema.value_classes import dataclass
 
 Kinds = npt.NDArray[np.uint8]
 _HEAD = 64

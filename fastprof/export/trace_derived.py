@@ -6,7 +6,7 @@ It reads all events of a host; see ``fastprof.derive.timeline``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from fastprof.derive.timeline.track_order import STEPS, Track, processes_of
 from fastprof.export.trace_batches import BATCH_ROWS, FlowEnds, Renamed, SharedStats, StatColumns, between
 from fastprof.export.trace_tracks import Titled, texts_of, titled
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from fastprof._native.trace_writers import Texts
 from fastprof.derive.timeline.track_order import Process, Track
+from fastprof.schema.value_classes import dataclass
 
 TRACK = np.dtype([("pid", "i8"), ("tid", "i8"), ("sort", "i8"), ("process", "i8"), ("name", "i4"), ("told", "i4")])
 """The struct of csrc/formats/trace_batch.h; a test compares their sizes."""

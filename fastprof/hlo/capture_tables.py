@@ -7,7 +7,6 @@ Rows join events by ``program_id``, instructions also by ``name``, which events 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -30,6 +29,7 @@ from fastprof.hlo.shapes import TYPE_NAMES, Shape
 from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
 from fastprof.schema.tables import Column, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 
 def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, ImportLog]]) -> dict[str, pa.Table]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -13,6 +12,7 @@ from fastprof.hlo.module import HloModule, Instruction
 from fastprof.hlo.opcodes import ELEMENTWISE, Costs
 from fastprof.hlo.shapes import Index, Shape
 from fastprof.hlo.work import ONE, ZERO, Float, Work, nearest
+from fastprof.schema.value_classes import dataclass
 
 _SMALL_CONSTANT = 8
 """Constants of up to this many elements cost nothing to read."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +16,7 @@ from fastprof.hlo.text.escapes import printed
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
 from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.schema.arrow_columns import texts_of
+from fastprof.schema.value_classes import dataclass
 
 # The structs of csrc/formats/hlo.h; a test compares their sizes with C's.
 COMPUTATION = np.dtype(

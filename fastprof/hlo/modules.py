@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.shapes import TYPE_NAMES
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.decode.import_log import ImportLog

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import gcd
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule, Instruction
 from fastprof.hlo.shapes import Shape, product
 from fastprof.hlo.work import UNKNOWN, ZERO, Counting, Effort, Float, Work, largest
+from fastprof.schema.value_classes import dataclass
 
 _WINDOW, _WINDOW_DILATION, _BASE_DILATION = 15, 5, 6
 FUSIONS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from fastprof.hlo.shapes import Shape
 from fastprof.hlo.stack_frames import Source
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
+from fastprof.schema.value_classes import dataclass
 
 
 class Buffers:

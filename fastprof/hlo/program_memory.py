@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from fastprof.hlo.buffers import OUTPUT, TEMPORARY, BufferAssignment, Heap
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.spelling import meant
 
 UNKNOWN = -1

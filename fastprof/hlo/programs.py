@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
 from fastprof.inputs.paths import shown
 from fastprof.inputs.source import Source, open_source
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.hlo.module import HloModule

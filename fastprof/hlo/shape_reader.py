@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 
 from fastprof.hlo.shapes import COMBINE, UNBOUNDED, ArrayLayout, Index, Tile
+from fastprof.schema.value_classes import dataclass
 
 ARRAY = re.compile(r"(?<![a-z0-9])([a-z][a-z0-9]*)\[([^\[\]]*)\](\{[^{}]*\})?")
 """Type, dimensions and layout of an array, a token or something opaque."""

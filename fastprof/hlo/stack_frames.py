@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 from fastprof.schema.array_types import Records
+from fastprof.schema.value_classes import dataclass
 
 MOST_FRAMES = 1000
 """Of one stack; outer ones beyond this are left out."""

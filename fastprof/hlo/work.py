@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
 
 from fastprof.hlo.shapes import Index
+from fastprof.schema.value_classes import dataclass
 
 Float: TypeAlias = np.float32
 Place = tuple[int, Index]

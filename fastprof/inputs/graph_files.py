@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from fastprof.errors import CaptureError, UsageError
 from fastprof.inputs import unpacking
 from fastprof.inputs.paths import absolute, few, shown
+from fastprof.schema.value_classes import dataclass
 
 _STEP = re.compile(r"(\d{1,18})\D*")
 

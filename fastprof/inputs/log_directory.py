@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from fastprof.errors import NotFoundError, UsageError
 from fastprof.inputs import graph_files
 from fastprof.inputs.graph_files import GraphFiles
 from fastprof.inputs.paths import absolute, few, shown, unreadable
+from fastprof.schema.value_classes import dataclass
 
 PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
 """Of files that hold a compiled program: beside captures the first, which XProf writes; both where they are named."""

@@ -8,13 +8,14 @@ runs.integers(2), runs.messages[7].integers(6), runs.messages[7].parent     # pa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from fastprof._native.messages import read_message_tables
 from fastprof.inputs.message_columns import Buffer, Spans
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 
 _Places = list[tuple[int, int]]
 

@@ -9,7 +9,6 @@ Nodes are rows in the order of the bytes of their names; of equal names the firs
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -30,6 +29,7 @@ from fastprof.inputs.value_columns import (
 )
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 DOING: Final = "reading a ProfileProto"
 PLANE, STAT = "tfprof", "profile_proto"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from fastprof.inputs import profile_columns as profile
@@ -20,6 +20,7 @@ from fastprof.inputs.message_columns import Buffer, MessageColumns, Spans, all_o
 from fastprof.inputs.value_columns import ends_of
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.message_fields import put, varint
+from fastprof.schema.value_classes import dataclass
 
 _GRAPH, _RUN, _LOG = "reading a GraphDef", "reading RunMetadata", "reading an OpLogProto"
 _CANONICAL: Final = re.compile(r".*/(device:gpu|gpu|device:cpu|cpu):\d+", re.DOTALL)

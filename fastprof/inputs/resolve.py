@@ -13,7 +13,7 @@ import io
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -35,6 +35,7 @@ from fastprof.inputs.log_directory import (
     without_aliases,
 )
 from fastprof.inputs.paths import absent, absolute, expand, few, is_directory, is_glob, is_link, mode_of, shown
+from fastprof.schema.value_classes import dataclass
 
 Input: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | GraphFiles
 """One thing that can be loaded; a list or tuple of them is a session too."""

@@ -4,9 +4,9 @@ parameters of ``fastprof.record``."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import counted, time_text
 
 if TYPE_CHECKING:

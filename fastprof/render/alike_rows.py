@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Alike

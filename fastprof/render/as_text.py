@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from fastprof.render.look import Look
 from fastprof.render.rows import Data, blocks
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording import quantities
 from fastprof.wording.elision import Elision
 from fastprof.wording.json_values import json_text

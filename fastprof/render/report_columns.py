@@ -15,7 +15,7 @@ are written, from row ``first`` on.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from fastprof.errors import UsageError
 from fastprof.render import as_json, report_json
 from fastprof.render.rows import unique_names
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.cells import TEXT, ColumnCells, is_text
 from fastprof.wording.json_values import json_quote, json_text
 

@@ -10,7 +10,6 @@ import json
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fastprof.derive.tfprof.options import Options
@@ -18,6 +17,7 @@ from fastprof.derive.tfprof.recorded import FIGURES, Recorded
 from fastprof.derive.tfprof.step_runs import StepRuns, is_canonical
 from fastprof.derive.tfprof.views import Shown
 from fastprof.errors import UsageError
+from fastprof.schema.value_classes import dataclass
 
 _MICROS: Final = FIGURES.index("micros")
 _LARGE: Final = 200 << 20

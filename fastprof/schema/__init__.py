@@ -2,5 +2,5 @@
 
 __all__ = [
     "array_rows", "array_types", "arrow_columns", "capture_tables", "column_kinds", "message_fields", "tables",
-    "tensor_types", "time_sums",
+    "tensor_types", "time_sums", "value_classes",
 ]  # fmt: skip

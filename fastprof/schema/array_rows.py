@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
+
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ A column may be null where its description says when: "null: …".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from fastprof.schema.tables import TEXT, Column, Formula
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

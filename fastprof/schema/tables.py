@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
 from fastprof.schema.arrow_columns import typed
+from fastprof.schema.value_classes import dataclass
 
 VERSION = "2"
 """Goes up when a column is renamed, retyped or removed."""

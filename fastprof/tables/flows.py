@@ -11,7 +11,7 @@ out ──► in ──      one flow, three arrows: from the end of each that s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.schema.column_kinds import Count, Kind, Picoseconds, String, Text
 from fastprof.schema.tables import TableSchema
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.flow_binding import Slices, bound, ends_of
 
 _LineId: Final = Kind(pa.int32())

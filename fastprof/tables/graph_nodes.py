@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from fastprof.inputs.graph_planes import PLANE, STATS
 from fastprof.schema.capture_tables import HOST
 from fastprof.schema.column_kinds import Count, Kind, String, Text
 from fastprof.schema.tables import TEXT, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 _Texts: Final = Kind(pa.list_(pa.string()))
 _ATTRS: Final = pa.map_(pa.string(), pa.string())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from fastprof.schema.value_classes import dataclass
 
 _PS_IN_NS: Final = 1000
 _MOST_APART_NS: Final = 2**61 // _PS_IN_NS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from fastprof._native import records
 from fastprof.decode.index import CaptureIndex
 from fastprof.decode.xspace_capture import Capture
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.event_stats import EMPTY, Stat
 from fastprof.tables.once import KeptValues
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from fastprof.errors import UsageError
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:

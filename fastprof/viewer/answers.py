@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastprof import errors
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.query import RequestError
 
 FRESH = "no-cache"

@@ -11,12 +11,12 @@ import contextlib
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.access import HEADERS
 from fastprof.viewer.answers import error_answer
 

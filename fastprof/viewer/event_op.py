@@ -7,7 +7,6 @@ of host threads in their names, derived ones in the names of their lines.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from fastprof.decode.plane_kinds import device_of
 from fastprof.decode.stat_values import METADATA, EventStats
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.errors import CaptureError
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.host_reader import read_host
 from fastprof.viewer.computed_once import ComputedOnce

@@ -7,13 +7,13 @@ bounded however many there are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.snapshot import SeenHost
 
 START, DURATION, TRACK = "start", "duration", "track"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from fastprof.errors import UsageError
 from fastprof.hlo.text.instruction_text import InstructionText
 from fastprof.hlo.text.neighbourhood import Neighbourhood
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables import program_choice
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.program_choice import Chosen, chosen_program, joined, text_form

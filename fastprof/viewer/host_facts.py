@@ -7,7 +7,6 @@ decoded for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.sealed_file import content_size
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from fastprof._native import lod
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.link_documents import counters_document, steps_document
 from fastprof.viewer.timeline_document import timeline_document
 

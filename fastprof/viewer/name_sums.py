@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 
 SUM: Final = np.dtype(
     [("total", "i8"), ("clipped", "i8"), ("least", "i8"), ("most", "i8")]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.host_facts import Counter, HostFacts
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.store import HostStore, StoredEvent, TilePart

@@ -12,7 +12,6 @@ import json
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +23,7 @@ import pyarrow as pa
 from fastprof._native import lod
 from fastprof.decode.workers import Workers, cpu_count
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.name_sums import NameSums, merged
 from fastprof.viewer.sealed_file import DamagedError
 from fastprof.viewer.store_file import (

@@ -11,7 +11,6 @@ import os
 import struct
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +22,7 @@ import pyarrow as pa
 from fastprof._native import lod
 from fastprof.decode.workers import Workers, grouped
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 
 Records = npt.NDArray[Any]
 

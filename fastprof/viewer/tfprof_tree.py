@@ -11,7 +11,6 @@ Rows are open down to a depth, and those of ``flipped`` the other way round, so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -22,6 +21,7 @@ from fastprof.derive.tfprof.forest import Flags, Forest, Ints
 from fastprof.derive.tfprof.recorded import BEYOND, FIGURES
 from fastprof.derive.tfprof.views import Shown, name_ranks
 from fastprof.errors import UsageError
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.query import RequestError
 from fastprof.wording.spelling import meant
 

@@ -8,13 +8,13 @@ import threading
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.errors import CaptureError, ChangedError, FastprofError, NotFoundError, UnreadableError
 from fastprof.inputs.open_files import Watched, file_now
 from fastprof.inputs.unpacking import TooLargeError
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.run_list import RunList

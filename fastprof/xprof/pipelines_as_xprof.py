@@ -8,7 +8,7 @@ lead to counts several times. It goes no deeper than 100 levels.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from fastprof.derive.pipelines.reading import (
 from fastprof.derive.steps.links import CROWD, first_of, numbered
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s, UInt32s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 MOST_VISITS = 50_000_000

@@ -7,7 +7,6 @@ each call of a capture may be a pipeline and have an iterator of its own; object
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import escape
 from typing import NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 
 from fastprof.derive.steps.links import numbered
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.xprof.pipelines_as_xprof import XprofReading
 
 _SOME_ITERATORS = 1 << 12

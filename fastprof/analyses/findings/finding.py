@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import measured
 
 MOST_SHOWN: Final = 7

@@ -7,13 +7,14 @@ made the capture. docs/analyses/diagnosis.md lists the rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from fastprof.analyses.findings import evidence as shows
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import Finding
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+from fastprof.schema.value_classes import dataclass
 
 _DATA: Final = "TensorFlow: Better performance with the tf.data API"
 _GPU: Final = "TensorFlow: Optimize GPU performance with the Profiler"

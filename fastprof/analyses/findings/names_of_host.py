@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 _COMPILES: Final = re.compile(r"backend_compile(?:_and_load)?$|tf\.function-graph_building$|XlaCompilationCache::")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,6 +22,7 @@ from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Findin
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.ops.tables import sums_by
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import measured
 
 COMMUNICATION: Final = "communication"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Findin
 from fastprof.derive.devices.tensor_cores import SINCE_TF32, lack_tf32, multiplies
 from fastprof.derive.ops.kernel_names import plain
 from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 PADDED_SHARE: Final = 0.1
 """Less padding is what tiles of any size cost."""

@@ -11,7 +11,7 @@ there is none, those that take half of what is left.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from fastprof.analyses.findings.finding import Finding
 from fastprof.analyses.findings.of_gaps import TITLES
 from fastprof.derive.causes.budget import BudgetOfHosts
 from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.schema.value_classes import dataclass
 
 _RECORDED: Final = {"launch": "launch", "small_ops": "launch", "eager": "launch", "memory_pressure": "memory_pressure"}
 """By cause of a finding, that of its gaps."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from fastprof.analyses.findings.facts import Facts
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
 from fastprof.derive.devices.tracer_levels import ALL_OF_HOST
 from fastprof.derive.host import CPU_ONLY, GPU
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from fastprof.derive.steps.database import StepDatabase
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 _NO_DEVICE: Final = "null: no device of the host ran anything"
 

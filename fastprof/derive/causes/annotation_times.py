@@ -8,7 +8,6 @@ device     ====       =========   =====     ====
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from fastprof.derive.steps.event_origin import Origin, event_origins
 from fastprof.derive.steps.stretches import Stretches, filled
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host

@@ -4,7 +4,7 @@ gone."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from fastprof.derive.ops.device_time import COMPUTE, KINDS, DeviceTime, Transfer
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s, Objects, Records, UInt8s
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, COPY, Spans, device_time, extent
 from fastprof.derive.steps.stretches import Stretches, union
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents

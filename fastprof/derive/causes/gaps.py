@@ -15,7 +15,6 @@ launched the next work is not the host's: the device waits for that work to begi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -49,6 +48,7 @@ from fastprof.derive.steps.torch_loaders import function_within, loader_calls
 from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Bools, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ stream 7        |------ forward -----|
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,7 @@ from fastprof.derive.ops.stat_values import distinct_rows
 from fastprof.derive.ops.tables import deviations_by, summed_by
 from fastprof.schema.column_kinds import Count, Picoseconds, Text
 from fastprof.schema.tables import Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

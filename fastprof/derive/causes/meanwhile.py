@@ -9,7 +9,7 @@ another device works. Without the input the device would wait for that, so less 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.steps.host_causes import CAUSE_OF, INPUT_THREADS, OTHER, RANKS, Code, HostCauses
 from fastprof.derive.steps.stretches import Stretches, filled, nothing, union
 from fastprof.schema.array_types import Int64s, Records
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 HIDES: Final = ("input", "python")

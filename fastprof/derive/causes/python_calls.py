@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -34,6 +33,7 @@ from fastprof.derive.steps.python_frames import waits_for_device, without_addres
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from fastprof.derive.steps.python_frames import frame_of
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 ALL: Final = "all threads"
 _NO_CALLER: Final = "null: no function calls it"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -29,6 +28,7 @@ from fastprof.derive.steps.traceme_names import NameKind, kind_of_name
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 from fastprof.wording.quantities import counted, time_text
 

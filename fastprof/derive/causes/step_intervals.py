@@ -11,7 +11,6 @@ is done with the one before, and at the latest with its own first event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from fastprof.derive.steps.grouping import Groups
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, Final
@@ -21,6 +21,7 @@ from fastprof.schema.array_types import Bools, Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 
 def total_of(table: pa.Table, column: str) -> int:

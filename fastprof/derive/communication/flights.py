@@ -3,7 +3,7 @@ much of them its compute hides, over spans of time such as steps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps import stretches
 from fastprof.derive.steps.stretches import STRETCH as STRETCH
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
+from fastprof.schema.value_classes import dataclass
 
 TRANSFER: Final = np.dtype(
     [("begin", "i8"), ("end", "i8"), ("kind", "i4"), ("rank", "i4"), ("exposed", "i8"), ("hidden", "i8")]

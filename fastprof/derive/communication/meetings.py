@@ -9,7 +9,6 @@ PyTorch whose traces count from Unix epoch: there, what goes on at once belongs 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from fastprof.derive.devices.communication_kinds import Kind
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.value_classes import dataclass
 
 Groups = Sequence[Mapping[int, int]]
 """By host: the number of each step in the session, by that of its group on the host."""

@@ -14,13 +14,13 @@ of n devices that take part (https://github.com/NVIDIA/nccl-tests/blob/master/do
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Final
 
 from fastprof.derive.devices.communication_kinds import Kind
 from fastprof.hlo.shape_reader import Expression, Leaf, Value, read_expression
+from fastprof.schema.value_classes import dataclass
 
 MOST_DEVICES: Final = 1 << 20
 """Groups of more devices are not listed."""

@@ -9,7 +9,7 @@ Ops`` records it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache, partial
 from typing import Final
 
@@ -35,6 +35,7 @@ from fastprof.derive.devices.device_events import OP_LINES, OpEvents, joined, op
 from fastprof.derive.ops.async_ops import ASYNC_LINE, before_each, part_before
 from fastprof.derive.ops.tables import span_ps, sums_by
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records, UInt8s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 
 EVENT_STATS: Final = ("hlo_op",)

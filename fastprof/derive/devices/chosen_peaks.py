@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks
 from fastprof.derive.devices.published_peaks import NAMED
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.spelling import meant
 
 CPU: Final = "CPU"

@@ -8,10 +8,10 @@ SparseCores belong to the chips of TensorCores and are not counted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fastprof.decode.plane_kinds import device_of
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents

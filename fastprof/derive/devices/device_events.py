@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from fastprof._native.op_kernels import SELF_CROSSED, self_times
 from fastprof.decode.nesting import line_rows
 from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.tables.once import once
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from fastprof.derive.devices.gpu_vendor import NOT_RECORDED, VENDOR_STAT, likely_vendor, models_of
 from fastprof.derive.devices.published_peaks import GPUS, LEAST_OF_AMD, NAMED, SOURCES, TPUS
 from fastprof.derive.devices.tensor_cores import least_capability
+from fastprof.schema.value_classes import dataclass
 
 GPU, TPU = "GPU", "TPU"
 

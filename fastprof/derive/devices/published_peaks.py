@@ -10,8 +10,9 @@ of the model: of some there are versions with other memory, so a part of a name 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.devices import device_name
 from fastprof.derive.devices.framework import framework_of_host, together
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents

@@ -7,11 +7,11 @@ field 4 python_tracer_level. A field that is absent is 0.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fastprof.decode.task_environment import PLANE
 from fastprof.errors import CaptureError
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents

@@ -7,7 +7,6 @@ samples of a unit start together, the first counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.memory_kernels import range_peaks
 from fastprof.schema.array_types import Bools, Float64s, Int64s, UInt64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Plane
 
 PERCENT: Final = "% util"

@@ -9,7 +9,6 @@ allocated before the first event and is still there after the last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -29,6 +28,7 @@ from fastprof.derive.memory.sites import Sites
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
+from fastprof.schema.value_classes import dataclass
 
 SOURCES: Final = ("recorded", "held before", "held throughout", "stack", "not recorded")
 RECORDED, HELD_BEFORE_FREED_LATER, HELD_THROUGHOUT, STACK, NOT_SEEN = range(5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from fastprof.derive.memory.over_time import StepRows, step_of, step_rows
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 US = 1_000_000

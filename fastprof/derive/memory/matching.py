@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +19,7 @@ from fastprof.derive.memory.memory_events import (
     MemoryEvents,
 )
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.once import once
 
 FATES = ("address unknown", "freed", "held at the end", "free not recorded", "held before", "allocation not recorded")

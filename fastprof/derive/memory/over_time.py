@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from fastprof.derive.memory.memory_events import MemoryEvents, count_before
 from fastprof.derive.memory.op_memory import check_sum, lifetime_ps
 from fastprof.errors import MemoryLimitError
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 MOST_CELLS = 1 << 23
 """Windows times allocators: each is looked at."""

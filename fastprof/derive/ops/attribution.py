@@ -18,7 +18,7 @@ Other events are counted by kernel or copy, with the reason.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
@@ -42,6 +42,7 @@ from fastprof.derive.steps.links import numbered
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import NOTHING
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 WAYS: Final = ("", "annotation", "graph node", "launch", "enclosing event", "kernel name in module")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 MOST_DEPTH: Final = 2_000
 """Calls that lie deeper count for the one around them at this depth."""

@@ -8,7 +8,6 @@ efficiency is that time by the time it took; what it is bound by is the resource
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from fastprof.derive.ops.roofline import COMPUTE, HBM_MEMORY, ON_CHIP, divided, 
 from fastprof.derive.ops.tables import OpTable
 from fastprof.derive.ops.transfers import waits
 from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.devices.devices import Peaks

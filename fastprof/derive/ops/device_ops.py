@@ -7,7 +7,7 @@ compiled for the CPU.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -27,6 +27,7 @@ from fastprof.derive.ops.tables import Ops, is_work
 from fastprof.derive.ops.transfers import placed
 from fastprof.derive.ops.work_sources import with_work_of_programs
 from fastprof.derive.steps.forest import STATS as FOREST_STATS
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.needs import Needs
 

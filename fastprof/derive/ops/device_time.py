@@ -9,7 +9,6 @@ does nothing. If several of these go on at once, the first counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from fastprof.derive.devices.device_count import CPU as CPU
 from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps.stretches import PIECE as PIECE
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import Plane
 
 KINDS: Final = ("compute", "communication", "copy", "wait", "idle")

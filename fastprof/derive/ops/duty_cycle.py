@@ -9,7 +9,6 @@ span goes from the first to the last of them. busy is the active time of all chi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -24,6 +23,7 @@ from fastprof.derive.steps.core_details import core_details
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_time import OFF_DUTY
 from fastprof.schema.array_types import Bools
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.event_stats import Stat
 from fastprof.tables.host_events import HostEvents, Line, Plane
 

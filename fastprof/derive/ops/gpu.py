@@ -6,7 +6,6 @@ attribution.py finds the op that an event belongs to, gpu_ops.py the ops that ev
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from fastprof.derive.ops.work_sources import cost_accesses
 from fastprof.hlo.modules import Modules
 from fastprof.hlo.work import Cost
 from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, UInt8s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.event_stats import Stat
 from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.tables.once import once

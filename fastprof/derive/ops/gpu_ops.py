@@ -8,7 +8,7 @@ that program; else what its stat ``tf_op`` names, together with the kernel's own
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from fastprof.derive.steps.device_steps import is_derived
 from fastprof.hlo.modules import Found, Modules
 from fastprof.hlo.work import NOTHING, Cost, Counting
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane
 from fastprof.tables.once import once
 

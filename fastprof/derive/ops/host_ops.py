@@ -9,7 +9,6 @@ Time nests within a thread; a thread's total is at least the span of its ops, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from fastprof.derive.ops.tables import Ops, OpTable, exact_sum, least_by, sums_b
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
 EVENT_STATS: Final = ("tf_op", "hlo_op", "_ipl_stage_id", "_ipl_stage_cat")

@@ -14,13 +14,14 @@ the kernel that copies, ``__amd_rocclr_copyBuffer.kd``: there only the call that
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
 
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.modules import Modules
+from fastprof.schema.value_classes import dataclass
 
 MEMSET: Final = "memset"
 _WAYS = {

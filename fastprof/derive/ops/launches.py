@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -12,6 +10,7 @@ from fastprof.derive.ops.references import References
 from fastprof.derive.ops.stat_values import stat_places
 from fastprof.derive.steps.thread_pools import regions
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.once import once
 

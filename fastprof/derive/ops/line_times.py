@@ -4,7 +4,6 @@ time in which any line was busy."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from fastprof.derive.ops.tables import (
     span_ps,
 )
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane
 
 _LATEST = np.iinfo(np.int64).max

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fastprof.derive.ops.tables import IDLE, NUMBER_COLUMNS, TEXT_COLUMNS, Ops, OpTable
 from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ innermost last. XLA's have ``hlo_op=…,hlo_module=…,program_id=…`` between 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.derive.ops.gpu_ops import last_name
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside, stat_places
 from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 TEXTS: Final = ("hlo_op", "hlo_module", "tf_op", "annotation")

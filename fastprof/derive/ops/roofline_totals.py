@@ -7,7 +7,7 @@ infeed and outfeed, neither their work nor their time counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, sums_of_work
 from fastprof.derive.ops.tables import Ops, OpTable, exact_sum, sums_by
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 
 SESSION, AVERAGE, STEP, PROGRAM = "session", "average step", "step", "program"
 """What a row stands for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.ops.tables import TEXT_COLUMNS, MemoryAccess, Ops, OpTable, least_by, sums_by
 from fastprof.derive.ops.tpu import plane_table
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 
 MODULE_LINE = "Sparse Core Modules"

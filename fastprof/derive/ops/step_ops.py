@@ -6,7 +6,6 @@ Ops whose work is that of ops within (op_marks.is_container) add nothing of thei
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,6 +29,7 @@ from fastprof.derive.ops.tables import (
     sums_by,
 )
 from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, UInt8s
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.device_ops import OpHost

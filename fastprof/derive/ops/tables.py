@@ -6,7 +6,7 @@ An op is known by (program_id, name). On the host program_id is 0, or the id of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import isqrt
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from fastprof._native import records
 from fastprof._native.kernels import group_sums
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Bools, Float64s, Int32s, Int64s, Records, UInt8s
+from fastprof.schema.value_classes import dataclass
 
 DURATIONS = "the durations of ops"
 """What does not add up, in messages of errors."""

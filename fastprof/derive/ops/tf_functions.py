@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fastprof.decode.nesting import line_rows, nest
 from fastprof.decode.workers import Workers
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
 EVENT_STATS: Final = ("tf_function_call", "tracing_count")

@@ -9,7 +9,6 @@ GPU                           |==sgemm==|
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.enclosing import enclosing
 from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, NamedTuple
+
+from fastprof.schema.value_classes import dataclass
 
 Dims = tuple[int, ...]
 _MOST_LETTERS: Final = 10_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.devices.unit_samples import STATS, HeldValues, UnitUse, leaves, unit_samples
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, beside
 from fastprof.tables.needs import Needs
 

@@ -6,14 +6,13 @@ the thread of whoever asked, ``…Consume`` lies in the iterator that hands the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fastprof.derive.pipelines.host_lines import CONSUME, PRODUCE, HostLines
 from fastprof.derive.pipelines.iterator_events import IteratorEvents, is_integer
 from fastprof.derive.steps.links import Ends, contexts, numbered
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import DATASET
 from fastprof.derive.ops.tables import Ops
+from fastprof.schema.value_classes import dataclass
 
 ENQUEUE: Final = "Enqueue"
 DEMANDED_READ: Final = "Demanded file read"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fastprof._native import records
@@ -11,6 +9,7 @@ from fastprof.derive.pipelines.host_lines import GENERATOR, NAMED, HostLines, is
 from fastprof.derive.pipelines.reading import Value
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
+from fastprof.schema.value_classes import dataclass
 
 INTEGERS = (records.INT64, records.UINT64)
 ATTRIBUTES = ("parallelism", "buffer_limit", "buffer_size", "autotune", "batch_size", "cycle_length", "deterministic",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
@@ -13,6 +12,7 @@ import numpy as np
 
 from fastprof.derive.pipelines.reading import FILE_READ, OTHER, WAITING, Value
 from fastprof.schema.array_types import Bools, UInt8s
+from fastprof.schema.value_classes import dataclass
 
 
 class Kind(IntEnum):
@@ -137,6 +137,9 @@ class Helps:
     cores: int = 0
 
 
+_UNPREDICTED: Final = Helps()
+
+
 def suggestion(
     name: str,
     long_name: str,
@@ -144,7 +147,7 @@ def suggestion(
     *,
     to_device: bool = False,
     reading: float = 0.0,
-    helps: Helps = Helps(),
+    helps: Helps = _UNPREDICTED,
 ) -> str:
     """What to do about an iterator that takes the time. ``recorded``: its attributes; ``to_device``: it brings elements
     to a device; ``reading``: share of its time that is reading files; ``helps``: predictions: no change is proposed

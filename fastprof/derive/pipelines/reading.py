@@ -6,7 +6,7 @@ which is their row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from fastprof._native.pipeline_kernels import SELF_PARTS, pipeline_calls
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 from fastprof.schema.array_types import Records as Structs
+from fastprof.schema.value_classes import dataclass
 
 Value = int | float | str | None
 _RECORD = np.dtype([

@@ -5,7 +5,6 @@ Times are exact: calls are cut to the step, and what several of them cover at a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.steps.stretches import filled, union
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.pipelines.reading import Calls

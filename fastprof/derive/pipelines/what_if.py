@@ -18,7 +18,6 @@ all work takes its share of them, and so does the program beside it, if threads 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,6 +27,7 @@ from fastprof.derive.pipelines.pipeline_sums import alike
 from fastprof.derive.pipelines.reading import GENERATOR
 from fastprof.derive.pipelines.stages import Stages, busy, late
 from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.pipelines.pipeline_sums import CallSums, IteratorSums

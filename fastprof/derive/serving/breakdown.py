@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_time import EventType
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import Line, beside
 
 READS = ("ReadHbm", "TransferD2HRequest")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from fastprof.derive.steps.event_types import CODES
 from fastprof.derive.steps.grouping import Groups
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
 AnyInts = npt.NDArray[Any]

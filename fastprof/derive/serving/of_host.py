@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from fastprof.derive.steps.grouping import Groups
 from fastprof.errors import CaptureError
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s, Objects
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, beside
 
 _PROGRAM = re.compile(r"\((\d{1,20})\)$", re.ASCII)

@@ -8,13 +8,14 @@ are stats of the second of two snapshots in the plane /host:tfstreamz.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from fastprof._native import records
 from fastprof.derive.serving import PARAMETERS
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 PLANE = "/host:tfstreamz"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from fastprof.derive.serving.requests import NO_MODEL, UNKNOWN
 from fastprof.derive.serving.tensors import Pattern
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s, Objects
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import beside
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from fastprof.derive.steps.time_spread import rank
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import beside
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from fastprof.derive.serving.host_rows import HostRows
 from fastprof.derive.serving.requests import Batches, Requests
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import beside
 
 MOVES = ("Linearize", "Delinearize", "TransferBufferFromDevice-FastPath")

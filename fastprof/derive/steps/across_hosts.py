@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from fastprof.derive.steps.step_source import AUTO, MARKERS
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 
 _HARDWARE = ("CPU_ONLY", "GPU", "TPU")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +21,7 @@ from fastprof.derive.steps.tpu_stretches import times_within
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 

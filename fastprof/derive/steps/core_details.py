@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

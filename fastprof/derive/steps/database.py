@@ -6,7 +6,7 @@ int64 picoseconds of the core's own host.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import compress
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from fastprof.derive.steps.step_time import OWN_CATEGORIES, TYPES
 from fastprof.errors import MemoryLimitError
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.value_classes import dataclass
 
 IDLE: Final = "IDLE"
 """The category of time in a step in which a core ran no op; the first of `StepDatabase.categories` on TPUs."""

@@ -7,7 +7,6 @@ consecutive events of one group make up a step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from fastprof._native.step_kernels import placed
 from fastprof.derive.steps.step_time import Markers
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, FIRST_DERIVED, HostEvents, Line, Plane, beside
 
 STEP_LINES = ("Steps", "Sparse Core Steps")

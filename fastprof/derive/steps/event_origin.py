@@ -7,7 +7,6 @@ runs Python, or in an op that calls it, and not inside of a framework's event th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -19,6 +18,7 @@ from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.enclosing import enclosing
 from fastprof.derive.steps.traceme_names import NameKind, is_thread_of_python, kind_of_name
 from fastprof.schema.array_types import Bools, Int32s, Records, UInt8s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
 from fastprof.tables.once import once
 

@@ -8,7 +8,6 @@ one run.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
 from fastprof.tables.once import once
 

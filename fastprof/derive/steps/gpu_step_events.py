@@ -9,7 +9,7 @@ step may run inside these; and whatever says that it loads input or compiles, se
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from fastprof.derive.steps.host_reasons import INPUT, HostReasons, meetings
 from fastprof.derive.steps.host_step_events import host_step_events
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
 _OF_RUN = "op_end_ps"

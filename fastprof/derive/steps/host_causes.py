@@ -8,7 +8,6 @@ function ``read`` in a compiler is compilation.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
@@ -24,6 +23,7 @@ from fastprof.derive.steps.stretches import PIECE
 from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 
 

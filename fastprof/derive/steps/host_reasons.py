@@ -11,7 +11,7 @@ compilation as far as no op runs, and no device is busy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from fastprof.derive.steps.host_causes import CAUSE_OF, HostCauses
 from fastprof.derive.steps.step_time import EventType, Markers, TypedEvents, longest
 from fastprof.schema.array_types import Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 
 INPUT, COMPILATION, WORK = EventType.HOST_PREPROCESS, EventType.HOST_POSTPROCESS, EventType.HOST_RUNTIME
 """Types that stand for input, compilation and ops while time is divided: ops count before the others, and all of these

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from fastprof.derive.steps.links import having, numbered
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types
 from fastprof.derive.steps.stretches import nesting
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
 from fastprof.tables.once import once
 

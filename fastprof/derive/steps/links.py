@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ from fastprof._native.grouping import key_numbers
 from fastprof.decode.plane_kinds import device_of
 from fastprof.derive.steps.event_types import CODES, KERNEL_EXECUTE, KERNEL_LAUNCH, among
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, beside
 
 Types = npt.NDArray[np.uint8]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource
 from fastprof.derive.steps.step_time import TYPES, EventType, longest, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 STATS: Final = (*host_step_events.STATS, *gpu_step_events.STATS, *tpu_steps.STATS, *executions.STATS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +12,7 @@ from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Text
 from fastprof.schema.tables import Formula
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

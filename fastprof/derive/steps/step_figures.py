@@ -7,7 +7,6 @@ database. On TPUs they follow the critical core, see TpuStepValues.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -27,6 +26,7 @@ from fastprof.derive.steps.step_time import (
     category_times,
 )
 from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 T = TypeVar("T", np.int64, np.float64)
 

@@ -13,7 +13,7 @@ By itself (``auto``) the first of these that the capture has counts, in this ord
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +29,7 @@ from fastprof.derive.steps.module_steps import grouped_by_execution
 from fastprof.derive.steps.step_time import Markers, longest
 from fastprof.errors import MemoryLimitError
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 
 AUTO: Final = "auto"

@@ -3,7 +3,6 @@ the nine categories that pages show."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -14,6 +13,7 @@ from fastprof._native.step_kernels import step_time
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 
 Types = npt.NDArray[np.uint8]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.step_figures import COMPUTE, OTHER, core_breakdown, step_times
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ train.py: __getitem__       |---------| |--------| |------|       the outermost 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from fastprof.derive.steps.python_frames import frame_of, has_line
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
 from fastprof.tables.once import once
 

@@ -10,7 +10,6 @@ many short ones one after the other, most of the time is what each call costs: s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from fastprof.derive.steps.python_frames import has_line
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line
 from fastprof.tables.once import once
 

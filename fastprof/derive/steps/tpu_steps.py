@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -30,6 +30,7 @@ from fastprof.derive.steps.step_figures import tpu_step_values
 from fastprof.derive.steps.step_time import OFF_DUTY, EventType, Markers, longest
 from fastprof.derive.steps.stretches import Stretches, filled, innermost, nesting, nothing, union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane, beside
 
 _MOST_ID: Final = 2**31 - 1

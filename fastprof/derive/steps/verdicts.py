@@ -13,7 +13,9 @@ Where little waits for input, XProf takes all other time for input of a kind ("P
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
+
+from fastprof.schema.value_classes import dataclass
 
 UNKNOWN, HOST, BOTH, DEVICE = "unknown", "host", "both", "device"
 NO, YES, MODERATE, HIGH = "no", "yes", "moderate", "high"

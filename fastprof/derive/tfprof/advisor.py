@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from fastprof.derive.tfprof.options import Options
 from fastprof.derive.tfprof.recorded import FIGURES, Recorded, flags, numbers, plain, texts
 from fastprof.derive.tfprof.view_set import ViewSet
 from fastprof.derive.tfprof.views import Shown
+from fastprof.schema.value_classes import dataclass
 
 CHECKERS: Final = ("AcceleratorUtilizationChecker", "OperationChecker", "ExpensiveOperationChecker", "JobChecker")
 _TOP: Final = 3

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fastprof.derive.tfprof.forest import Flags, Ints
 from fastprof.derive.tfprof.matching import EVERYTHING
 from fastprof.derive.tfprof.options import Options
 from fastprof.derive.tfprof.recorded import FIGURES, Recorded
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

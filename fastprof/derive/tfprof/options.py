@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fastprof.errors import UsageError
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.spelling import meant
 
 VIEWS: Final = ("scope", "graph", "op", "code")

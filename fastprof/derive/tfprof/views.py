@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ from fastprof.derive.tfprof.matching import EVERYTHING, full_matches
 from fastprof.derive.tfprof.name_scopes import ROOT
 from fastprof.derive.tfprof.options import Options
 from fastprof.derive.tfprof.recorded import DEFINED, FIGURES
+from fastprof.schema.value_classes import dataclass
 
 _LEAST = {"run_count": "min_occurrence"} | {name: f"min_{name}" for name in FIGURES[:9]}
 _LEAST_OF_SELF = ("params", "float_ops", "run_count")

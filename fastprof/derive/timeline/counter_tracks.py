@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from fastprof.derive.memory.memory_events import HEAP, STACK, memory_events
 from fastprof.derive.memory.memory_events import STATS as MEMORY_STATS
 from fastprof.derive.timeline.track_order import Process, processes_of
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, HostEvents, Plane
 from fastprof.tables.host_reader import host_lines, read_host
 from fastprof.tables.table_set import TableSet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from fastprof.derive.timeline.host_timeline import HostTimeline, numbers_of
 from fastprof.derive.timeline.plane_names import PlaneNames
 from fastprof.derive.timeline.track_order import EVENTS, Process, Track
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 
 Values = npt.NDArray[Any] | list[str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from fastprof.derive.steps.event_types import KERNEL_EXECUTE, TF_OP
 from fastprof.derive.timeline.merged_steps import MergedSteps, merged_steps
 from fastprof.derive.timeline.track_order import is_grouped
 from fastprof.schema.array_types import Int32s
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ and an id); launches of kernels and kernels have a correlation id; others are co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.steps.event_types import CODES
 from fastprof.derive.steps.links import DEVICE_REQUESTS, Ends, contexts, having, module_ends, numbered
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 Types = npt.NDArray[np.uint8]

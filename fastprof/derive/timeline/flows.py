@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from fastprof.derive.host import Host
 from fastprof.derive.timeline.async_pairs import async_pairs
 from fastprof.derive.timeline.flow_ends import ASYNC_OP, GENERIC, IN, KINDS, OUT, FlowEnds, flow_ends, flow_keys
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 MOST_OF_A_CROWD: Final = 64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from fastprof.derive.timeline.plane_names import PlaneNames, number_of_op, scope
 from fastprof.derive.timeline.track_order import STEPS, Process, derived_streams, stream_tids
 from fastprof.hlo.modules import Modules
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 
 STEP_TID: Final = 0xDEADBEEF

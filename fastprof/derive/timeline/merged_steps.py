@@ -3,7 +3,6 @@ other as one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from fastprof.derive.host import Host
 from fastprof.derive.ops.stat_values import stat_beside, stat_places
 from fastprof.derive.steps.device_steps import STEP_LINES, device_times
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 
 _IDLE, _OFFSET, _DURATION = "step_idle_time_ps", "device_offset_ps", "device_duration_ps"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +9,7 @@ from fastprof.derive.host import Host
 from fastprof.derive.timeline.event_groups import GroupTitles
 from fastprof.derive.timeline.track_order import Process, processes_of
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

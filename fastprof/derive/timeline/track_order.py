@@ -9,7 +9,6 @@ threads of the host. A track is known by its tid: the display id of the line, cu
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from fastprof._native.kernels import rank_order
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.forest import all_declare_groups
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, HostEvents, Line, Plane
 
 EVENTS, COUNTER, STEPS = "events", "counter", "steps"

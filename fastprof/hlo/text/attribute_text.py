@@ -6,12 +6,12 @@ Each attribute is a name, the fields of the HloInstructionProto that it shows, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from fastprof.hlo.message import Message
 from fastprof.hlo.text.escapes import escaped, one_line
 from fastprof.hlo.text.shape_text import ShapeTexts, joined
 from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
+from fastprof.schema.value_classes import dataclass
 
 Words = Sequence[str]
 

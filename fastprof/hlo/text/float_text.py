@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof.hlo.shapes import TYPE_NAMES
+from fastprof.schema.value_classes import dataclass
 
 Numbers = npt.NDArray[np.generic]
 

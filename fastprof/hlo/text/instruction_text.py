@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -17,6 +16,7 @@ from fastprof.hlo.text.escapes import one_line, quoted_or_json
 from fastprof.hlo.text.shape_text import UNKNOWN, index_mark, joined
 from fastprof.hlo.text.sharding_text import no_metadata, sharding_text
 from fastprof.hlo.text.source_text import FrameIndex, has_metadata, metadata_text
+from fastprof.schema.value_classes import dataclass
 
 _METADATA, _LITERAL, _CONTROL, _SHARDING, _CONFIG, _FRONTEND = 7, 8, 37, 40, 43, 68
 _THREAD, _STATISTICS, _ORIGIN, _COMPOSITE, _ACCURACY = 79, 82, 88, 89, 91

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

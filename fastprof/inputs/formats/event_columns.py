@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from fastprof._native.line_events import line_events
 from fastprof.schema.array_types import Int64s, UInt8s
+from fastprof.schema.value_classes import dataclass
 
 PS: int = 1000
 """Of a nanosecond."""

@@ -11,12 +11,12 @@ and warnings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import riegeli_chunks
 from fastprof.inputs.formats.contract import Remark
+from fastprof.schema.value_classes import dataclass
 
 NAME: Final = "riegeli"
 BLOCK, BLOCK_HEADER, CHUNK_HEADER = 65536, 24, 40

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Protocol, overload
 
 import numpy as np
+
+from fastprof.schema.value_classes import dataclass
 
 _CODECS: Final = {0x62: "brotli", 0x7A: "zstd", 0x73: "snappy"}
 _NONE: Final = 0

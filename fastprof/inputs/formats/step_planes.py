@@ -7,7 +7,7 @@ derived if its streams are recorded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from fastprof.inputs.formats.step_stats import BATCH, MICRO, MOST_NS, SIZES, Dev
 from fastprof.inputs.formats.tensor_lifetimes import Held, held_by_allocators
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.message_fields import prefix, put
+from fastprof.schema.value_classes import dataclass
 
 _DERIVED: Final = 0xDEADBEEF + 300
 """Lines with such ids are made from others."""

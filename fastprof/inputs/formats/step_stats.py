@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from fastprof.inputs.message_bytes import Field, message, sound_fields
 from fastprof.inputs.message_columns import Buffer, MessageColumns, Owned, Spans, texts
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.tensor_types import name_of
+from fastprof.schema.value_classes import dataclass
 
 MICRO: Final = 1_000
 """Nanoseconds."""

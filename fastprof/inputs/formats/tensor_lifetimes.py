@@ -10,7 +10,7 @@ TensorFlow's timeline: whole microseconds of nodes, a microsecond before the end
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from fastprof.errors import CaptureError
 from fastprof.inputs.formats.step_stats import BATCH, DOING, MICRO, Device, is_tracer, op_of
 from fastprof.inputs.message_columns import MessageColumns, Spans, texts
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 
 _NAME, _START, _END, _OUTPUT, _LABEL, _NANOS, _END_NANOS = 1, 2, 5, 7, 8, 13, 16
 _NOT_READ: Final = (6, 9, 10, 11, 12)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from fastprof.inputs.message_bytes import BadMessageError
 from fastprof.schema.message_fields import FIXED32, FIXED64, put, varint
 from fastprof.schema.tensor_types import NAMES
+from fastprof.schema.value_classes import dataclass
 
 _DEEPEST: Final = 64
 _WIDTHS: Final = {4: FIXED32, 8: FIXED64}

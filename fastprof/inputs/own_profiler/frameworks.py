@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from fastprof.errors import FastprofError, UsageError
+from fastprof.schema.value_classes import dataclass
 
 _RUNNING: Final = "a profiler is recording this program already, and there can be only one; end it first"
 

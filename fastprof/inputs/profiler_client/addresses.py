@@ -6,12 +6,12 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from fastprof.errors import NotFoundError, UnreadableError, UsageError
 from fastprof.inputs.paths import shown
+from fastprof.schema.value_classes import dataclass
 
 _MOST_BYTES: Final = 1 << 20
 """Of a file of addresses."""

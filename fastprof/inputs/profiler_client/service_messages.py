@@ -8,13 +8,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Final
 
 from fastprof.inputs import message_bytes
 from fastprof.inputs.message_bytes import BadMessageError
 from fastprof.schema.message_fields import put, put_all
+from fastprof.schema.value_classes import dataclass
 
 SERVICE: Final = "/tensorflow.ProfilerService/"
 PROFILE, TERMINATE, MONITOR = f"{SERVICE}Profile", f"{SERVICE}Terminate", f"{SERVICE}Monitor"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from fastprof.errors import FastprofError
@@ -43,6 +43,7 @@ from fastprof.inputs.profiler_client.statuses import (
     UNWRITTEN,
     WRITTEN,
 )
+from fastprof.schema.value_classes import dataclass
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _LEAST_GRACE_S: Final = 300.0

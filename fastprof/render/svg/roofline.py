@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import counted, measured, time_text
 
 if TYPE_CHECKING:

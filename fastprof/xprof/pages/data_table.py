@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from fastprof.schema.value_classes import dataclass
 
 Cell = str | float | bool | None
 """What a cell holds; whole numbers are written as doubles."""

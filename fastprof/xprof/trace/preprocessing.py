@@ -6,7 +6,7 @@ and ids of launches that were not recorded as unsigned integers are 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from fastprof.derive.timeline.flow_ends import (
 )
 from fastprof.derive.timeline.track_order import is_grouped
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import Line
 
 REGION = "ThreadpoolListener::Region"

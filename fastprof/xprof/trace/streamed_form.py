@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from fastprof._native.visibility import Traced
 from fastprof._native.xprof_events import Drawn, Marks, Writer
 from fastprof.errors import UsageError
 from fastprof.schema.array_types import UInt8s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.table_set import TableSet
 from fastprof.xprof.trace.counter_points import CounterPoints
 from fastprof.xprof.trace.stack_frames import StackFrames

@@ -7,7 +7,6 @@ Names of more than 32 letters are stored elsewhere: if names distinguish events,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from fastprof.derive.timeline.track_order import Process, processes_of
 from fastprof.schema.array_types import Bools, Int64s, UInt64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, Line
 from fastprof.xprof.trace.trace_host import (
     TraceHost,

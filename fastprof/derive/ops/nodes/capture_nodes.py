@@ -12,7 +12,7 @@ The time of a node is self time, so that nodes add up to the time of all ops.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from fastprof.derive.devices.kineto_categories import is_kineto
@@ -30,6 +30,7 @@ from fastprof.derive.ops.transfers import once
 from fastprof.derive.ops.tree.name_scopes import OTHER, PASSES, scoped
 from fastprof.derive.ops.tree.scope_trees import UNSCOPED
 from fastprof.derive.ops.work_sources import instruction_name
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.needs import Needs, union
 

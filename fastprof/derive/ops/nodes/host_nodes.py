@@ -8,7 +8,6 @@ thread   |-- train.py(9): main ------------------------------------|
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from fastprof.derive.ops.tables import DURATIONS, sums_by
 from fastprof.derive.steps.enclosing import enclosing
 from fastprof.derive.steps.python_frames import frame_of, has_line
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ Instructions that do not run by themselves hand on what they take::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastprof.derive.ops.nodes.host_nodes import CodeFrame, Stack
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.hlo.module import HloModule

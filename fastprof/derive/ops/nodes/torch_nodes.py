@@ -6,7 +6,6 @@ Kernels whose op is known by name only, because no call of it is recorded, are a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from fastprof.derive.ops.torch_calls import OpsAround
 from fastprof.derive.ops.torch_products import with_work_of_calls
 from fastprof.derive.ops.tree.scope_trees import UNSCOPED
 from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@ one that takes longest."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,6 +22,7 @@ from fastprof.derive.ops.streams.path_nodes import PathNodes, Window, path_nodes
 from fastprof.derive.steps.enclosing import enclosing
 from fastprof.schema.array_types import Int64s, UInt8s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 _OF_ITS_END: Final = (LAUNCH, BREAK, NEXT, WAIT)

@@ -14,7 +14,6 @@ the launch and after the begin, and else takes the break: so it blames the kerne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from fastprof.derive.ops.streams.stream_events import COMMUNICATION, COPY
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int64s, UInt8s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, beside
 
 KINDS: Final = ("host", "kernel", "collective", "copy", "launch", "break", "next", "wait")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from fastprof.derive.ops.launches import launches
 from fastprof.derive.ops.streams.stream_events import StreamEvents, Streams, streams_of
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 WAITS: Final = frozenset({"cuda_sync", "xpu_sync"})

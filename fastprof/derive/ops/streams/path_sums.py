@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +15,7 @@ from fastprof.derive.ops.streams.path_edges import COLLECTIVE, COPIED, HOST, KER
 from fastprof.derive.ops.streams.path_nodes import Window
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 _TIMED = 6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,6 +10,7 @@ from fastprof.derive.ops.kernel_names import num_bytes
 from fastprof.derive.ops.streams.stream_events import COPY, StreamEvents
 from fastprof.derive.ops.streams.stream_queues import Series, bandwidths
 from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, beside
 
 STATS: Final = ("memcpy_details", "bytes", "memory bandwidth (GB/s)")

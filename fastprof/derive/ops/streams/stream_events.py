@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from fastprof.derive.steps.step_time import EventType
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s, UInt8s
 from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line
 from fastprof.tables.once import once
 

@@ -10,12 +10,11 @@ A queue grows where the host calls a launch, and shrinks where the kernel begins
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fastprof.derive.ops.streams.stream_events import StreamEvents
 from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

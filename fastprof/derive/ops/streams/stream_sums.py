@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +23,7 @@ from fastprof.derive.ops.streams.stream_queues import launch_delays, queue_lengt
 from fastprof.derive.ops.streams.stream_times import WAITS, breaks, device_times, set_name
 from fastprof.derive.ops.tables import deviations_by, quartiles, summed_by, sums_by
 from fastprof.schema.array_types import Float64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 

@@ -11,7 +11,6 @@ else, such as an event of another stream.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from fastprof.derive.ops.streams.stream_events import COMMUNICATION, COMPUTE, KINDS, StreamEvents
 from fastprof.derive.steps.stretches import filled, union
 from fastprof.schema.array_types import Int64s, UInt8s
+from fastprof.schema.value_classes import dataclass
 
 HOST_WAIT, KERNEL_WAIT, OTHER = range(3)
 WAITS: Final = ("host wait", "kernel wait", "other")

@@ -6,13 +6,14 @@ No time is recorded within a fusion. The work of its instructions comes from XLA
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastprof.errors import CaptureError
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.decode.import_log import ImportLog

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
 from fastprof.derive.ops.tree.op_paths import limited
+from fastprof.schema.value_classes import dataclass
 
 OTHER, FORWARD, BACKWARD, RECOMPUTE = range(4)
 PASSES: Final = ("other", "forward", "backward", "recompute")

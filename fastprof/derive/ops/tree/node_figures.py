@@ -9,7 +9,6 @@ the work of more than 10 % of the time is unknown; ``work_known_ps`` is the time
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from fastprof.derive.ops.ceilings import MOST_UNKNOWN, Ceiling, against, ceiling
 from fastprof.derive.ops.roofline import moved_bytes
 from fastprof.derive.ops.transfers import once, waits
 from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.devices.devices import Peaks

@@ -6,7 +6,6 @@ Nothing here recurses: sums go up and places go down level by level, and builder
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.schema.array_types import Float64s, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 
 Numbers = TypeVar("Numbers", bound=npt.NDArray[Any])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from fastprof.derive.ops.tree.node_figures import Figures
 from fastprof.derive.ops.tree.op_paths import UNNAMED
 from fastprof.derive.ops.tree.op_trees import CATEGORY, SCOPE, Growth, Tree, laid_out
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.tables import OpTable

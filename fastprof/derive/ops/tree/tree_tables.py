@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from fastprof.derive.ops.tree.op_trees import CATEGORY, IDLE, INSTRUCTION, KINDS
 from fastprof.schema.array_types import Bools, Float64s, UInt8s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.tables import Ops

@@ -1,0 +1,144 @@
+"""Dataclasses with slots that are quick to define.
+
+The standard library compiles six functions for each dataclass, in half a millisecond. A process uses few of the
+hundreds of dataclasses that it imports, so all of these share functions that go through their fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, FrozenInstanceError
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from inspect import Signature
+
+    Fields: TypeAlias = Sequence[Field[Any]]
+
+
+def _quick(*, slots: bool, frozen: bool = False, eq: bool = True) -> Callable[[type], type]:
+    if not slots:
+        raise TypeError("dataclasses without slots are those of the standard library")
+    return lambda cls: _made(cls, frozen, eq)
+
+
+def _made(cls: type, frozen: bool, eq: bool) -> type:
+    if cls.__doc__ is None:
+        cls.__doc__ = cls.__name__  # the standard library would write a signature, in a tenth of a millisecond
+    inherits = any(_is_frozen(one) for one in cls.__bases__)
+    cls = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=inherits, slots=True)(cls)
+    flags = vars(cls)["__dataclass_params__"]
+    flags.init, flags.repr, flags.eq, flags.frozen = True, True, eq, frozen
+    fields = dataclasses.fields(cls)
+    methods: dict[str, Any] = {
+        "__init__": _init(cls, [one for one in fields if one.init]),
+        "__signature__": _OfFields(),
+        "__repr__": _repr([one.name for one in fields if one.repr]),
+        "__reduce__": _reduce([one.name for one in fields]),
+    }
+    if eq:
+        values = _values([one.name for one in fields if one.compare])
+        methods |= {"__eq__": _eq(values), "__hash__": (lambda self: hash(values(self))) if frozen else None}
+    if frozen:
+        methods |= {"__setattr__": _fixed, "__delattr__": _fixed}
+    own = vars(cls)
+    for name, method in methods.items():
+        if own.get(name) is None:
+            setattr(cls, name, method)
+    return cls
+
+
+def _is_frozen(cls: type) -> Any:
+    flags = getattr(cls, "__dataclass_params__", None)
+    return flags is not None and flags.frozen
+
+
+def _init(cls: type, fields: Fields) -> Callable[..., None]:
+    setters = [getattr(cls, one.name).__set__ for one in fields]
+    after = getattr(cls, "__post_init__", None)
+    arguments = _arguments(cls, fields)
+    in_order = -1 if any(one.kw_only for one in fields) else len(fields)
+
+    def init(self: Any, *values: Any, **named: Any) -> None:
+        given = values if len(values) == in_order and not named else arguments(values, named)
+        for setter, value in zip(setters, given, strict=True):
+            setter(self, value)
+        if after is not None:
+            after(self)
+
+    return init
+
+
+def _arguments(cls: type, fields: Fields) -> Callable[[Sequence[Any], Mapping[str, Any]], Iterable[Any]]:
+    """Makes a value for each field of what is given and the defaults. TypeError: one is missing, unknown or given
+    twice."""
+    by_place = [one.name for one in fields if not one.kw_only]
+    defaults = {one.name: one.default for one in fields}
+    factories = [(one.name, one.default_factory) for one in fields if one.default_factory is not MISSING]
+
+    def arguments(values: Sequence[Any], named: Mapping[str, Any]) -> Iterable[Any]:
+        given = {**defaults, **dict(zip(by_place, values, strict=False)), **named}
+        twice = any(name in named for name in by_place[: len(values)])
+        if twice or len(given) > len(defaults) or len(values) > len(by_place):
+            raise TypeError(f"{cls.__qualname__} takes each once: {', '.join(defaults)}")
+        for name, factory in factories:
+            if given[name] is MISSING:
+                given[name] = factory()
+        missing = [name for name, value in given.items() if value is MISSING]
+        if missing:
+            raise TypeError(f"{cls.__qualname__} needs {', '.join(missing)}")
+        return given.values()
+
+    return arguments
+
+
+def _values(names: Sequence[str]) -> Callable[[Any], Any]:
+    return attrgetter(*names) if names else lambda _: ()
+
+
+def _repr(names: Sequence[str]) -> Callable[[Any], str]:
+    return lambda self: f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+
+def _eq(values: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda self, other: values(self) == values(other) if type(other) is type(self) else NotImplemented
+
+
+def _reduce(names: Sequence[str]) -> Callable[[Any], Any]:
+    return lambda self: (_restored, (type(self), [(one, getattr(self, one)) for one in names if hasattr(self, one)]))
+
+
+def _restored(cls: type, values: Iterable[tuple[str, Any]]) -> Any:
+    """What was pickled or copied."""
+    self: Any = object.__new__(cls)
+    for name, value in values:
+        getattr(cls, name).__set__(self, value)
+    return self
+
+
+def _fixed(self: Any, name: str, *_: Any) -> None:
+    raise FrozenInstanceError(f"cannot assign to or delete field {name!r} of {type(self).__qualname__}")
+
+
+class _OfFields:
+    """The signature that ``inspect`` and ``help`` show."""
+
+    def __get__(self, instance: Any, cls: type) -> Signature:
+        from inspect import Parameter, Signature  # few look
+
+        kinds = {False: Parameter.POSITIONAL_OR_KEYWORD, True: Parameter.KEYWORD_ONLY}
+        fields = sorted((one for one in dataclasses.fields(cls) if one.init), key=lambda one: bool(one.kw_only))
+        defaults = [one.default if one.default_factory is MISSING else one.default_factory for one in fields]
+        return Signature([
+            Parameter(one.name, kinds[bool(one.kw_only)], annotation=one.type,
+                      default=Parameter.empty if default is MISSING else default)
+            for one, default in zip(fields, defaults, strict=True)
+        ])  # fmt: skip
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+    dataclass = _quick
