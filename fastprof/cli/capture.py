@@ -13,12 +13,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from fastprof.cli import arguments, servers, signals, written
+from fastprof.cli import arguments, rolling, servers, signals, written
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.addresses import Address
     from fastprof.inputs.profiler_client.workers import Crew, Outcome, Save
+    from fastprof.profile.capture_checks import Check
+    from fastprof.profile.captured_run import CapturedRun
 
 _COMMON_DELAY_S: Final = 3.0
 """Before several begin at one moment: until then all have to be reached."""
@@ -58,10 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=servers.waiting_time,
         help="how long after its end a capture may take to come (default: five minutes, or the duration if longer)",
     )
+    rolling.add_arguments(parser)
     arguments.add_talk(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    rolling.check(args)
     addresses = servers.named(args)
     name = written.checked_name(args, len(addresses))
     if args.on_server:
@@ -69,15 +73,18 @@ def run(args: argparse.Namespace) -> int:
         outcomes = _captured(args, addresses, name or written.time_name(), None)
         return written.finish(args, outcomes, None, None, lambda _path: [])
     then = written.then_verb(args)
-    with written.new_run(args, name) as directory:
-        outcomes = _captured(args, addresses, directory.name, directory.save)
-    return written.finish(
-        args,
-        outcomes,
-        directory,
-        then,
-        lambda path: [] if args.no_checks else written.checks(args, path, args.duration * 10**9, "capture"),
-    )
+
+    def capture(is_last: bool) -> tuple[int, CapturedRun | None]:
+        with written.new_run(args, name) as directory:
+            outcomes = _captured(args, addresses, directory.name, directory.save)
+        code = written.finish(args, outcomes, directory, then if is_last else None, lambda path: _checks(args, path))
+        return code, directory if any(one.file for one in outcomes) else None
+
+    return rolling.captures(args, capture)
+
+
+def _checks(args: argparse.Namespace, path: str) -> Sequence[Check]:
+    return [] if args.no_checks else written.checks(args, path, args.duration * 10**9, "capture")
 
 
 def _check_on_server(args: argparse.Namespace) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 SOME, ALL = 5, 6
 """Exit codes: of some servers, and of all, nothing came."""
+_LONG_UNITS: Final = {"m": 60, "h": 3600}
+_LONG_TIME: Final = re.compile(r"([\d.]+)([mh])", re.ASCII)
 _LONGEST_PS: Final = 24 * 3600 * 10**12
 _ADVICE: Final = {
     statuses.UNREACHABLE: "the program has to start a profiler server: jax.profiler.start_server(PORT), "
@@ -51,10 +55,11 @@ def milliseconds(text: str) -> int:
 
 @arguments.reader
 def waiting_time(text: str) -> float:
-    """Seconds; may be 0."""
+    """Seconds; may be 0. Minutes and hours, too: 10m, 1h."""
     from fastprof.wording.amounts import picoseconds
 
-    time = picoseconds(text)
+    long = _LONG_TIME.fullmatch(text.strip())
+    time = picoseconds(text) if long is None else _LONG_UNITS[long[2]] * picoseconds(f"{long[1]}s")
     if not 0 <= time <= _LONGEST_PS:
         raise ValueError(f"{text!r} is not a time from 0s to a day")
     return time / 10**12
@@ -130,20 +135,27 @@ def add_addresses(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="every address that DNS has for the name, as for a headless service of Kubernetes; repeatable",
     )
+    group.add_argument(
+        "--job",
+        metavar="KIND:PORT",
+        help="the machines of the job that this runs in: slurm:PORT, slurm:FIRST-LAST for several processes a machine, "
+        "or tpu for a Cloud TPU (its port: 8466)",
+    )
     parser.set_defaults(session=(), on_error="raise")
 
 
 def named(args: argparse.Namespace) -> list[Address]:
     """The servers that the flags name, each once."""
-    from fastprof.inputs.profiler_client import addresses, calls
+    from fastprof.inputs.profiler_client import addresses, calls, job_workers
 
     calls.check_installed()
     every = [one for several in args.address for one in several]
     every += addresses.of_file(args.addresses) if args.addresses is not None else []
     for name in args.dns or ():
         every += addresses.of_name(name)
+    every += job_workers.of_job(args.job, os.environ) if args.job is not None else []
     if not every:
-        raise UsageError("give a server: HOST:PORT, --addresses FILE or --dns NAME:PORT")
+        raise UsageError("give a server: HOST:PORT, --addresses FILE, --dns NAME:PORT or --job KIND:PORT")
     once = addresses.each_once(every)
     if len(once) < len(every):
         args.talk.note("addresses that are given twice are called once")

@@ -33,6 +33,7 @@ class CapturedRun:
     def __init__(self, log_directory: str, name: str | None = None, *, is_shared: bool = False) -> None:
         self._made: list[Path] = []
         self._hosts: list[str] = []
+        self._files: list[Path] = []
         self._lock = threading.Lock()
         profile = Path(log_directory, *PROFILE)
         with output_errors(log_directory, "cannot make the directory of the run"):
@@ -53,6 +54,8 @@ class CapturedRun:
             for piece in pieces:
                 for at in range(0, len(piece), _PIECE):
                     write(piece[at : at + _PIECE])
+        with self._lock:
+            self._files.append(Path(path))
         return path
 
     def take(self, file: Path) -> Path:
@@ -64,6 +67,13 @@ class CapturedRun:
                 if moved(file, target):
                     break
         return target
+
+    def remove(self) -> None:
+        """What was saved here; the directory goes if others have put nothing into it. Raises OutputError."""
+        with output_errors(str(self.path), "cannot delete"):
+            for file in self._files:
+                file.unlink(missing_ok=True)
+        _remove_if_empty(self.path)
 
     def remove_if_empty(self) -> None:
         """Also the directories above it that were made for it."""

@@ -14,6 +14,7 @@ from profiler_server import ProfilerServer, captured, message, serving
 from test_capture_workers import sample
 from test_run_program import put_jax_beside
 
+from fastprof.cli import rolling
 from fastprof.cli.main import main
 
 _TRAINING = """
@@ -31,7 +32,9 @@ def test_commands_of_the_page_run(
     continuous = {"GetSnapshot": captured(sample()), "StartContinuousProfiling": b"", "StopContinuousProfiling": b""}
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     lines = [line.partition("  #")[0] for block in blocks for line in block.splitlines()]
-    assert len(lines) == 11
+    assert len(lines) == 13
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "127.0.0.[1-1]")
+    monkeypatch.setattr(rolling, "_waited", lambda _args, _until: True)
     monkeypatch.chdir(tmp_path)
     put_jax_beside(tmp_path)
     (tmp_path / "train.py").write_text(_TRAINING)
@@ -45,7 +48,8 @@ def test_commands_of_the_page_run(
             socket, "getaddrinfo", lambda name, *_, **__: here if name.startswith("trainer.") else 1 / 0
         )
         for text in lines:
-            line = text.replace("svc:9012", f"svc:{one.rpartition(':')[2]}")
+            port = one.rpartition(":")[2]
+            line = text.replace("svc:9012", f"svc:{port}").replace("slurm:9012", f"slurm:{port}")
             words = shlex.split(line.replace("localhost:9012", one).replace("localhost:9013", two))
             assert main(words[1:]) == 0, line
             out, _ = capsys.readouterr()

@@ -3,4 +3,4 @@
 Needs the extra ``capture`` (grpcio), which is imported when a call is made.
 """
 
-__all__ = ["addresses", "calls", "service_messages", "statuses", "workers"]
+__all__ = ["addresses", "calls", "job_workers", "service_messages", "statuses", "workers"]
