@@ -3,6 +3,9 @@ readers pass over. docs/traces.md describes it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -50,18 +53,34 @@ class FlowRecords:
 
 
 def flow_records(capture: Capture) -> list[FlowRecords]:
-    """What the capture has, one for each time that the field occurs. CaptureError: it is damaged."""
-    source = capture.source
+    """What the capture has, one for each time that the field occurs: of a part of a file, only ends on its own planes.
+    CaptureError: it is damaged."""
     found, at = [], 0
     try:
-        while at < source.size:
-            number, begin, end = _field(source.read(at, _HEADER), at)
+        for number, _, begin, end in _top_fields(capture):
             if number == FIELD:
-                found.append(_records(source.read(begin, end - begin)))
+                found.append(_records(capture.source.read(begin, end - begin)))
             at = end
     except _DamagedError as fault:
         raise CaptureError(f"ends of flows are damaged: {fault}", path=capture.path, offset=at) from None
-    return found
+    if not capture.is_part:
+        return found
+    planes = [number for _, number in capture.plane_keys]
+    return [replace(one, ends=one.ends[np.isin(one.lines[one.ends["line"], 0], planes)]) for one in found]
+
+
+def top_fields(capture: Capture) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of the XSpace, up to one that is damaged: number, place, and where the payload begins and ends."""
+    with suppress(_DamagedError):
+        yield from _top_fields(capture)
+
+
+def _top_fields(capture: Capture) -> Iterator[tuple[int, int, int, int]]:
+    at = 0
+    while at < capture.source.size:
+        number, begin, end = _field(capture.source.read(at, _HEADER), at)
+        yield number, at, begin, end
+        at = end
 
 
 class _DamagedError(ValueError):

@@ -17,6 +17,9 @@ XPROF = "XProf JSON"
 """Traces of XProf, likewise."""
 TIMELINE = "TensorFlow 1 JSON"
 """Timelines of TensorFlow 1, likewise."""
+RUN_METADATA = "TensorFlow 1 RunMetadata"
+EVENT_FILE = "TensorFlow 1 event file"
+"""RunMetadata by itself, and in event files."""
 _LATEST = 2**63 - 1
 _MOST_SLACK_PS = 10**6
 _TRANSCRIBED = "transcribed_from"

@@ -19,7 +19,7 @@ from fastprof.errors import CaptureError
 from fastprof.inputs import unpacking
 from fastprof.inputs.graph_planes import PLANE as GRAPHS
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
-from fastprof.inputs.source import open_source
+from fastprof.inputs.source import Source, open_source
 from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
 
@@ -57,6 +57,9 @@ class Capture:
         self.run = file.run
         self.only_programs = file.source is ONLY_PROGRAMS
         self.program_files = file.programs
+        self.is_part = isinstance(file.source, Source)
+        """Whether the file has other hosts, too, and this is the part of it that one host has."""
+        self._before_planes = file.before_planes
         self.memory = memory
         self.log = log
         self.salvage = salvage
@@ -153,7 +156,8 @@ class Capture:
 
     def _number_planes(self) -> None:
         """Parts of equal name and id are one plane; planes are numbered in the order of their first part."""
-        self.part_names = self.texts(self.parts, b"XPlane.name", "name_")
+        names = self.texts(self.parts, b"XPlane.name", "name_")
+        self.part_names = [name.removeprefix(self._before_planes) for name in names]
         numbers: dict[tuple[str, int], int] = {}
         keys = zip(self.part_names, self.parts["id"].tolist(), strict=True)
         self.plane_of_part = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)

@@ -49,14 +49,16 @@ ONLY_PROGRAMS = b"\x0a\x10\x12\x0e/host:metadata"
 class CaptureFile:
     """One capture. ``host`` is None where no file name contains it: the capture's own hostnames may. ``run`` is the run
     of a log directory that it was found in. ``programs``: files of compiled programs that go with it, to be opened.
-    ``pipe``: the user named a pipe or a device, which can be read once."""
+    ``pipe``: the user named a pipe or a device, which can be read once. ``before_planes``: what stands before the names
+    of its planes, as the file has those of several hosts; then ``source`` is the part of it that has been opened."""
 
     host: str | None
     path: str
-    source: Input
+    source: Any
     run: str | None = None
     programs: tuple[str, ...] = ()
     pipe: bool = False
+    before_planes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,11 +100,14 @@ def open_source(
 ) -> Source:
     """Open a capture. What can only be read once is pushed, in order, to ``push`` on the way, unless it is salvaged.
 
-    ``what`` is a path, bytes, or a binary file object. ``max_unpacked``: bytes that a compressed one may unpack to.
+    ``what`` is a path, bytes, a binary file object, or a part of a source that is open. ``max_unpacked``: bytes that a
+    compressed one may unpack to.
     ``pipe``: the path may be one of a pipe or a device, not only of a file.
     Raises UnreadableError, or CaptureError where the bytes are empty or the compression is damaged (to salvage, what
     came before the damage is kept); whatever ``push`` raises ends the reading.
     """
+    if isinstance(what, Source):
+        return what
     if isinstance(what, (bytes, bytearray, memoryview)):
         view = memoryview(what)
         view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))

@@ -15,6 +15,7 @@ from fastprof.decode import metadata_tables
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import Index
 from fastprof.decode.rank_order import by_rank
+from fastprof.decode.several_hosts import by_host
 from fastprof.decode.span_stats import SpanStats, metadata_stats
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, name_hosts
@@ -79,7 +80,7 @@ class OpenSession:
                     alone = Index([capture], self.workers, ImportLog())
                     metadata_tables.read_all(alone)
                     read_graphs(alone, 0)
-                captures.append(capture)
+                captures += by_host(capture, file)
             except (ChangedError, MemoryLimitError):
                 raise  # no fault of the host
             except FastprofError as error:

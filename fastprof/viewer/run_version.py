@@ -104,6 +104,7 @@ def check_capture(capture: Capture) -> None:
 
 def capture_key(capture: Capture, *more: object) -> str | None:
     """``source_key`` of the file that the capture was opened from; ChangedError: it is another one by now."""
+    more += (capture.host,) if capture.is_part else ()
     key = None if capture.source.file is None else source_key(os.fsdecode(capture.source.file[2]), *more)
     check_capture(capture)
     return key

@@ -5,7 +5,7 @@ device                                    plane           lines
 /job:.../device:GPU:N                     /host:CPU       GPU:N scheduling: what the host does to launch
 /device:GPU:N/stream:K                    /device:GPU:N   stream K
 /device:GPU:N/stream:all, .../memcpy      /device:GPU:N   stream all, memcpy
-others, and devices of other tasks        as written      threads or lanes
+others                                    as written      threads or lanes
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import re
 from typing import Final, NamedTuple
 
 HOST: Final = "/host:CPU"
+_TASK: Final = re.compile(r"/job:[^/]+/replica:\d+/task:\d+(?=/)", re.IGNORECASE)
 _DEVICE: Final = re.compile(
-    r"(?P<task>/job:[^/]+/replica:\d+/task:\d+)?/(?:device:)?(?P<kind>cpu|gpu):(?P<number>\d{1,9})(?P<part>/.*)?",
+    rf"(?P<task>{_TASK.pattern})?/(?:device:)?(?P<kind>cpu|gpu):(?P<number>\d{{1,9}})(?P<part>/.*)?",
     re.IGNORECASE,
 )
 
@@ -30,8 +31,13 @@ class Place(NamedTuple):
 
 def task_of(device: str) -> str | None:
     """The task that a device belongs to, if its name says so."""
-    match = _DEVICE.fullmatch(device)
-    return match["task"] if match else None
+    match = _TASK.match(device)
+    return match[0] if match else None
+
+
+def host_of(task: str) -> str:
+    """``/job:worker/replica:0/task:1`` as the name of a host: ``worker-replica0-task1``."""
+    return task[len("/job:") :].replace("/", "-").replace(":", "")
 
 
 def place_of(device: str, task: str | None) -> Place:

@@ -1,4 +1,5 @@
-"""Planes of an XSpace of what TensorFlow 1 recorded of runs of graphs, as ``device_places`` lists them.
+"""Planes of an XSpace of what TensorFlow 1 recorded of runs of graphs, as ``device_places`` lists them. Tasks but the
+first are hosts: their names stand before those of their planes.
 
 Events are on lines by thread, or by lane if those of a thread overlap. The lines stream all and memcpy of a device are
 derived if its streams are recorded.
@@ -14,7 +15,7 @@ import numpy as np
 
 from fastprof._native.transcribing import event_metadata
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.device_places import HOST, place_of, task_of
+from fastprof.inputs.formats.device_places import HOST, host_of, place_of, task_of
 from fastprof.inputs.formats.event_columns import Events
 from fastprof.inputs.formats.step_stats import BATCH, MICRO, MOST_NS, SIZES, Device, Nodes, is_tracer, read_nodes
 from fastprof.inputs.formats.tensor_lifetimes import Held, held_by_allocators
@@ -59,8 +60,10 @@ class _Plane:
 
 @dataclass(slots=True)
 class _Placed:
-    """A device and where its nodes go: ``line``, the place of each in ``lines``."""
+    """A device and where its nodes go: ``line``, the place of each in ``lines``. ``host``: what the names of the planes
+    of its host begin with."""
 
+    host: str
     device: Device
     plane: _Plane
     lines: list[_Line]
@@ -72,6 +75,12 @@ class _Run:
     number: int
     placed: list[_Placed]
 
+    def by_host(self) -> dict[str, list[_Placed]]:
+        hosts: dict[str, list[_Placed]] = {}
+        for one in self.placed:
+            hosts.setdefault(one.host, []).append(one)
+        return hosts
+
 
 class StepPlanes:
     """``untimed``: nodes without a time; ``lost``: nodes that are damaged."""
@@ -80,28 +89,32 @@ class StepPlanes:
         self.untimed = self.lost = 0
         self._planes: dict[str, _Plane] = {}
         self._task: str | None = None
-        self._live: dict[str, int] = {}
+        self._live: dict[tuple[str, str], int] = {}
         self._runs: list[_Run] = []
 
     def add(self, devices: Sequence[Device], number: int) -> None:
         """What one run recorded, which is a step of this number."""
         names = {one.name.lower() for one in devices}
-        self._runs.append(_Run(number, [self._placed(device, names) for device in devices]))
+        run = _Run(number, [self._placed(device, names) for device in devices])
+        self._runs.append(run)
         self.untimed += sum(device.untimed for device in devices)
         self.lost += sum(device.lost for device in devices)
-        if any((_times(device) > 0).any() for device in devices):
-            self._plane(HOST).line(_ALLOCATIONS, derived=True)
-        if any(_bounds(device) for device in devices):
-            self._plane(HOST).line(_RUNS, derived=True)
+        for host, placed in run.by_host().items():
+            if any((_times(one.device) > 0).any() for one in placed):
+                self._plane(host + HOST).line(_ALLOCATIONS, derived=True)
+            if any(_bounds(one.device) for one in placed):
+                self._plane(host + HOST).line(_RUNS, derived=True)
 
     def _placed(self, device: Device, names: set[str]) -> _Placed:
-        self._task = self._task or task_of(device.name)
-        place = place_of(device.name, self._task)
-        plane = self._plane(place.plane)
+        task = task_of(device.name)
+        self._task = self._task or task
+        host = f"{host_of(task)} " if task not in (None, self._task) else ""
+        place = place_of(device.name, task or self._task)
+        plane = self._plane(host + place.plane)
         if place.is_lanes:
-            return _in_lines(plane, device, place.line)
+            return _in_lines(host, plane, device, place.line)
         repeats = place.line in ("stream all", "memcpy") and any(map(_is_stream, names))
-        return _Placed(device, plane, [plane.line(place.line, repeats)], np.zeros(len(device), np.int64))
+        return _Placed(host, device, plane, [plane.line(place.line, repeats)], np.zeros(len(device), np.int64))
 
     def _plane(self, name: str) -> _Plane:
         return self._planes.setdefault(name, _Plane(name))
@@ -119,18 +132,23 @@ class StepPlanes:
         yield environment(source, zero)
 
     def _write(self, run: _Run, group: int, zero: int) -> None:
-        records = [_write_nodes(one, group, zero) for one in run.placed]
-        self._allocate(run, records, group, zero)
-        for held in held_by_allocators([one.device for one in run.placed]):
-            self._count(held, zero)
-        bounds = [time for one in run.placed for time in _bounds(one.device)]
+        for host, placed in run.by_host().items():
+            records = [_write_nodes(one, group, zero) for one in placed]
+            self._allocate(host, placed, records, group, zero)
+            for held in held_by_allocators([one.device for one in placed]):
+                self._count(host, held, zero)
+            self._mark_run(host, placed, run.number, group, zero)
+        self._mark_gpus(run, group, zero)
+
+    def _mark_run(self, host: str, placed: list[_Placed], number: int, group: int, zero: int) -> None:
+        """The step of a host: from the first event of the run to the last."""
+        bounds = [time for one in placed for time in _bounds(one.device)]
         if bounds:
             begin, end = min(bounds), max(bounds)
             events = Events(["RunMetadata"], np.array([begin]), np.array([end - begin]))
             events.add_integers(np.zeros(1, np.int64), "group_id", np.array([group]))
-            events.add_texts(np.zeros(1, np.int64), "step_name", [str(run.number)])
-            self._put(_RUNS, events, zero)
-        self._mark_gpus(run, group, zero)
+            events.add_texts(np.zeros(1, np.int64), "step_name", [str(number)])
+            self._put(host, _RUNS, events, zero)
 
     def _mark_gpus(self, run: _Run, group: int, zero: int) -> None:
         """The step of each GPU: from its first event of the run to the last."""
@@ -147,22 +165,22 @@ class StepPlanes:
                 line = plane.line(_STEPS, derived=True, id_=_STEPS_LINE)
                 line.parts.append(events.columns(plane.names, plane.stats, zero).written())
 
-    def _allocate(self, run: _Run, named: list[dict[int, str]], group: int, zero: int) -> None:
-        """Events of allocators, in order of time, with what each holds by then."""
-        records = [one.device.records for one in run.placed]
+    def _allocate(self, host: str, placed: list[_Placed], named: list[dict[int, str]], group: int, zero: int) -> None:
+        """Events of the allocators of a host, in order of time, with what each holds by then."""
+        records = [one.device.records for one in placed]
         names = [name for one in records for name in one.names]
         firsts = np.cumsum([0, *(len(one.names) for one in records)]).tolist()
         allocator = np.concatenate(
             [one.allocator + first for one, first in zip(records, firsts, strict=False)] or [_NONE]
         )
         size = np.concatenate([one.size for one in records] or [_NONE])
-        when = np.concatenate([_times(one.device) for one in run.placed] or [_NONE])
+        when = np.concatenate([_times(one.device) for one in placed] or [_NONE])
         ops = [
             own.get(row) for one, own in zip(records, named, strict=True) for row in one.owner.tolist()
         ]  # None: of a node that has no time
         order = np.argsort(when, kind="stable")
         order = order[when[order] > 0]
-        live = self._held([names[one] for one in allocator[order].tolist()], size[order])
+        live = self._held(host, [names[one] for one in allocator[order].tolist()], size[order])
         for first in range(0, len(order), BATCH):
             rows, own = order[first : first + BATCH], live[first : first + BATCH]
             every, known = np.arange(len(rows)), [row for row, at in enumerate(rows.tolist()) if ops[at] is not None]
@@ -173,28 +191,28 @@ class StepPlanes:
             events.add_integers(every, "bytes_allocated", own)
             events.add_texts(np.array(known, np.int64), "tf_op", [ops[at] or "" for at in rows[known].tolist()])
             events.add_integers(every, "group_id", np.full(len(rows), group))
-            self._put(_ALLOCATIONS, events, zero)
+            self._put(host, _ALLOCATIONS, events, zero)
 
-    def _held(self, allocators: list[str], size: Int64s) -> Int64s:
+    def _held(self, host: str, allocators: list[str], size: Int64s) -> Int64s:
         """What the allocator of each record holds after it."""
         live = np.zeros(len(size), np.int64)
         place = {name: number for number, name in enumerate(dict.fromkeys(allocators))}
         numbers = np.array([place[name] for name in allocators], np.int64)
         for name, number in place.items():
             rows = np.flatnonzero(numbers == number)
-            live[rows] = np.cumsum(size[rows]) + self._live.get(name, 0)
-            self._live[name] = int(live[rows[-1]])
+            live[rows] = np.cumsum(size[rows]) + self._live.get((host, name), 0)
+            self._live[host, name] = int(live[rows[-1]])
         return live
 
-    def _count(self, held: Held, zero: int) -> None:
+    def _count(self, host: str, held: Held, zero: int) -> None:
         rows = np.flatnonzero((held.micros > 0) & (held.micros < MOST_NS // MICRO))
         events = Events([held.allocator] * len(rows), held.micros[rows] * MICRO, np.zeros(len(rows), np.int64))
         events.add_integers(np.arange(len(rows)), held.allocator, held.size[rows])
-        plane = self._plane(_ALLOCATORS)
+        plane = self._plane(host + _ALLOCATORS)
         plane.line(_COUNTERS, derived=True).parts.append(events.columns(plane.names, plane.stats, zero).written())
 
-    def _put(self, line: str, events: Events, zero: int) -> None:
-        plane = self._plane(HOST)
+    def _put(self, host: str, line: str, events: Events, zero: int) -> None:
+        plane = self._plane(host + HOST)
         plane.line(line).parts.append(events.columns(plane.names, plane.stats, zero).written())
 
 
@@ -216,7 +234,7 @@ def _bounds(device: Device) -> list[int]:
     return [int(begins.min()), int(finishes.max())] if len(begins) else []
 
 
-def _in_lines(plane: _Plane, device: Device, prefix: str) -> _Placed:
+def _in_lines(host: str, plane: _Plane, device: Device, prefix: str) -> _Placed:
     """By thread, if the events of each thread nest; else by lane: the first one that is free."""
     start, end = device.start_ns.tolist(), (device.start_ns + device.duration_ns).tolist()
     by_thread: dict[int, list[int]] = {}
@@ -232,7 +250,7 @@ def _in_lines(plane: _Plane, device: Device, prefix: str) -> _Placed:
         lanes = _Lanes()
         lines = np.array([lanes.taken(*times) for times in zip(start, end, strict=True)], np.int64)
         names = [f"{prefix} lane {lane}".strip() for lane in range(int(lines.max(initial=-1)) + 1)]
-    return _Placed(device, plane, [plane.line(name) for name in names], lines)
+    return _Placed(host, device, plane, [plane.line(name) for name in names], lines)
 
 
 def _write_nodes(placed: _Placed, group: int, zero: int) -> dict[int, str]:
