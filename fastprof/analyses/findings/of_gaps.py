@@ -132,7 +132,8 @@ def _bounded(beside_ps: int) -> str:
 
 
 def _between_launches(facts: Facts, every: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
-    """The time that Python takes between ops that are executed one by one: a part of what that costs; 0: other Python.
+    """The time that Python takes between ops that are executed one by one: a part of what that costs; 0: other Python,
+    or ops of threads, whose runs hold what is between them.
 
     Python  |-----|  |-----|  |-----|
     launch        |-|      |-|      |-|
@@ -140,7 +141,7 @@ def _between_launches(facts: Facts, every: Mapping[str, Sequence[Mapping[str, An
     """
     launches, python = every.get("launch", ()), every.get("python", ())
     count = sum(row["count"] for row in python)
-    if not python or _PER_PYTHON * count < sum(row["count"] for row in launches):
+    if not launches or not python or _on_cpu(facts) or _PER_PYTHON * count < sum(row["count"] for row in launches):
         return 0
     cause = _refined(facts, "launch", launches, _explanation(facts, "launch"))
     return sum(row["time_ps"] for row in python) if cause in ("eager", "small_ops") else 0

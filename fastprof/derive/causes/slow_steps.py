@@ -49,7 +49,7 @@ _MOST_STEPS: Final = 64
 _WAIT: Final = re.compile(
     r"^\$.* (block_until_ready|try_to_block|synchronize)$|wait for completion|::Await|^Wait for |BlockHostUntil"
 )
-_NUMBER: Final = re.compile(r"(?:^| )\d+$")
+_NUMBER: Final = re.compile(r"(?:^|[ #])\d+$")
 _OF_NAME: Final = {
     NameKind.PYTHON: _PYTHON, NameKind.OP: _OP, NameKind.INPUT: _OP, NameKind.CALLBACK: _OP,
     NameKind.UNKNOWN: _ANNOTATION, NameKind.ANNOTATION: _ANNOTATION,
