@@ -116,7 +116,7 @@ _TIMES = (
           lambda rows: known(rows.ranked.cumulative_busy_share)),
 )  # fmt: skip
 _NO_WORK = "null: the op ran on a host, or is a call of a library or an op of PyTorch whose work is not known"
-_NO_FLOPS = f"{_NO_WORK}, or the trace was written by XProf, which leaves flops out"
+_NO_FLOPS = f"{_NO_WORK}, or the trace leaves its flops out"
 _WORK = (
     op.Flops("flops", f"floating point operations that the device did; {_NO_FLOPS}", attrgetter("table.flops"),
              attrgetter("no_flops")),
