@@ -19,7 +19,8 @@ fp_chrome *fp_chrome_new(fp_memory *memory, bool salvage) {
   chrome->scan = (fp_json_scan){.memory = memory, .handlers = &handlers, .context = chrome, .salvage = salvage,
                                 .index.ways = fp_json_best_ways()};
   chrome->look_at = FIRST_LOOK;
-  chrome->last_device_plane = chrome->last_epoch = chrome->before_stat = chrome->first_stat = -1;
+  chrome->last_device_plane = chrome->last_epoch = chrome->before_stat = -1;
+  memset(&chrome->first_stat, 0xFF, sizeof chrome->first_stat);
   chrome->least_after_zero = INT64_MAX;
   for (int i = 0; i < WORDS; i++) chrome->words[i] = -1;
   fp_strings *pools[] = {&chrome->names, &chrome->cats, &chrome->stats, &chrome->texts, &chrome->flow_texts};

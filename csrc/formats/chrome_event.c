@@ -67,6 +67,7 @@ static void keep_field(chrome_event *event, const fp_json_value *key, const fp_j
   if (event->present >> field & 1) event->is_twice = true;
   event->present |= UINT32_C(1) << field;
   event->fields[field] = *value;
+  if (field == FIELD_ARGS) event->is_listed = false;
   if (value->kind == FP_JSON_NULL) event->fields[field].kind = FP_JSON_NOTHING;
 }
 
@@ -220,7 +221,8 @@ static bool read_duration(fp_chrome *chrome, chrome_event *event) {
     chrome_add_field_int(chrome, WORD_UNFINISHED, 1);
     return true;
   }
-  if (!chrome_read_ps(event->view, field(event, FIELD_DUR), &event->duration_ps)) return false;
+  if (!event->times.has_ps) return false;
+  event->duration_ps = event->times.ps;
   if (event->duration_ps < 0) chrome_remark(chrome, CHROME_NEGATIVE_DURATION, event->offset, 1);
   return true;
 }
@@ -299,14 +301,16 @@ static bool take(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
   event->tid = chrome_read_id(chrome, event->view, field(event, FIELD_TID));
   if (chrome->failed) return true;
   if (event->phase == 'M') return chrome_name_event(chrome, event, at);
+  chrome->stat_kind = (uint32_t)event->cat % CHROME_STAT_KINDS;
   chrome_begin_stats(chrome);
   bool is_flow = event->phase == 's' || event->phase == 't' || event->phase == 'f';
   if (event->phase != 'C' && !is_flow && !chrome_add_args(chrome, event, at)) return false;
   event->args_size = chrome->event_stats.size;
-  if (!chrome_read_time(event->view, field(event, FIELD_TS), &event->time)) {
+  if (!event->times.has_at) {
     chrome_remark(chrome, CHROME_BAD_TIME, event->offset, 1);
     return true;
   }
+  event->time = event->times.at;
   event->id = id_of(chrome, event, &event->is_local);
   chrome_read_direction(chrome, event);
   if (event->phase != 'C' && !is_flow) add_fields(chrome, event);
@@ -316,21 +320,65 @@ static bool take(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
 void chrome_begin_event(chrome_event *event, const fp_json_view *view, uint64_t offset) {
   event->view = view;
   event->present = 0;
-  event->is_deep = event->has_fields = event->is_twice = event->is_local = false;
+  event->is_deep = event->has_fields = event->is_twice = event->is_local = event->is_listed = false;
   event->offset = offset;
   event->duration_ps = 0;
   event->args_found = 0;
   for (int i = 0; i < FIELD_COUNT; i++) event->fields[i].kind = FP_JSON_NOTHING;
 }
 
-fp_json_step chrome_read_fields(const fp_json_view *view, fp_json_walk *walk, uint64_t offset, fp_bytes *name, chrome_event *event) {
+/* Whether the next member is laid out as `"args": {` or `, "args": {`. `brace`: the mark that the brace is. */
+static bool is_at_args(const fp_json_view *view, const fp_json_walk *walk, const uint32_t **brace) {
+  const uint32_t *mark = view->marks + walk->mark + !walk->is_first;
+  const uint8_t *text = view->text;
+  if (walk->mark + 6 > view->count || memcmp(text + mark[0] + 1, "args", 4) || mark[1] != mark[0] + 5) return false;
+  if (!walk->is_first && (mark[-1] != walk->at || text[walk->at] != ',')) return false;
+  if (text[mark[0]] != '"' || mark[2] != mark[1] + 1 || text[mark[2]] != ':' || text[mark[3]] != '{') return false;
+  *brace = mark + 3;
+  return fp_json_after_blanks(text, walk->at + !walk->is_first, mark[0]) == mark[0] &&
+         fp_json_after_blanks(text, mark[2] + 1, mark[3]) == mark[3];
+}
+
+/* Steps over args, and lists their members. False: they do not end here, or anything is unusual; nothing has changed. */
+static bool list_args(const fp_json_view *view, fp_json_walk *walk, fp_memory *memory, fp_vector *pairs, chrome_event *event) {
+  const uint32_t *brace;
+  size_t before = pairs->count;
+  if (event->present >> FIELD_ARGS & 1 || !is_at_args(view, walk, &brace)) return false;
+  uint32_t first = (uint32_t)(brace + 1 - view->marks);
+  fp_json_walk inner = {*brace + 1, first, true};
+  for (;;) {
+    if (pairs->count == pairs->capacity && !fp_vector_reserve(memory, pairs, sizeof(chrome_pair), 1)) break;
+    chrome_pair *pair = (chrome_pair *)pairs->items + pairs->count;
+    fp_json_step step = fp_json_next_member(view, &inner, &pair->key, &pair->value);
+    if (step == FP_WALK_END) {
+      event->fields[FIELD_ARGS] = (fp_json_value){*brace, inner.at, first, FP_JSON_OBJECT};
+      event->present |= UINT32_C(1) << FIELD_ARGS;
+      event->has_fields = event->is_listed = true;
+      *walk = (fp_json_walk){inner.at, inner.mark, false};
+      return true;
+    }
+    bool is_nested = step == FP_WALK_ITEM && pair->value.kind >= FP_JSON_OBJECT;
+    if (step != FP_WALK_ITEM || (is_nested && pair->value.to - pair->value.from >= 2 * FP_JSON_DEEPEST)) break;
+    pairs->count++;
+  }
+  pairs->count = before;
+  return false;
+}
+
+fp_json_step chrome_read_fields(const fp_json_view *view, fp_json_walk *walk, uint64_t offset, fp_bytes *name, fp_vector *pairs,
+                                chrome_event *event) {
   fp_json_value key, value;
   fp_json_step step;
   chrome_begin_event(event, view, offset);
-  while ((step = fp_json_next_member(view, walk, &key, &value)) == FP_WALK_ITEM || step == FP_WALK_DEEP) {
+  for (;;) {
+    if (pairs && list_args(view, walk, name->memory, pairs, event)) continue;
+    step = fp_json_next_member(view, walk, &key, &value);
+    if (step != FP_WALK_ITEM && step != FP_WALK_DEEP) break;
     event->is_deep |= step == FP_WALK_DEEP;
     keep_field(event, &key, &value, name);
   }
+  event->times.has_at = chrome_read_time(view, &event->fields[FIELD_TS], &event->times.at);
+  event->times.has_ps = chrome_read_ps(view, &event->fields[FIELD_DUR], &event->times.ps);
   return step;
 }
 
@@ -355,7 +403,7 @@ fp_json_step chrome_take_event(void *context, const fp_json_view *view, fp_json_
   fp_chrome *chrome = context;
   chrome_event event;
   uint32_t at = 0;
-  fp_json_step step = chrome_read_fields(view, walk, offset, &chrome->field_name, &event);
+  fp_json_step step = chrome_read_fields(view, walk, offset, &chrome->field_name, NULL, &event);
   chrome->failed |= chrome->field_name.failed;
   if (step != FP_WALK_END || chrome_take_fields(chrome, &event, &at)) return step;
   walk->at = at;

@@ -106,6 +106,18 @@ typedef enum chrome_field {
 /* What an event with a bind_id does with its flow. */
 typedef enum chrome_direction { CHROME_NO_FLOW = 0, CHROME_FLOW_IN = 'i', CHROME_FLOW_OUT = 'o', CHROME_FLOW_BOTH = 'b' } chrome_direction;
 
+/* A member of args. */
+typedef struct chrome_pair {
+  fp_json_value key, value;
+} chrome_pair;
+
+/* What of an event follows from its fields alone. `ps`: its duration. */
+typedef struct chrome_times {
+  fp_json_time at;
+  int64_t ps;
+  bool has_at, has_ps;
+} chrome_times;
+
 /* An event as it is read. Fields that are absent, or null, are of kind FP_JSON_NOTHING. */
 typedef struct chrome_event {
   const fp_json_view *view;
@@ -113,9 +125,12 @@ typedef struct chrome_event {
   uint32_t present;
   uint64_t offset;
   uint8_t phase;
-  bool is_deep, has_fields, is_twice, is_local;
+  bool is_deep, has_fields, is_twice, is_local, is_listed;
+  const chrome_pair *pairs; /* of args, if they are listed */
+  size_t pair_count;
   chrome_id pid, tid, id, bind_id;
   chrome_direction direction; /* of the flow of `bind_id` */
+  chrome_times times;
   fp_json_time time;
   int64_t duration_ps;
   int32_t name, cat; /* numbers of `names` and `cats`; cat -1: none */
@@ -129,6 +144,12 @@ typedef struct chrome_stat {
   int32_t name;
   uint32_t from;
 } chrome_stat;
+
+/* The stat that came after another the last time, by a few bits of the category; -1: none. */
+enum { CHROME_STAT_KINDS = 8 };
+typedef struct chrome_next_stat {
+  int32_t numbers[CHROME_STAT_KINDS];
+} chrome_next_stat;
 
 /* A member of the document, and in which document it was. */
 typedef struct chrome_kept {
@@ -226,10 +247,12 @@ struct fp_chrome {
 
   fp_bytes event_stats;
   fp_vector stat_list; /* chrome_stat */
-  fp_vector next_stat; /* by stat: the one that came after it the last time */
+  fp_vector next_stat; /* chrome_next_stat, by stat */
   fp_vector stat_seen; /* by stat: the last event that had it */
   uint64_t event_number;
-  int32_t before_stat, first_stat;
+  int32_t before_stat;
+  chrome_next_stat first_stat;
+  uint32_t stat_kind; /* of the event */
 
   fp_vector held; /* chrome_held */
   fp_bytes held_stats;
@@ -419,8 +442,10 @@ void chrome_match(fp_chrome *chrome);
 fp_json_step chrome_take_event(void *context, const fp_json_view *view, fp_json_walk *walk, uint64_t offset);
 /* An event without fields. */
 void chrome_begin_event(chrome_event *event, const fp_json_view *view, uint64_t offset);
-/* Reads which fields an event has; nothing else of the trace is touched. `name`: room for a name. */
-fp_json_step chrome_read_fields(const fp_json_view *view, fp_json_walk *walk, uint64_t offset, fp_bytes *name, chrome_event *event);
+/* Reads which fields an event has, and its times; nothing else of the trace is touched. `name`: room for a name. `pairs`:
+ * members of args are appended to it if all is as usual, which `is_listed` says; NULL: they are not. */
+fp_json_step chrome_read_fields(const fp_json_view *view, fp_json_walk *walk, uint64_t offset, fp_bytes *name, fp_vector *pairs,
+                                chrome_event *event);
 /* Takes an event whose fields have been read. False: a value is not JSON, at `*at`. */
 bool chrome_take_fields(fp_chrome *chrome, chrome_event *event, uint32_t *at);
 

@@ -2,8 +2,8 @@
  *
  *    "args": {"a": 1, "b": "x", "a": 2.5}     ->     a: double 2.5, b: str x, and a remark
  *
- * Events of one kind have the same args in the same order, so the name that came behind a name the last time is tried
- * before the table of names. */
+ * Events of one category have the same args in the same order, so the name that came behind a name the last time is
+ * tried before the table of names. */
 #include "formats/chrome_parts.h"
 #include "formats/json_values.h"
 #include "formats/proto_write.h"
@@ -14,13 +14,13 @@ enum { EVENT_STATS = 4, STAT_NAME = 1, STAT_DOUBLE = 2, STAT_UINT = 3, STAT_INT 
 static int32_t added_name(fp_chrome *chrome, const uint8_t *text, size_t length) {
   int32_t number = fp_strings_add(&chrome->stats, text, length);
   while (number >= 0 && (size_t)number >= chrome->next_stat.count) {
-    int32_t *next = fp_vector_add(chrome->memory, &chrome->next_stat, sizeof *next);
+    chrome_next_stat *next = fp_vector_add(chrome->memory, &chrome->next_stat, sizeof *next);
     uint64_t *seen = next ? fp_vector_add(chrome->memory, &chrome->stat_seen, sizeof *seen) : NULL;
     if (!seen) {
       chrome->failed = true;
       return -1;
     }
-    *next = -1;
+    memset(next, 0xFF, sizeof *next);
     fp_bytes_byte(&chrome->arg_of, (uint8_t)chrome_arg_of(chrome->dialect, text, length));
   }
   if (number < 0 || chrome->arg_of.failed) chrome->failed = true;
@@ -44,11 +44,17 @@ int32_t chrome_word_number(fp_chrome *chrome, chrome_word word) {
   return chrome->words[word];
 }
 
+/* Where the name that is expected now is kept. */
+static int32_t *expected_stat(fp_chrome *chrome) {
+  chrome_next_stat *next = chrome->next_stat.items;
+  return &(chrome->before_stat < 0 ? &chrome->first_stat : &next[chrome->before_stat])->numbers[chrome->stat_kind];
+}
+
 /* A name that is guessed is written as it is, without escapes. */
 int32_t chrome_stat_name(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *key) {
   const uint8_t *raw = view->text + key->from;
   size_t length = key->to - key->from, known;
-  int32_t guess = chrome->before_stat < 0 ? chrome->first_stat : ((int32_t *)chrome->next_stat.items)[chrome->before_stat];
+  int32_t guess = *expected_stat(chrome);
   if (guess >= 0) {
     const uint8_t *name = chrome_string(&chrome->stats, guess, &known);
     if (known == length && chrome_is_equal(name, raw, length)) return chrome->before_stat = guess;
@@ -56,9 +62,7 @@ int32_t chrome_stat_name(fp_chrome *chrome, const fp_json_view *view, const fp_j
   const uint8_t *text = chrome_text(chrome, view, key, &length);
   int32_t number = added_name(chrome, text, length);
   if (number < 0) return -1;
-  if (text != raw) return chrome->before_stat = number;
-  if (chrome->before_stat < 0) chrome->first_stat = number;
-  else ((int32_t *)chrome->next_stat.items)[chrome->before_stat] = number;
+  if (text == raw) *expected_stat(chrome) = number;
   return chrome->before_stat = number;
 }
 
@@ -245,12 +249,22 @@ static void keep_stat(fp_chrome *chrome, int32_t name, size_t from) {
   replace_stat(chrome, name, from);
 }
 
+/* The next member of args, from the list or the text. */
+static inline fp_json_step next_arg(const chrome_event *event, fp_json_walk *walk, size_t *number, fp_json_value *key,
+                                    fp_json_value *value) {
+  if (!event->is_listed) return fp_json_next_member(event->view, walk, key, value);
+  if (*number == event->pair_count) return FP_WALK_END;
+  *key = event->pairs[*number].key;
+  *value = event->pairs[(*number)++].value;
+  return FP_WALK_ITEM;
+}
+
 bool chrome_add_args(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
   const fp_json_value *args = &event->fields[FIELD_ARGS];
   fp_bytes *out = &chrome->event_stats;
   fp_json_value key, value;
   fp_json_step step;
-  size_t from = out->size;
+  size_t from = out->size, number = 0;
   if (args->kind == FP_JSON_NOTHING) return true;
   if (args->kind != FP_JSON_OBJECT) {
     int32_t name = chrome_word_number(chrome, WORD_ARGS);
@@ -259,7 +273,7 @@ bool chrome_add_args(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
     return true;
   }
   fp_json_walk walk = fp_json_into(args);
-  while ((step = fp_json_next_member(event->view, &walk, &key, &value)) == FP_WALK_ITEM) {
+  while ((step = next_arg(event, &walk, &number, &key, &value)) == FP_WALK_ITEM) {
     int32_t name = chrome_stat_name(chrome, event->view, &key);
     from = out->size;
     if (name < 0) return true;

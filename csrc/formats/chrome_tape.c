@@ -14,13 +14,15 @@ typedef struct tape_item {
   size_t first;    /* of its values; of a member, of its key in `keys` */
   uint32_t present; /* fields of an event; of a member, its document */
   uint8_t kind, what;
-  bool is_deep, has_fields, is_twice, is_whole;
+  bool is_deep, has_fields, is_twice, is_whole, is_listed;
+  size_t first_pair, pair_count; /* of args, if they are listed */
+  chrome_times times;
 } tape_item;
 
 struct fp_chrome_tape {
   fp_memory *memory;
   fp_json_stretch text;
-  fp_vector items, values; /* tape_item; fp_json_value */
+  fp_vector items, values, pairs; /* tape_item; fp_json_value; chrome_pair */
   fp_bytes keys;
   fp_vector members; /* fp_bytes: the values of members of the document */
   fp_code code;      /* what ended the scan behind these items */
@@ -36,7 +38,7 @@ fp_chrome_tape *fp_chrome_tape_new(fp_memory *memory) {
 static void clear(fp_chrome_tape *tape) {
   fp_bytes *members = tape->members.items;
   for (size_t i = 0; i < tape->members.count; i++) fp_bytes_free(&members[i]);
-  tape->items.count = tape->values.count = tape->members.count = tape->keys.size = 0;
+  tape->items.count = tape->values.count = tape->pairs.count = tape->members.count = tape->keys.size = 0;
 }
 
 void fp_chrome_tape_free(fp_chrome_tape *tape) {
@@ -44,7 +46,7 @@ void fp_chrome_tape_free(fp_chrome_tape *tape) {
   clear(tape);
   fp_json_stretch_free(tape->memory, &tape->text);
   fp_bytes_free(&tape->keys);
-  fp_vector *vectors[] = {&tape->items, &tape->values, &tape->members};
+  fp_vector *vectors[] = {&tape->items, &tape->values, &tape->pairs, &tape->members};
   for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) fp_vector_free(tape->memory, vectors[i]);
   fp_release(tape->memory, tape);
 }
@@ -67,10 +69,18 @@ static fp_json_step record_event(void *context, const fp_json_view *view, fp_jso
   fp_chrome *chrome = context;
   fp_chrome_tape *tape = chrome->tape;
   chrome_event event;
-  fp_json_step step = chrome_read_fields(view, walk, offset, &chrome->field_name, &event);
-  if (step != FP_WALK_END) return step;
+  size_t first_pair = tape->pairs.count;
+  fp_json_step step = chrome_read_fields(view, walk, offset, &chrome->field_name, &tape->pairs, &event);
+  if (step != FP_WALK_END) {
+    tape->pairs.count = first_pair;
+    return step;
+  }
   tape_item *item = new_item(chrome, ITEM_EVENT, offset);
   if (!item) return FP_WALK_END;
+  item->is_listed = event.is_listed;
+  item->first_pair = first_pair;
+  item->pair_count = tape->pairs.count - first_pair;
+  item->times = event.times;
   item->present = event.present;
   item->is_deep = event.is_deep;
   item->has_fields = event.has_fields;
@@ -141,6 +151,10 @@ static bool take_event(fp_chrome *chrome, const fp_chrome_tape *tape, const fp_j
   event.is_deep = item->is_deep;
   event.has_fields = item->has_fields;
   event.is_twice = item->is_twice;
+  event.is_listed = item->is_listed;
+  event.pairs = (const chrome_pair *)tape->pairs.items + item->first_pair;
+  event.pair_count = item->pair_count;
+  event.times = item->times;
   for (uint32_t left = item->present; left; left &= left - 1) event.fields[__builtin_ctz(left)] = *value++;
   return chrome_take_fields(chrome, &event, at);
 }

@@ -36,18 +36,22 @@ int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *v
   return number;
 }
 
-/* Where a name of at least eight bytes is looked for first. */
+/* Where a name is looked for first. */
 static size_t usual_place(const uint8_t *text, size_t length) {
-  uint64_t first, last;
-  memcpy(&first, text, 8);
-  memcpy(&last, text + length - 8, 8);
+  uint64_t first = 0, last = 0;
+  if (length < 8) {
+    for (size_t i = 0; i < length; i++) first = first << 8 | text[i];
+  } else {
+    memcpy(&first, text, 8);
+    memcpy(&last, text + length - 8, 8);
+  }
   return (size_t)((first * 31 + last + length) * UINT64_C(0x9E3779B97F4A7C15) >> 32) % CHROME_NAMES;
 }
 
 int32_t chrome_event_name(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value) {
   size_t length = value->to - value->from, known;
   const uint8_t *text = view->text + value->from;
-  if (value->kind != FP_JSON_TEXT || length < 8) return chrome_intern(chrome, &chrome->names, view, value);
+  if (value->kind != FP_JSON_TEXT || !length) return chrome_intern(chrome, &chrome->names, view, value);
   int32_t *usual = &chrome->usual_names[usual_place(text, length)];
   if (*usual) {
     const uint8_t *name = chrome_string(&chrome->names, *usual - 1, &known);
@@ -68,7 +72,7 @@ int32_t chrome_category(fp_chrome *chrome, const fp_json_view *view, const fp_js
   int32_t *usual = &chrome->usual_cats[(length * 7 + *text) % 64];
   if (*usual) {
     const uint8_t *name = chrome_string(&chrome->cats, *usual - 1, &known);
-    if (known == length && !memcmp(name, text, length)) return *usual - 1;
+    if (known == length && chrome_is_equal(name, text, length)) return *usual - 1;
   }
   int32_t number = chrome_intern(chrome, &chrome->cats, view, value);
   bool is_plain = fp_json_is_simple(view, value->from, value->to);

@@ -69,20 +69,19 @@ static inline uint32_t fp_json_after_blanks(const uint8_t *text, uint32_t at, ui
   return at;
 }
 
-/* fp_json_member of a member that is laid out as usual, such as `, "key": "text"` or `, "key": 12,`: without a call. */
-static inline fp_json_step fp_json_next_member(const fp_json_view *view, fp_json_walk *walk, fp_json_value *key,
-                                               fp_json_value *value) {
+/* A member that is laid out as usual, such as `, "key": "text"` or `, "key": 12,`: without a call. False: it is not. */
+static inline bool fp_json_usual_member(const fp_json_view *view, fp_json_walk *walk, fp_json_value *key, fp_json_value *value) {
   const uint32_t *mark = view->marks + walk->mark;
   const uint8_t *text = view->text;
   uint32_t at = walk->at;
-  if (walk->mark + 7 > view->count) return fp_json_member(view, walk, key, value);
+  if (walk->mark + 7 > view->count) return false;
   if (!walk->is_first) {
-    if (*mark != at || text[at] != ',') return fp_json_member(view, walk, key, value);
+    if (*mark != at || text[at] != ',') return false;
     at++;
     mark++;
   }
-  if (text[mark[0]] != '"' || mark[2] != mark[1] + 1 || text[mark[2]] != ':') return fp_json_member(view, walk, key, value);
-  if (fp_json_after_blanks(text, at, mark[0]) != mark[0]) return fp_json_member(view, walk, key, value);
+  if (text[mark[0]] != '"' || mark[2] != mark[1] + 1 || text[mark[2]] != ':') return false;
+  if (fp_json_after_blanks(text, at, mark[0]) != mark[0]) return false;
   uint32_t from = fp_json_after_blanks(text, mark[2] + 1, mark[3]), to = mark[3];
   if (from == to && text[from] == '"') {
     *value = (fp_json_value){from + 1, mark[4], 0, FP_JSON_TEXT};
@@ -94,11 +93,22 @@ static inline fp_json_step fp_json_next_member(const fp_json_view *view, fp_json
     walk->at = mark[3];
     walk->mark = (uint32_t)(mark + 3 - view->marks);
   } else {
-    return fp_json_member(view, walk, key, value);
+    return false;
   }
   *key = (fp_json_value){mark[0] + 1, mark[1], 0, FP_JSON_TEXT};
   walk->is_first = false;
-  return FP_WALK_ITEM;
+  return true;
+}
+
+/* fp_json_member, faster. The caller's key and value may stay in registers: no call gets their address. */
+static inline fp_json_step fp_json_next_member(const fp_json_view *view, fp_json_walk *walk, fp_json_value *key,
+                                               fp_json_value *value) {
+  fp_json_value other_key = {0, 0, 0, FP_JSON_NOTHING}, other = other_key;
+  if (fp_json_usual_member(view, walk, key, value)) return FP_WALK_ITEM;
+  fp_json_step step = fp_json_member(view, walk, &other_key, &other);
+  *key = other_key;
+  *value = other;
+  return step;
 }
 
 /* Whether a text has neither escapes nor bytes of 0x80 and more, as far as its blocks say. */

@@ -20,7 +20,13 @@ def long_document(events: int = LONG) -> bytes:
     texts = [document(seed) for seed in range(60)]
     bodies = [text[text.index(b"[") + 1 : text.rindex(b"]")] for text in texts]
     odd = b'{"ph":"X","n\\u0061me":"b\\u00e9","pid":1,"tid":1,"ts":3,"dur":1,"args":{"a":[1, {"b":"\\ud800"}]}}, {}, 7'
-    some = b",".join([*bodies, odd])
+    unusual = (
+        b'"args":{"a":1},"args":{"b":2,"b":3}', b'"args":{"a":1},"args":null', b'"\\u0061rgs":{"a":1}',
+        *(b'"args":{"a":%s%s}' % (b"[" * deep, b"]" * deep) for deep in (511, 512)),
+    )  # fmt: skip
+    args = [b'{"ph":"X","name":"c","pid":1,"tid":1,"ts":4,"dur":1,%s}' % one for one in unusual]
+    unread = b'{"ph":"s","name":"f","id":1,"pid":1,"tid":1,"ts":3,"args":{"a" 1}}'
+    some = b",".join([*bodies, odd, *args, unread])
     return (
         b'{"otherData":{"version":"1"},"schemaVersion":1,"traceEvents":['
         + b",".join([some] * (events // len(some)))
