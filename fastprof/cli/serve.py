@@ -13,11 +13,12 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastprof.cli import arguments, opening, signals
+from fastprof.cli import arguments, opening, servers, signals
 from fastprof.cli.standard_error import never_waiting
 from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
 
 if TYPE_CHECKING:
+    from fastprof.inputs.profiler_client.addresses import Address
     from fastprof.profile.profile import Profile
 
 PORT = 8791
@@ -59,6 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--token", metavar="TEXT", help="the token that requests must have (default: a random one if one is needed)"
     )
+    group.add_argument(
+        "--capture",
+        metavar="ADDR",
+        type=servers.addresses,
+        action="append",
+        help="let the page take captures of these profiler servers, and of no others, into the log directory; needs a "
+        "token; repeatable",
+    )
     group.add_argument("--open", action="store_true", help="open a browser")
     group.add_argument("--cache", metavar="DIR", help="folder for data built from captures (default: the user's cache)")
     group.add_argument(
@@ -73,6 +82,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(
             f"the viewer needs {' and '.join(missing)}; install it with: pip install 'fastprof-arrow[serve]'"
         )
+    captured = _captured(args)
     with never_waiting() as stream:
         if stream is not None:
             args.talk.write_to(stream)
@@ -80,8 +90,18 @@ def run(args: argparse.Namespace) -> None:
         if profile is not None:
             opening.check_one_run(profile, "the page, which offers all runs of one log directory,")
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the intended end
-            _serve(profile, args)
+            _serve(profile, args, captured)
         args.talk.progress.clear()
+
+
+def _captured(args: argparse.Namespace) -> list[Address]:
+    """The servers that the page may capture."""
+    if args.capture is None:
+        return []
+    directory = _source(args)
+    if not isinstance(directory, str) or not Path(directory).is_dir():
+        raise UsageError("--capture writes to a log directory: give one, and nothing else")
+    return servers.reachable(args, [one for several in args.capture for one in several])
 
 
 def _opened(args: argparse.Namespace) -> Profile | None:
@@ -107,14 +127,16 @@ def _has_others(directory: str) -> bool:
         return False
 
 
-def _serve(profile: Profile | None, args: argparse.Namespace) -> None:
+def _serve(profile: Profile | None, args: argparse.Namespace, captured: list[Address]) -> None:
     from fastprof.viewer.access import checked_token, is_loopback, new_token
     from fastprof.viewer.cache_folder import CacheFolder
+    from fastprof.viewer.page_capture import PageCapture
     from fastprof.viewer.viewed_runs import ViewedRuns
 
     token = None if args.token is None else checked_token(args.token)
-    if token is None and not is_loopback(args.host):
+    if token is None and (captured or not is_loopback(args.host)):
         token = new_token()
+    capture = PageCapture(captured, args.session[0]) if captured else None
     cache = CacheFolder(args.cache, args.cache_limit)
     runs = ViewedRuns(_source(args), profile, lambda name: _loaded(args, name), cache)
     try:
@@ -133,8 +155,11 @@ def _serve(profile: Profile | None, args: argparse.Namespace) -> None:
             if args.open:
                 _open_browser(where)
 
-        server.serve(server.application(runs, token, args.talk.traceback), listening, started, args.talk.note)
+        application = server.application(runs, token, args.talk.traceback, capture)
+        server.serve(application, listening, started, args.talk.note)
     finally:
+        if capture is not None:
+            capture.cancel()
         runs.stop()
 
 

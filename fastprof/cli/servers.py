@@ -36,10 +36,10 @@ _ADVICE: Final = {
 
 
 @arguments.reader
-def _addresses(text: str) -> list[Address]:
-    from fastprof.inputs.profiler_client import addresses
+def addresses(text: str) -> list[Address]:
+    from fastprof.inputs.profiler_client.addresses import listed
 
-    return addresses.listed(text)
+    return listed(text)
 
 
 @arguments.reader
@@ -124,7 +124,7 @@ def add_addresses(parser: argparse.ArgumentParser) -> None:
         "address",
         metavar="ADDR",
         nargs="*",
-        type=_addresses,
+        type=addresses,
         help="address of a profiler server, HOST:PORT, [IPv6]:PORT, or PORT of this machine; several: A,B or A B",
     )
     group = parser.add_argument_group("servers")
@@ -146,17 +146,26 @@ def add_addresses(parser: argparse.ArgumentParser) -> None:
 
 def named(args: argparse.Namespace) -> list[Address]:
     """The servers that the flags name, each once."""
-    from fastprof.inputs.profiler_client import addresses, calls, job_workers
+    from fastprof.inputs.profiler_client.addresses import of_file, of_name
+    from fastprof.inputs.profiler_client.job_workers import of_job
 
-    calls.check_installed()
     every = [one for several in args.address for one in several]
-    every += addresses.of_file(args.addresses) if args.addresses is not None else []
+    every += of_file(args.addresses) if args.addresses is not None else []
     for name in args.dns or ():
-        every += addresses.of_name(name)
-    every += job_workers.of_job(args.job, os.environ) if args.job is not None else []
+        every += of_name(name)
+    every += of_job(args.job, os.environ) if args.job is not None else []
     if not every:
         raise UsageError("give a server: HOST:PORT, --addresses FILE, --dns NAME:PORT or --job KIND:PORT")
-    once = addresses.each_once(every)
+    return reachable(args, every)
+
+
+def reachable(args: argparse.Namespace, every: Sequence[Address]) -> list[Address]:
+    """Each once, and grpcio is there to call them. Raises UsageError."""
+    from fastprof.inputs.profiler_client import calls
+    from fastprof.inputs.profiler_client.addresses import each_once
+
+    calls.check_installed()
+    once = each_once(every)
     if len(once) < len(every):
         args.talk.note("addresses that are given twice are called once")
     with signals.held():

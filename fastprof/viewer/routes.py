@@ -9,7 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fastprof.viewer import event_answers, report_answers, run_answers, search_answers, timeline_answers
+from fastprof.viewer import (
+    capture_answers,
+    event_answers,
+    report_answers,
+    run_answers,
+    search_answers,
+    timeline_answers,
+)
 from fastprof.viewer.page_files import page_file
 from fastprof.viewer.server_state import Call, ServerState, endpoint
 from fastprof.viewer.timeline_document import timeline_document
@@ -23,6 +30,7 @@ _PAGE = {
     "/favicon.ico": lambda _call: Response(status_code=204),  # the page has its icon in itself
     "/static/{path:path}": lambda call: page_file(call.request, call.request.path_params["path"]),
     "/api/analyses": report_answers.analyses,
+    "/api/capture": capture_answers.state,
 }
 _LISTING = {"/api/runs": run_answers.runs}
 _OPENING = {"/api/open": run_answers.opened}
@@ -80,7 +88,8 @@ def routes(state: ServerState) -> list[Route]:
         for pool, fresh_s, answers in groups
         for path, answer in answers.items()
     ]
-    return [Route("/api/timeline", timeline), *found]
+    beginning = endpoint(state, capture_answers.begun_or_stopped, state.quick)
+    return [Route("/api/timeline", timeline), Route("/api/capture", beginning, methods=["POST"]), *found]
 
 
 def _programs(call: Call) -> Any:

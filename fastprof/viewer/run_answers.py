@@ -24,6 +24,7 @@ def runs(call: Call) -> Any:
         "count": listed.count,
         "directory": shown.directory is not None,
         "title": shown.title,
+        "captures": call.state.capture is not None,
         "fastprof": __version__,
     }
 

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -29,11 +29,18 @@ _SWITCH_S = 0.0005
 _QUEUE = 4096
 """Connections that the system may hold until they are accepted."""
 
+if TYPE_CHECKING:
+    from fastprof.viewer.page_capture import PageCapture
+
 Report = Callable[[BaseException], None]
 
 
-def application(runs: ViewedRuns, token: str | None = None, report: Report | None = None) -> Gate:
-    """The application that answers for ``runs``; ``report``: receives internal errors."""
+def application(
+    runs: ViewedRuns, token: str | None = None, report: Report | None = None, capture: PageCapture | None = None
+) -> Gate:
+    """The application that answers for ``runs``; ``report``: receives internal errors; ``capture``: takes captures for
+    pages, which need a token then."""
+    assert capture is None or token is not None
 
     async def known(_request: Request, error: Exception) -> Response:
         text = error.sentence if isinstance(error, RequestError) else str(error)
@@ -57,7 +64,7 @@ def application(runs: ViewedRuns, token: str | None = None, report: Report | Non
         OverflowError: known,
         Exception: internal,
     }
-    return Gate(Starlette(routes=routes(ServerState(runs)), exception_handlers=handlers), token)
+    return Gate(Starlette(routes=routes(ServerState(runs, capture)), exception_handlers=handlers), token)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

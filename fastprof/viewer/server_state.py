@@ -23,6 +23,7 @@ from fastprof.viewer.viewed_runs import NotOpenError, ViewedRuns
 if TYPE_CHECKING:
     from fastprof.profile.report import Report
     from fastprof.profile.tfprof_views import TfprofView
+    from fastprof.viewer.page_capture import PageCapture
     from fastprof.viewer.tfprof_tree import RowTree
 
 _TILE_BYTES = 128 << 20
@@ -67,10 +68,11 @@ class ServerState:
     """``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for searches through all names;
     ``slow``: for analyses; ``viewing``: for views of tfprof; ``opening``: for opening runs; ``listing``: for listing
     them. ``matches``: the names that matched recent searches, ``hit_lists`` the events; ``views``: of tfprof, ``trees``
-    their rows in an order."""
+    their rows in an order. ``capture``: None: the page takes no captures."""
 
-    def __init__(self, runs: ViewedRuns) -> None:
+    def __init__(self, runs: ViewedRuns, capture: PageCapture | None = None) -> None:
         self.runs = runs
+        self.capture = capture
         self.tiles = KeptBodies(_TILE_BYTES)
         self.documents = KeptBodies(_DOCUMENT_BYTES)
         self.reports: ComputedOnce[Hashable, Report] = ComputedOnce(_REPORTS)

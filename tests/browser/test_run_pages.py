@@ -11,6 +11,7 @@ import pytest
 
 from tests.browser.conftest import serve
 from tests.browser.test_analysis_pages import settle
+from tests.capture.profiler_server import ProfilerServer, captured, serving
 from tests.trace_builder import event, line, plane, xspace
 
 OLD, MIDDLE, NEW = "2026_01_01_00_00_00", "2026_01_02_00_00_00", "2026_01_03_00_00_00"
@@ -267,3 +268,21 @@ def test_of_many_runs_the_newest_are_offered_and_the_others_found_by_name(
     page.get_by_label("Find a run").press("Enter")
     page.wait_for_function("() => document.querySelectorAll('.pickers select option').length > 100")
     assert run_picked(page) == "2026_01_01_00_07_00"
+
+
+def test_a_page_captures_and_offers_the_run_that_came(served: Callable[..., str], logs: Path, page: Any) -> None:
+    write(logs, OLD, capture("before"))
+    server = ProfilerServer(captured(capture("captured")))
+    with serving(server) as address:
+        page.goto(f"{served('--capture', address, '--token', 'a long token')}?token=a%20long%20token#/timeline")
+        assert names(page) == {"before", "other"}
+        page.locator("details.capture summary").click()
+        page.get_by_label("Duration").select_option("500")
+        page.get_by_label("Python tracer").check()
+        page.get_by_role("button", name="Start").click()
+        page.wait_for_function("() => document.querySelector('.capture-status')?.textContent.startsWith('Wrote ')")
+    (request,) = server.requests
+    assert (request.opts.duration_ms, request.opts.python_tracer_level) == (500, 1)
+    page.get_by_role("button", name="Open it").click()
+    page.wait_for_function(f"() => document.querySelector('.pickers select')?.value === '{request.session_id}'")
+    assert names(page) == {"captured", "other"}

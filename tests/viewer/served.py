@@ -17,6 +17,7 @@ import numpy as np
 import fastprof
 from fastprof.profile.loading import load_again
 from fastprof.viewer.cache_folder import CacheFolder
+from fastprof.viewer.page_capture import PageCapture
 from fastprof.viewer.server import application
 from fastprof.viewer.viewed_runs import ViewedRuns
 
@@ -104,13 +105,14 @@ class Served:
         cache: CacheFolder | None = None,
         opened: bool = True,
         on_error: str = "raise",
+        capture: PageCapture | None = None,
     ) -> None:
         def load(name: str | None) -> fastprof.Profile:
             return load_again(source, run=name or run, on_error=on_error)
 
         self.profile = fastprof.load(source, run=run, on_error=on_error) if opened else None
         self.runs = ViewedRuns(source, self.profile, load, cache)
-        self.client = Client(application(self.runs, token))
+        self.client = Client(application(self.runs, token, capture=capture))
 
     def get(self, path: str, **params: Any) -> Any:
         """The JSON of an answer that is fine."""

@@ -21,9 +21,9 @@ export async function start(sourceOf) {
   const source = sourceOf(run);
   source.open().catch(() => {}); // the page says what is wrong when it needs the run
   try {
-    const { runs, count, directory, title, fastprof, note } = await source.runs();
-    const session = { runs, count, matches: null, directory, title, fastprof, note, saved: source.saved, analyses: [],
-      empty: {}, pages: Object.keys(PAGES) };
+    const { runs, count, directory, title, fastprof, note, captures } = await source.runs();
+    const session = { runs, count, matches: null, directory, title, fastprof, note, captures, saved: source.saved,
+      analyses: [], empty: {}, pages: Object.keys(PAGES) };
     const app = new App(sourceOf, session, source);
     if (source.saved) await app.learn();
     else app.watch();
@@ -45,7 +45,8 @@ class App {
     const run = (name) => this.navigated({ run: name, host: null, params: new URLSearchParams() });
     const find = (q) => this.guarded(() => this.find(q));
     this.shell = new Shell(session, { href: (page, params) => this.href(page, params), hosts: () => this.hosts(), run,
-      find, host: (host) => this.navigated({ host }) });
+      find, host: (host) => this.navigated({ host }), capture: (options) => this.source.capture(options),
+      captured: () => this.look() });
     this.news = new News(this.shell.news, run);
     this.take(source);
   }

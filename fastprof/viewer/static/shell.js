@@ -1,5 +1,6 @@
 // What surrounds the pages: navigation, pickers for run and host, theme, the head of a page.
 
+import { CapturePanel } from "./capture.js";
 import { failure } from "./cards.js";
 import { field, picker } from "./controls.js";
 import { clear, h, shortened } from "./dom.js";
@@ -63,11 +64,12 @@ export class Shell {
 
   side() {
     const icon = (sign, title, onclick) => h("button.icon", { title, "aria-label": title, onclick }, sign);
-    const { title, fastprof, note } = this.session;
+    const { title, fastprof, note, captures } = this.session;
+    const capture = captures ? new CapturePanel(this.go.capture, this.go.captured).element : null;
     return h("aside.side",
       h("div.side-head", icon("☰", "Hide or show the list of pages", () => this.fold()), h("span.logo", "fastprof"),
         h("span.spring"), icon("◐", "Light or dark", toggleTheme)),
-      h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, this.nav,
+      h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, capture, this.nav,
         note ? h("div.version", note) : null, h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
   }
 

@@ -118,6 +118,14 @@ export class ServerSource {
     return this.address(`report/${name}/${table}.csv`, params);
   }
 
+  /** How far a capture is that pages may begin; with options one begins, or stops. */
+  async capture(options = null) {
+    const how = { method: options ? "POST" : "GET", headers: { "x-fastprof": "page" }, credentials: "same-origin" };
+    const response = await answered(`/api/capture?${new URLSearchParams(options ?? {})}`, how);
+    if (!response.ok) throw new SourceError(await sentenceOf(response), response.status);
+    return response.json();
+  }
+
   address(path, options = {}) {
     const query = new URLSearchParams();
     const all = { run: this.run, version: this.version, ...options };
@@ -137,13 +145,7 @@ export class ServerSource {
 
   async fetched(path, options, signal) {
     if (this.gone) throw new SourceError(this.gone, GONE);
-    let response;
-    try {
-      response = await fetch(this.address(path, options), { signal, credentials: "same-origin" });
-    } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new SourceError("The server does not answer. Is fastprof serve still running?");
-    }
+    const response = await answered(this.address(path, options), { signal, credentials: "same-origin" });
     if (response.ok) return response;
     const sentence = await sentenceOf(response);
     if (response.status === GONE) {
@@ -158,6 +160,15 @@ for (const [method, path] of Object.entries(REQUESTS)) {
   ServerSource.prototype[method] = function(options = {}, signal = undefined) {
     return this.json(path, options, signal);
   };
+}
+
+async function answered(address, how) {
+  try {
+    return await fetch(address, how);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new SourceError("The server does not answer. Is fastprof serve still running?");
+  }
 }
 
 /** The server's sentence on what went wrong. */

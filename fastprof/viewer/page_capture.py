@@ -1,0 +1,117 @@
+"""Captures that the page begins: of the servers that were named at the start, into the log directory, one at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from fastprof.errors import FastprofError
+from fastprof.viewer.query import RequestError
+
+if TYPE_CHECKING:
+    from fastprof.inputs.profiler_client.addresses import Address
+    from fastprof.inputs.profiler_client.service_messages import Options
+    from fastprof.inputs.profiler_client.workers import Crew, Outcome
+
+_COMMON_DELAY_S: Final = 3.0
+"""Before several begin at one moment."""
+
+
+class PageCapture:
+    """``addresses``: all that a page may name."""
+
+    def __init__(self, addresses: Sequence[Address], log_directory: str) -> None:
+        self._allowed = {str(one): one for one in addresses}
+        self._log_directory = log_directory
+        self._lock = threading.Lock()
+        self._crew: Crew | None = None
+        self._thread: threading.Thread | None = None
+        self._begin_s = self._duration_s = 0.0
+        self._outcomes: list[Outcome] = []
+        self._run: str | None = None
+        self._error: str | None = None
+
+    def state(self) -> dict[str, Any]:
+        """``stage``: of the capture that goes on, None without one, with ``done`` of ``total``; then what became of the
+        last: ``workers``, ``run`` if something was written, ``error`` if it could not begin."""
+        stage, done, total = self._stage()
+        workers = [{"address": one.address, "status": one.status, "reason": one.reason} for one in self._outcomes]
+        return {
+            "addresses": list(self._allowed),
+            "stage": stage,
+            "done": done,
+            "total": total,
+            "workers": workers,
+            "run": self._run,
+            "error": self._error,
+        }
+
+    def start(self, addresses: Sequence[str], options: Options) -> None:
+        """Returns at once. No address: all. RequestError 403: an address was not named at the start; 409: a capture
+        goes on."""
+        strangers = [one for one in addresses if one not in self._allowed]
+        if strangers:
+            raise RequestError(403, f"{strangers[0][:200]!r} is not among the servers that fastprof serve was given")
+        chosen = [one for text, one in self._allowed.items() if not addresses or text in addresses]
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                raise RequestError(409, "a capture is being taken; wait for its end, or stop it")
+            self._outcomes, self._run, self._error, self._crew = [], None, None, None
+            delay = _COMMON_DELAY_S if len(chosen) > 1 else 0.0
+            self._begin_s, self._duration_s = time.monotonic() + delay, options.duration_ms / 1000
+            self._thread = threading.Thread(
+                target=self._capture, args=(chosen, options, delay), daemon=True, name="fastprof-capture"
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the capture early; what was recorded is kept."""
+        crew = self._crew
+        if crew is not None:
+            crew.terminate()
+
+    def cancel(self) -> None:
+        """The server ends: nothing is waited for, and no program is left recording."""
+        crew, thread = self._crew, self._thread
+        if crew is not None and thread is not None:
+            crew.cancel()
+            thread.join(1.0)
+
+    def _stage(self) -> tuple[str | None, int, int]:
+        crew, thread = self._crew, self._thread
+        if thread is None or not thread.is_alive():
+            return None, 0, 0
+        passed = time.monotonic() - self._begin_s
+        if passed < 0:
+            return "until all begin", 0, 0
+        if passed < self._duration_s:
+            return "capturing", int(1000 * passed), int(1000 * self._duration_s)
+        return "waiting for captures", crew.answered if crew is not None else 0, len(crew.workers) if crew else 0
+
+    def _capture(self, addresses: Sequence[Address], options: Options, delay: float) -> None:
+        try:
+            self._taken(addresses, options, delay)
+        except FastprofError as error:
+            self._error = str(error)
+        except Exception as error:  # noqa: BLE001  a thread has no caller: the page says it
+            self._error = f"internal error: {type(error).__name__}: {error}"
+
+    def _taken(self, addresses: Sequence[Address], options: Options, delay: float) -> None:
+        from fastprof.inputs.profiler_client import workers
+        from fastprof.inputs.profiler_client.service_messages import Request
+        from fastprof.profile.captured_run import CapturedRun
+
+        run = CapturedRun(self._log_directory)
+        try:
+            plan = workers.Plan(start_ns=time.time_ns() + int(delay * 10**9) if delay else 0)
+            every = [workers.Worker(one, Request(options, run.name, one.as_host), plan, run.save) for one in addresses]
+            with workers.Crew(every) as crew:
+                self._crew = crew
+                while not crew.wait(60.0):
+                    pass
+            self._outcomes = crew.outcomes()
+            self._run = run.name if any(one.file for one in self._outcomes) else None
+        finally:
+            run.remove_if_empty()
