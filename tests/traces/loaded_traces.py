@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
 import slow_trace
+from slow_flows import Arrow
 
 import fastprof
 
@@ -69,3 +70,17 @@ def difference(found: Counter[Slice], wanted: Counter[Slice], most: int = 3) -> 
         f"extra   {row}" for row in sorted(extra, key=str)[:most]
     ]
     return "\n".join([f"{missing.total()} missing, {extra.total()} extra", *lines]) if lines else ""
+
+
+def arrows(profile: fastprof.Profile) -> Counter[Arrow]:
+    events = {
+        row["event_id"]: (row["plane"], row["line"], row["name"], row["start_ps"], row["duration_ps"])
+        for row in profile.events.to_pylist()
+    }
+    return Counter(
+        Arrow(
+            row["name"], row["category"], row["id"], events.get(row["from_event_id"]), events.get(row["to_event_id"]),
+            row["from_ps"], row["to_ps"],
+        )
+        for row in profile.flows.to_pylist()
+    )  # fmt: skip

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from loaded_traces import log
-from slow_flows import Arrow, arrows_of
+from loaded_traces import arrows, log
+from slow_flows import arrows_of
 from slow_trace import read_trace
 
 import fastprof
@@ -25,32 +24,6 @@ PATTERNS = ("chrome/*/*.json*", "tf1/timeline-*.json")
 TRACES = sorted(path for pattern in PATTERNS for path in CAPTURES.glob(pattern))
 KINETO = CAPTURES / "chrome" / "kineto"
 MICRO = 1_000_000
-
-
-def arrows(profile: fastprof.Profile) -> Counter[Arrow]:
-    events = {
-        row["event_id"]: (row["plane"], row["line"], row["name"], row["start_ps"], row["duration_ps"])
-        for row in profile.events.to_pylist()
-    }
-    return Counter(
-        Arrow(
-            row["name"], row["category"], row["id"], events.get(row["from_event_id"]), events.get(row["to_event_id"]),
-            row["from_ps"], row["to_ps"],
-        )
-        for row in profile.flows.to_pylist()
-    )  # fmt: skip
-
-
-@pytest.mark.captures
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
-def test_arrows_of_a_trace(path: Path) -> None:
-    data = path.read_bytes()
-    wanted, alone = arrows_of(read_trace(gzip.decompress(data) if path.suffix == ".gz" else data))
-    profile = fastprof.load(path)
-
-    found = arrows(profile)
-    assert (found - wanted, wanted - found) == (Counter(), Counter())
-    assert log(profile).get("unmatched_flow", 0) == alone
 
 
 @pytest.mark.captures
