@@ -27,6 +27,9 @@ from fastprof.tables.table_set import TABLES
 
 START_NS = 10**18 + 5
 
+DEFAULT_TABLES = tuple(name for name, table in TABLES.items() if not table.derived)
+"""Those of an XSpace."""
+
 
 def capture(host: int, steps: int = 6) -> bytes:
     """Every kind of stat and of column. Events of `main` nest, and those of `queue` are out of order."""

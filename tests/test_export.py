@@ -10,14 +10,13 @@ from typing import Any
 import duckdb
 import pyarrow.dataset as ds
 import pytest
-from exported import START_NS, check_export, files, log_rows, plain, put_run, read_back
+from exported import DEFAULT_TABLES, START_NS, check_export, files, log_rows, plain, put_run, read_back
 from random_spaces import random_space
 from small_cuts import cut_small
 from trace_builder import Line, Wire, event, len_field, line, plane, stat, task_environment, xspace
 
 import fastprof
 from fastprof.export import folders, hive
-from fastprof.export.folders import DEFAULT_TABLES
 from fastprof.tables.table_set import TABLES
 
 EVERY = tuple(TABLES)
@@ -377,3 +376,16 @@ def test_memory_is_that_of_a_row_group(tmp_path: Path, monkeypatch: pytest.Monke
     small, large = peak_of_export(few, tmp_path / "few"), peak_of_export(many, tmp_path / "many")
     assert large < 3 * small, (small, large)  # one share may be written while the next is decoded, or not yet
     assert ds.dataset(tmp_path / "many" / "nesting").count_rows() == 80_000
+
+
+def test_of_traces_flows_are_written_and_no_empty_tables_of_programs(tmp_path: Path) -> None:
+    event = '{"ph":"%s","name":"n","cat":"c","id":1,"pid":1,"tid":1,"ts":%d%s}'
+    slice_ = event % ("X", 1, ',"dur":5')
+    others = {name for name in DEFAULT_TABLES if not name.startswith(("hlo_", "tfprof_"))}
+    for name, events, more in (
+        ("plain", [slice_], set()),
+        ("flow", [slice_, event % ("s", 2, ""), event % ("f", 4, ',"bp":"e"')], {"flows"}),
+    ):
+        out = folders.write(fastprof.load(f"[{','.join(events)}]".encode()), tmp_path / name)
+        assert {path.split("/")[0] for path in files(out)} == others | more
+    assert ds.dataset(out / "flows", partitioning="hive").to_table()["category"].to_pylist() == ["c"]

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from exported import check_export, files, put_run
+from exported import DEFAULT_TABLES, check_export, files, put_run
 
 import fastprof
 from fastprof.export import folders, hive, writers
@@ -168,7 +168,7 @@ def test_a_killed_export_leaves_nothing_that_looks_whole(run: Path, place: Path)
     assert any(name.startswith("events/") for name in files(place / left[0]))
     assert ds.dataset(place).files == []
     folders.write(fastprof.load(run), out)
-    check_export(out, fastprof.load(run), folders.DEFAULT_TABLES)
+    check_export(out, fastprof.load(run), DEFAULT_TABLES)
 
 
 def test_a_killed_export_keeps_the_one_before(run: Path, place: Path) -> None:
@@ -196,9 +196,9 @@ def test_an_export_is_replaced_only_when_forced(run: Path, place: Path) -> None:
 
     folders.write(profile, out, force=True, progress=look)
     assert seen[-1][1:] == (52, 52, True) and all(same for *_, same in seen)
-    assert {name.split("/")[0] for name in files(out)} == set(folders.DEFAULT_TABLES)
+    assert {name.split("/")[0] for name in files(out)} == set(DEFAULT_TABLES)
     assert [path.name for path in place.iterdir()] == ["out"]
-    check_export(out, profile, folders.DEFAULT_TABLES)
+    check_export(out, profile, DEFAULT_TABLES)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "csv"])
@@ -208,7 +208,7 @@ def test_every_export_can_be_replaced(kind: str, run: Path, place: Path, tmp_pat
     out = folders.write(fastprof.load([run, odd]), place / "out", format=kind, tables=["nesting", "events", "hosts"])
     assert any("run=a%20run/host=50%25/" in name for name in files(out))
     folders.write(fastprof.load(run), out, force=True)
-    check_export(out, fastprof.load(run), folders.DEFAULT_TABLES)
+    check_export(out, fastprof.load(run), DEFAULT_TABLES)
 
 
 STRANGERS = (
@@ -275,7 +275,7 @@ def test_files_and_links_are_never_replaced(run: Path, place: Path) -> None:
 def test_an_empty_folder_is_replaced_when_forced(run: Path, place: Path) -> None:
     with pytest.raises(fastprof.OutputError, match="already exists"):
         folders.write(fastprof.load(run), place)
-    check_export(folders.write(fastprof.load(run), place, force=True), fastprof.load(run), folders.DEFAULT_TABLES)
+    check_export(folders.write(fastprof.load(run), place, force=True), fastprof.load(run), DEFAULT_TABLES)
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -362,4 +362,4 @@ def test_open_files_are_closed(place: Path) -> None:
         out = folders.write(profile, place / "out")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-    assert len(files(out)) == 12 * len(folders.DEFAULT_TABLES)
+    assert len(files(out)) == 12 * len(DEFAULT_TABLES)

@@ -233,10 +233,14 @@ static void put_complete(fp_chrome *chrome, chrome_event *event) {
     return;
   }
   int32_t line = chrome_thread_line(chrome, event);
-  chrome_derive_stats(chrome, event);
   chrome_count_time(chrome, event->time);
   chrome->has_fractions |= event->duration_ps % PS_IN_US != 0;
   chrome_note_end(chrome, line, event->time, event->duration_ps);
+  if (chrome_waits_for_name(chrome, event)) {
+    chrome_hold(chrome, event);
+    return;
+  }
+  chrome_derive_stats(chrome, event);
   chrome_put_event(chrome, line, event->name, event->cat, event->time, event->duration_ps);
   chrome_put_flow_event(chrome, event->direction, event->bind_id,
                         &(chrome_flow_end){.ns = event->time.ns, .ps = event->time.ps, .line = line, .name = event->name,

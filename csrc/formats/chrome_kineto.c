@@ -246,17 +246,27 @@ static bool has_text(const uint8_t *text, size_t length, const char *word) {
 
 /* XProf leaves out what marks a step, `_r`: an event of a host with the number of a step is one, but for ops, whose names
  * have a type behind a colon. */
-static void derive_xprof(fp_chrome *chrome, const chrome_event *event) {
+void chrome_derive_root(fp_chrome *chrome, int32_t process, int32_t event_name) {
   size_t length;
-  int64_t number;
-  int32_t process = chrome_process_of(chrome, event->pid);
-  if (process < 0 || !int_arg(event, ARG_STEP_NUM, &number)) return;
   int32_t name = ((const chrome_process *)chrome->processes.items)[process].name;
   if (name < 0) return;
   const uint8_t *text = chrome_string(&chrome->texts, name, &length);
   if (!has_text(text, length, "/host:")) return;
-  text = chrome_string(&chrome->names, event->name, &length);
+  text = chrome_string(&chrome->names, event_name, &length);
   if (!memchr(text, ':', length)) chrome_add_derived_int(chrome, WORD_ROOT, 1);
+}
+
+static void derive_xprof(fp_chrome *chrome, const chrome_event *event) {
+  int64_t number;
+  int32_t process = chrome_process_of(chrome, event->pid);
+  if (process >= 0 && int_arg(event, ARG_STEP_NUM, &number)) chrome_derive_root(chrome, process, event->name);
+}
+
+bool chrome_waits_for_name(fp_chrome *chrome, const chrome_event *event) {
+  int64_t number;
+  if (chrome->dialect != CHROME_XPROF || !int_arg(event, ARG_STEP_NUM, &number)) return false;
+  int32_t process = chrome_process_of(chrome, event->pid);
+  return process >= 0 && ((const chrome_process *)chrome->processes.items)[process].name < 0;
 }
 
 /* TF1: the name and type of an op as one text. */

@@ -3,6 +3,8 @@
  *    B foo 10    B bar 12    E 15    E 20        ->   foo 10 to 20, bar 12 to 15
  *    S a 1    T a step x 3    T a step y 5    F a 9    ->   a 1 to 9, a:x 3 to 5, a:y 5 to 9
  *
+ * Complete events wait, too, if the name of their process decides what they are, and comes later in the file.
+ *
  * Groups of events that belong together lie side by side once they are sorted: those of a thread, or of an id. */
 #include <stdlib.h>
 
@@ -14,7 +16,7 @@ static const int64_t FIRST_ASYNC_GROUP = INT64_C(1) << 32;
 /* ---- holding ---- */
 
 static bool is_of_thread(uint8_t phase) {
-  return phase == 'B' || phase == 'E';
+  return phase == 'B' || phase == 'E' || phase == 'X';
 }
 
 /* The group of an asynchronous event: by category, id and scope; the process counts for local ids and legacy events. */
@@ -51,7 +53,8 @@ void chrome_hold(fp_chrome *chrome, chrome_event *event) {
                         .stats_size = (uint32_t)chrome->event_stats.size, .args_size = (uint32_t)event->args_size,
                         .line = line, .process = process,
                         .name = has_name || event->phase != 'E' ? event->name : -1, .cat = event->cat, .step = step,
-                        .id = event->id, .phase = event->phase, .direction = event->direction, .bind_id = event->bind_id};
+                        .id = event->id, .phase = event->phase, .direction = event->direction, .bind_id = event->bind_id,
+                        .duration_ps = event->duration_ps};
   if (held->stats_size) fp_bytes_put(&chrome->held_stats, chrome->event_stats.data, held->stats_size);
   chrome->failed |= chrome->held_stats.failed;
 }
@@ -93,6 +96,19 @@ static void put_pair(fp_chrome *chrome, int32_t line, const chrome_held *begin, 
                                            .cat = begin->cat, .duration_ps = duration_ps});
 }
 
+/* A complete event, whose process is named by now. */
+static void put_waiting(fp_chrome *chrome, const chrome_held *held) {
+  const uint8_t *stats = chrome->held_stats.data;
+  chrome->offset = held->offset;
+  chrome_begin_stats(chrome);
+  if (held->stats_size) chrome_add_written(chrome, stats + held->stats_at, held->stats_size, false);
+  chrome_derive_root(chrome, held->process, held->name);
+  chrome_put_event(chrome, held->line, held->name, held->cat, held->time, held->duration_ps);
+  chrome_put_flow_event(chrome, held->direction, held->bind_id,
+                        &(chrome_flow_end){.ns = held->time.ns, .ps = held->time.ps, .line = held->line, .name = held->name,
+                                           .cat = held->cat, .duration_ps = held->duration_ps});
+}
+
 static chrome_held *pop(fp_vector *stack) {
   return stack->count ? ((chrome_held **)stack->items)[--stack->count] : NULL;
 }
@@ -114,10 +130,14 @@ static fp_json_time latest(const fp_chrome *chrome, int32_t line, fp_json_time t
   return is_before(time, end) ? end : time;
 }
 
-/* B and E of a thread. */
+/* B and E of a thread, and complete events that have waited. */
 static void match_thread(fp_chrome *chrome, chrome_held *held, size_t count, fp_vector *stack) {
   stack->count = 0;
   for (size_t i = 0; i < count; i++) {
+    if (held[i].phase == 'X') {
+      put_waiting(chrome, &held[i]);
+      continue;
+    }
     if (held[i].phase == 'B') {
       push(chrome, stack, &held[i]);
       continue;

@@ -184,6 +184,7 @@ typedef struct chrome_held {
   uint8_t phase;
   chrome_direction direction;
   chrome_id bind_id;
+  int64_t duration_ps; /* of a complete event */
 } chrome_held;
 
 /* A stretch of time around `base_ns`, within which offsets of events fit. */
@@ -419,6 +420,10 @@ enum { CHROME_BESIDE = 3 };
 void chrome_lines_beside(const fp_chrome *chrome, const chrome_line *line, int32_t found[CHROME_BESIDE]);
 /* Stats that follow from the event: Kineto's, TF1's. */
 void chrome_derive_stats(fp_chrome *chrome, const chrome_event *event);
+/* XProf: whether what follows from the event depends on the name of its process, which has not come yet; and what follows
+ * from an event with the number of a step, when it has. */
+bool chrome_waits_for_name(fp_chrome *chrome, const chrome_event *event);
+void chrome_derive_root(fp_chrome *chrome, int32_t process, int32_t event_name);
 /* Plane stats of deviceProperties. */
 bool chrome_put_devices(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *devices, uint32_t *at);
 bool chrome_is_kineto_category(const uint8_t *text, size_t length);

@@ -20,6 +20,9 @@ _LOOKS_LIKE = {
     b"BZh": "bzip2 data; unpack it first",
     b"\xfd7zXZ": "xz data; unpack it first",
 }
+_VALUE = re.compile(
+    r'(?P<value>null|true|false)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*"?)'
+)
 _LEAST_TEXT = 9  # a shorter file may be text by chance, if its name does not say that it is
 _SHOWN = 40
 _PROGRAM = "a compiled program (HLO); rename it to NAME.hlo_proto.pb to read it"
@@ -27,6 +30,10 @@ _PROGRAM = "a compiled program (HLO); rename it to NAME.hlo_proto.pb to read it"
 
 def explained(error: CaptureError, head: bytes, *, is_program: bool = False) -> CaptureError:
     """The error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
+    value = _value_of_json(head)
+    if value is not None and not is_program:
+        text = f"JSON that is not a trace: {value}; a trace is an object with traceEvents, or an array of events"
+        return CaptureError(text, path=error.path, offset=error.offset, salvageable=False)
     guess = _other_format(head, named_json=".json" in Path(error.path or "").name)
     if guess == _PLAIN and not is_program:
         begin = head.decode("utf-8-sig", "ignore").strip()[:_SHOWN]
@@ -40,8 +47,19 @@ def explained(error: CaptureError, head: bytes, *, is_program: bool = False) -> 
     return CaptureError(message, path=error.path, offset=error.offset, salvageable=False)
 
 
+def _value_of_json(head: bytes) -> str | None:
+    """What a document is that is a value by itself; None: it is none, or it has several lines, as tables do."""
+    match = _VALUE.fullmatch(head.decode("utf-8-sig", "ignore").strip())
+    if match is None:
+        return None
+    kind = next(name for name, text in match.groupdict().items() if text is not None)
+    return f"it is the {kind} {match[0][:_SHOWN]}"
+
+
 def refuse_other(head: bytes, path: str) -> None:
     """Raises CaptureError for a damaged file that looks like one of another format: nothing of it can be salvaged."""
+    if _value_of_json(head) is not None:
+        raise explained(CaptureError("", path=path, offset=0), head)
     guess = _other_format(head)
     if guess is not None:
         text = f"the file is not a capture; it looks like {guess}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fastprof.decode.workers import Progress
 from fastprof.errors import UsageError
-from fastprof.export.hive import export_tables
+from fastprof.export.hive import export_tables, recorded_tables
 from fastprof.export.new_files import complete_folder, output_errors
 from fastprof.export.writers import WRITERS
 from fastprof.tables.table_set import TABLES
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fastprof.tables.table_set import TableSet
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
-DEFAULT_TABLES = tuple(name for name, table in TABLES.items() if not table.derived)
 _OURS = re.compile(
     rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/part-0\.({'|'.join(WRITERS)}))?)?|(?P<about>session\.json)"
 )
@@ -50,7 +49,7 @@ def write(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Write tables (None: all that are read from the capture) under the folder ``out``; returns it.
+    """Write tables (None: ``TableSet.recorded``) under the folder ``out``; returns it.
 
     ``progress`` hears of the stages "indexing" and "exporting". Raises UsageError for an unknown format or table, or
     where no host is selected; OutputError where ``out`` exists (unless ``force``, which replaces an export once the
@@ -58,16 +57,16 @@ def write(
     """
     if format not in WRITERS:
         raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}{meant(format, WRITERS)}")
-    chosen = DEFAULT_TABLES if tables is None else tuple(dict.fromkeys(tables))
-    for name in chosen:
+    for name in tables or ():
         if name not in TABLES:
             raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}{meant(name, TABLES)}")
-    if not chosen:
+    if tables is not None and not tables:
         raise UsageError("nothing to export: the list of tables is empty")
     path = Path(out)
     with output_errors(str(path)), complete_folder(path, force, _is_ours, "an export", "exports") as temporary:
         exported = profile.exported
         with exported.workers.reporting(progress):
+            chosen = recorded_tables(exported) if tables is None else list(dict.fromkeys(tables))
             export_tables(exported, temporary, chosen, WRITERS[format])
     return path
 

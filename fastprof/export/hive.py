@@ -57,6 +57,12 @@ def export_tables(tables: TableSet | TablesOfRuns, out: Path, chosen: Sequence[s
     (out / ABOUT).write_text(_about(runs), encoding="utf-8")
 
 
+def recorded_tables(tables: TableSet | TablesOfRuns) -> list[str]:
+    """The names of the tables that are read from the captures of any run."""
+    names = {name for run in _runs_of(tables) for name in run.tables.recorded()}
+    return [name for name in TABLES if name in names]
+
+
 class _Run(NamedTuple):
     """A run to export. ``name`` and ``ids``: None if the session is this run alone; ``hosts``: the selected ones."""
 

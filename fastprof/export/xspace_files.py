@@ -22,7 +22,8 @@ from fastprof.tables.table_set import TableSet
 
 SUFFIX: Final = ".xplane.pb"
 _CHUNK: Final = 1 << 22
-_NO_CHARACTERS: Final = str.maketrans({"/": "_", "\0": "_"})
+_NO_CHARACTERS: Final = dict.fromkeys([ord("/"), *range(0x20), *range(0x7F, 0xA0)], "_")
+"""What no file can be named with, and control characters, which change what a terminal shows."""
 _NOT_FIRST: Final = (".", "~", "#")
 """What files begin with that are hidden, or that some tool has not finished."""
 _LONGEST: Final = 200
@@ -85,7 +86,7 @@ def write_folder(captures: Sequence[Capture], workers: Workers, out: str, force:
 
 
 def file_names(hosts: Sequence[str]) -> list[str]:
-    """The file of each host: its name, with _ for what no file can be named with; the second ``a_b`` is ``a_b#2``."""
+    """The file of each host: its name, with _ for slashes and control characters; the second ``a_b`` is ``a_b#2``."""
     names: list[str] = []
     for host in hosts:
         stem = _short(host.translate(_NO_CHARACTERS))

@@ -217,6 +217,20 @@ class TableSet(Mapping[str, pa.Table]):
             table = build(index, wanted())
         return self._described(table)
 
+    def recorded(self) -> list[str]:
+        """The names of the tables that are read from the captures. Of traces in other formats these are flows, too,
+        programs and profiles of tfprof only if there are any."""
+        names = [name for name, table in TABLES.items() if not table.derived]
+        session, numbers = self.session, np.flatnonzero(self._wanted_hosts()).tolist()
+        if any(session.index.captures[number].environment.transcribed_from is None for number in numbers):
+            return names
+        absent = {*(() if self.programs() else PROGRAM_TABLES)}
+        if all(session.tfprof(number) is None for number in numbers):
+            absent.update(TFPROF_TABLES)
+        arrows = session.arrows()
+        flows = [FLOWS.name] if any(len(one.flow) for number in numbers for one in arrows[number]) else []
+        return [*(name for name in names if name not in absent), *flows]
+
     def programs(self) -> list[tuple[str, Program]]:
         """The compiled programs of the selected hosts, whatever else is selected, with their hosts. None is decoded."""
         numbers = np.flatnonzero(self._wanted_hosts()).tolist()

@@ -82,8 +82,6 @@ class _Writer:
             name = self.choose.choice(PROCESSES[self.dialect])
             events.append(self._text({"ph": "M", "name": "process_name", "pid": self.pids[0], "args": {"name": name}}))
         self.choose.shuffle(events)
-        if self.dialect == "xprof":  # which writes names first; steps are those of hosts
-            events.sort(key=lambda event: '"process_name"' not in event)
         return events
 
     def document(self) -> bytes:

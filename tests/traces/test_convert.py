@@ -126,6 +126,7 @@ def test_progress_counts_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         (["a", "b#2"], ["a", "b#2"]),
         (["a/b", "a_b"], ["a_b", "a_b#2"]),
+        (["a\x1b[31m\n", "b\x7f\x9b"], ["a_[31m_", "b__"]),
         (["", ".", "..", ".hidden"], ["unknown", "_", "_.", "_hidden"]),
     ],
 )

@@ -360,6 +360,24 @@ def test_28_steps_of_xprofs_traces_are_those_of_the_capture() -> None:
     ]
 
 
+def test_28_steps_count_wherever_their_process_is_named() -> None:
+    name, step = '{"ph":"M","name":"process_name","pid":1,"args":{"name":"%s"}}', ',"args":{"step_num":"3"}'
+    events = [
+        x("train", "0", more=step),
+        x("in it", "0.5", "0.1"),
+        x("a:Op", "5", more=step),
+        x("next", "9", more=step),
+    ]
+    for process, root in (("/host:CPU", " | _r=1"), ("/device:TPU:0", "")):
+        other = '{"ph":"M","name":"process_name","pid":2,"args":{"name":"/host:other"}}'
+        assert rows(array(other, *events[:3], name % process, events[3])) == [
+            f"{process} | 1 | a:Op | 5000000 + 1000000 | step_num=3",
+            f"{process} | 1 | in it | 500000 + 100000",
+            f"{process} | 1 | next | 9000000 + 1000000 | step_num=3{root}",
+            f"{process} | 1 | train | 0 + 1000000 | step_num=3{root}",
+        ]
+
+
 @pytest.mark.captures
 def test_28_steps_of_a_real_trace() -> None:
     folder = Path(__file__).resolve().parents[3] / "shared" / "captures" / "xspace" / "cpu-jax-train"
