@@ -109,7 +109,9 @@ def _performed(args: argparse.Namespace, words: list[str], folder: Path, setting
     from fastprof.inputs.own_profiler import started_script
 
     environment = started_script.environment(folder.absolute(), settings, dict(os.environ))
-    with signals.counted() as stops, subprocess.Popen([sys.executable, *words], env=environment) as child:
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # then the program ignores it, too
+    interrupts = contextlib.nullcontext(list[int]()) if ignored else signals.counted()
+    with interrupts as stops, subprocess.Popen([sys.executable, *words], env=environment) as child:
         code = _ended(child)
     args.interrupted = bool(stops)
     return code if code >= 0 else 128 - code

@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
+from socket import gethostname
 from typing import Final
 
 from fastprof.errors import OutputError
 from fastprof.export.new_files import moved, new_file, new_folder, output_errors
-from fastprof.export.xspace_files import file_names
+from fastprof.export.xspace_files import SUFFIX, file_names
 from fastprof.inputs.log_directory import PROFILE
 
 _TIMESTAMP: Final = "%Y_%m_%d_%H_%M_%S"
 _MOST_TRIES: Final = 600
 _CAPTURES: Final = ("*.xplane.pb", "*.pt.trace.json")
-_UNFINISHED: Final = "recording"
 _PIECE: Final = 1 << 26
 
 
@@ -116,7 +116,10 @@ def unfinished(log_directory: str) -> Iterator[Path]:
         if not path.is_dir():
             path.mkdir(parents=True)
             made.callback(_remove_if_empty, path)
-        folder = made.enter_context(new_folder(path / _UNFINISHED))
+        # Locks of a file system may not reach other machines: each only deletes what its own processes have left.
+        folder = made.enter_context(
+            new_folder(path / f"recording-{file_names([gethostname()])[0].removesuffix(SUFFIX)}")
+        )
         made = made.pop_all()
     with made:
         yield folder

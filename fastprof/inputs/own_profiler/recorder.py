@@ -46,9 +46,11 @@ class Recorder:
             self.end()
         if is_marked and self.is_recording and self._profiler is not None:
             self._is_marking = True
-            self._mark = self._profiler.step(number)
-            self._mark.__enter__()
-            self._is_marking = False
+            try:
+                self._mark = self._profiler.step(number)
+                self._mark.__enter__()
+            finally:
+                self._is_marking = False
 
     def end_step(self) -> None:
         """Ends the step that lasts, if this has marked it."""

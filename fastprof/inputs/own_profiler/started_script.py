@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -80,7 +81,8 @@ class _Script(Recorder):
             threading.Thread(target=self._watch, daemon=True, name="fastprof").start()
 
     def count(self, *, is_marked: bool) -> None:
-        with self._lock:
+        begins_or_ends = self._by_step is not None or self._is_due or self._end_s
+        with self._lock if begins_or_ends else nullcontext():  # else steps would wait while a thread begins or ends
             self._attempt(self._by_time)
             self._attempt(lambda: super(_Script, self).count(is_marked=is_marked))
 
