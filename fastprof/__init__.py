@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from fastprof.inputs.resolve import Run
-    from fastprof.profile.loading import load, runs, scan
+    from fastprof.profile.loading import load, load_graph, runs, scan
     from fastprof.profile.profile import Profile
     from fastprof.profile.recording import record
     from fastprof.profile.report import Report
@@ -44,6 +44,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "load",
+    "load_graph",
     "record",
     "runs",
     "scan",
@@ -52,6 +53,7 @@ __all__ = [
 _HOMES = {
     "Profile": "profile.profile",
     "load": "profile.loading",
+    "load_graph": "profile.loading",
     "record": "profile.recording",
     "runs": "profile.loading",
     "scan": "profile.loading",

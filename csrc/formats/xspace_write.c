@@ -1,6 +1,6 @@
 /* A field's length comes before its bytes, so sizes are computed first:
  *
- *    [tag 4][length] [1 metadata_id][2 offset_ps][3 duration_ps] [tag 4][length][1 stat id][4 value] ...
+ *    [tag 4][length] [1 id][tag 2][length] [1 id][tag 2][length]name [tag 5][length] [1 stat id][tag 5][length]name
  *
  * Free lanes are found in a tree whose nodes have the earliest end of the lanes below:
  *
@@ -13,8 +13,8 @@
 #include "formats/proto_write.h"
 
 enum {
-  PLANE_EVENT_METADATA = 4, LINE_EVENTS = 4, EVENT_METADATA_ID = 1, EVENT_OFFSET = 2, EVENT_DURATION = 3, EVENT_STATS = 4,
-  STAT_ID = 1, STAT_INT = 4, STAT_STR = 5, MAP_KEY = 1, MAP_VALUE = 2, METADATA_ID = 1, METADATA_NAME = 2, METADATA_STATS = 5
+  PLANE_EVENT_METADATA = 4, STAT_ID = 1, STAT_STR = 5, MAP_KEY = 1, MAP_VALUE = 2, METADATA_ID = 1, METADATA_NAME = 2,
+  METADATA_STATS = 5
 };
 
 /* The bytes of a field whose number is below 16. */
@@ -24,24 +24,6 @@ static size_t bytes_size(size_t length) { return 1 + proto_varint_size(length) +
 static void put_head(fp_bytes *out, uint32_t field, size_t length) {
   proto_put_varint(out, field << 3 | WIRE_LEN);
   proto_put_varint(out, length);
-}
-
-void fp_put_events(fp_bytes *out, const fp_event_rows *rows) {
-  for (size_t i = 0; i < rows->count && !out->failed; i++) {
-    size_t size = number_size(rows->metadata_id[i]) + number_size(rows->offset_ps[i]) + number_size(rows->duration_ps[i]);
-    for (size_t k = 0; k < rows->stat_count; k++)
-      size += bytes_size(number_size(rows->stat_ids[k]) + number_size(rows->stat_values[k * rows->count + i]));
-    put_head(out, LINE_EVENTS, size);
-    proto_put_number(out, EVENT_METADATA_ID, (uint64_t)rows->metadata_id[i]);
-    proto_put_number(out, EVENT_OFFSET, (uint64_t)rows->offset_ps[i]);
-    proto_put_number(out, EVENT_DURATION, (uint64_t)rows->duration_ps[i]);
-    for (size_t k = 0; k < rows->stat_count; k++) {
-      int64_t value = rows->stat_values[k * rows->count + i];
-      put_head(out, EVENT_STATS, number_size(rows->stat_ids[k]) + number_size(value));
-      proto_put_number(out, STAT_ID, (uint64_t)rows->stat_ids[k]);
-      proto_put_number(out, STAT_INT, (uint64_t)value);
-    }
-  }
 }
 
 static void put_text(fp_bytes *out, uint32_t field, const uint8_t *text, size_t length) {

@@ -1,21 +1,9 @@
-/* Writing the parts of an XSpace that grow with a capture, from columns: events of a line, metadata of events. */
+/* Writing metadata of events of an XSpace, from columns; lanes for events that overlap. */
 #ifndef FASTPROF_XSPACE_WRITE_H
 #define FASTPROF_XSPACE_WRITE_H
 
 #include "formats/growing_bytes.h"
 #include "status.h"
-
-/* Events of a line, all columns the caller's. Each has `stat_count` int64 stats, value k of event i is
- * stat_values[k * count + i]. */
-typedef struct fp_event_rows {
-  size_t count;
-  const int64_t *metadata_id, *offset_ps, *duration_ps;
-  size_t stat_count;
-  const int64_t *stat_ids, *stat_values;
-} fp_event_rows;
-
-/* Appends the events as fields of an XLine. Look at out->failed afterwards. */
-void fp_put_events(fp_bytes *out, const fp_event_rows *rows);
 
 /* Appends entries of an XPlane's map of event metadata, ids from first_id on: metadata i has the name
  * bytes[offsets[i]] .. bytes[offsets[i + 1]], and if stat_id is not 0, a stat with the same text. */

@@ -1,4 +1,4 @@
-/* Events and metadata as they are written, byte for byte, and lanes beside those of a search that tries all. */
+/* Metadata as they are written, byte for byte, and lanes beside those of a search that tries all. */
 #include "formats/xspace_write.h"
 
 #include "tests/check.h"
@@ -18,31 +18,6 @@ static void check_bytes(const fp_bytes *out, const message *wanted) {
   CHECK(!out->failed);
   CHECK_INT(out->size, wanted->size);
   CHECK(!memcmp(out->data, wanted->bytes, wanted->size));
-}
-
-/* The same message, written by the builder of tests. */
-static void put_event(message *line, int64_t metadata, int64_t offset, int64_t duration, int64_t stat) {
-  message inner = {0}, value = {0};
-  put_int(&inner, 1, metadata);
-  put_int(&inner, 2, offset);
-  put_int(&inner, 3, duration);
-  put_int(&value, 1, 7);
-  put_int(&value, 4, stat);
-  put_message(&inner, 4, &value);
-  put_message(line, 4, &inner);
-}
-
-static void events_are_written_with_their_stats(void) {
-  const int64_t metadata[] = {1, 300}, offset[] = {0, INT64_C(1) << 40}, duration[] = {5, -1}, ids[] = {7}, values[] = {2, -3};
-  const fp_event_rows rows = {2, metadata, offset, duration, 1, ids, values};
-  fp_memory memory;
-  fp_bytes out = begin(&memory);
-  message wanted = {0};
-  fp_put_events(&out, &rows);
-  for (int i = 0; i < 2; i++) put_event(&wanted, metadata[i], offset[i], duration[i], values[i]);
-  check_bytes(&out, &wanted);
-  message_free(&wanted);
-  end(&out);
 }
 
 static void metadata_have_names_and_a_stat(void) {
@@ -119,14 +94,13 @@ static void running_out_of_memory_is_reported(void) {
   fp_memory memory;
   fp_bytes out = begin(&memory);
   memory.countdown = 0;
-  const fp_event_rows rows = {3, starts, starts, ends, 0, NULL, NULL};
-  fp_put_events(&out, &rows);
+  const int64_t offsets[] = {0, 2};
+  fp_put_event_metadata(&out, 1, offsets, (const uint8_t *)"ab", 1, 0);
   CHECK(out.failed);
   end(&out);
 }
 
 int main(void) {
-  RUN(events_are_written_with_their_stats);
   RUN(metadata_have_names_and_a_stat);
   RUN(lanes_are_the_first_that_are_free);
   RUN(running_out_of_memory_is_reported);

@@ -33,6 +33,14 @@ cdef extern from "kernels/rank_order.h" nogil:
     void fp_rank_order(void *length, void *order, size_t count)
 
 
+cdef extern from "kernels/input_walk.h" nogil:
+    ctypedef struct fp_inputs:
+        void *begins
+        void *producer
+    size_t fp_input_walk(const fp_inputs *inputs, void *roots, size_t root_count, void *next, void *path, void *order,
+                         void *depth)
+
+
 cdef extern from "kernels/spans_union.h" nogil:
     ctypedef struct fp_filled:
         int64_t begin, end
@@ -114,6 +122,25 @@ def rank_order(length, order):
     within(numbers, 0, lengths.count)
     with nogil:
         fp_rank_order(lengths.at, numbers.at, numbers.count)
+
+
+def input_walk(begins, producer, roots, following, path, order, depth):
+    """Writes the nodes of a graph in the order in which a walk to their producers meets them, and their depths; returns
+    their number. ``following``, of -1, and ``path`` are room of the walk; see kernels/input_walk.h."""
+    cdef Array ends = given(begins, I64), producers = given(producer, I64), tops = given(roots, I64)
+    cdef Array inputs_left = room(following, I64), path_room = room(path, I64, inputs_left.count)
+    cdef Array nodes = room(order, I64, inputs_left.count), depths = room(depth, I64, inputs_left.count)
+    cdef fp_inputs inputs = fp_inputs(ends.at, producers.at)
+    cdef size_t met
+    if ends.count != inputs_left.count + 1:
+        raise ValueError("inputs end once for each node, after a 0")
+    covers(ends, producers.count)
+    within(producers, 0, inputs_left.count)
+    within(tops, 0, inputs_left.count)
+    within(inputs_left, -1, 0)
+    with nogil:
+        met = fp_input_walk(&inputs, tops.at, tops.count, inputs_left.at, path_room.at, nodes.at, depths.at)
+    return met
 
 
 def spans_union(start, duration):

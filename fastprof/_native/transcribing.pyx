@@ -32,15 +32,6 @@ cdef extern from "formats/span_values.h" nogil:
 
 
 cdef extern from "formats/xspace_write.h" nogil:
-    ctypedef struct fp_event_rows:
-        size_t count
-        const int64_t *metadata_id
-        const int64_t *offset_ps
-        const int64_t *duration_ps
-        size_t stat_count
-        const int64_t *stat_ids
-        const int64_t *stat_values
-    void fp_put_events(fp_bytes *out, const fp_event_rows *rows)
     void fp_put_event_metadata(fp_bytes *out, int64_t first_id, const int64_t *offsets, const uint8_t *bytes, size_t count,
                                int64_t stat_id)
     fp_code fp_first_free_lanes(fp_memory *memory, const int64_t *begin, const int64_t *end, size_t count, int32_t *lane,
@@ -107,28 +98,6 @@ cdef bytes written(fp_bytes *out):
         return PyBytes_FromStringAndSize(<const char *>out.data, <Py_ssize_t>out.size)
     finally:
         fp_bytes_free(out)
-
-
-def events(metadata_id, offset_ps, duration_ps, stat_ids, stat_values):
-    """Events as fields of an XLine, from int64 columns. ``stat_values``: of integer stats, all of the first stat, then all
-    of the next. MemoryLimitError.
-    """
-    cdef Array ids = given(metadata_id, I64), offsets = given(offset_ps, I64, ids.count)
-    cdef Array durations = given(duration_ps, I64, ids.count), stats = given(stat_ids, I64)
-    cdef Array values = given(stat_values, I64, stats.count * ids.count)
-    cdef fp_memory memory
-    cdef fp_bytes out
-    cdef fp_event_rows rows
-    fp_memory_init(&memory)
-    memset(&out, 0, sizeof(out))
-    out.memory = &memory
-    rows.count, rows.stat_count = ids.count, stats.count
-    rows.metadata_id, rows.offset_ps = <const int64_t *>ids.at, <const int64_t *>offsets.at
-    rows.duration_ps, rows.stat_ids = <const int64_t *>durations.at, <const int64_t *>stats.at
-    rows.stat_values = <const int64_t *>values.at
-    with nogil:
-        fp_put_events(&out, &rows)
-    return written(&out)
 
 
 def event_metadata(int64_t first_id, offsets, texts, int64_t stat_id):

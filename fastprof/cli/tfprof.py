@@ -214,7 +214,7 @@ def _write_json(view: TfprofView, args: argparse.Namespace, sink: output.Sink) -
 
     limit = arguments.row_limit(args.limit, "json")
     tables = (table.slice(0, limit) for table in (view.table, view.nodes))
-    sink.send(tfprof_json.chunks(view.view, view.options, *tables))
+    sink.send(tfprof_json.chunks(view.view, view.options, view.unknown, *tables))
 
 
 def _for_people(view: TfprofView) -> pa.Table:

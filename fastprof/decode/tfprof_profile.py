@@ -16,5 +16,7 @@ def profile_of(capture: Capture) -> ProfileColumns | None:
     """None: it carries none. CaptureError: the profile is damaged."""
     if not carries_profile(capture):
         return None
+    if capture.source.profile is not None:
+        return capture.source.profile
     pieces = list(carried(capture, PLANE, STAT))
     return ProfileColumns(b"".join(pieces), tolerant=capture.salvage) if pieces else None

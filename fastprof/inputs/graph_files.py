@@ -45,6 +45,10 @@ class GraphFiles:
         self._at += len(taken)
         return taken
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """The files, to be read again."""
+        return GraphFiles, (self.graph, self.runs, self.op_log, self.max_unpacked)
+
     def _made(self) -> bytes:
         from fastprof.inputs.profile_model import ProfileModel
 

@@ -60,18 +60,20 @@ _RUN: Final = Message(
     (RUN_COUNT, START, END),
     messages={
         ACCELERATOR_EXECS: _DEVICE_TIMES, CPU_EXECS: _DEVICE_TIMES,
-        MEMORY: Message(tuple(MEMORY_NUMBERS), messages={OUTPUT_MEMORY: _OUTPUTS}),
+        MEMORY: Message(tuple(MEMORY_NUMBERS)),
     },
 )  # fmt: skip
 _LISTS: Final = Message(messages={ALLOCATIONS: Message((1, 2))}, lists=(DEVICES,))
 _LISTS_OF_RUNS: Final = Message(messages={EXECS: Message(messages={VALUE: _LISTS})})
 _SCALARS: Final = Message((FLOAT_OPS,), (CANONICAL_DEVICE, HOST_DEVICE, OP), numbers=(SHAPE,), lists=(TYPES,))
 _LINK: Final = Message((KEY, VALUE))
-_LINKS: Final = Message(messages={INPUTS: _LINK, OUTPUTS: _LINK, OUTPUT_OF_INPUT: _LINK})
+_INPUTS: Final = Message(messages={INPUTS: _LINK, OUTPUT_OF_INPUT: _LINK})
 _SLOT_SHAPES: Final = Message((KEY,), messages={VALUE: Message(numbers=(TUPLE,))})
 _ATTRS: Final = Message(messages={ATTRS: Message(texts=(KEY, VALUE))})
 _CODE: Final = Message(messages={TRACE: Message(lists=(1,))})
 _NODE_RUNS: Final = Message(messages={EXECS: Message((KEY,), messages={VALUE: _RUN})})
+_RUN_OUTPUTS: Final = Message(messages={MEMORY: Message(messages={OUTPUT_MEMORY: _OUTPUTS})})
+_OUTPUTS_OF_RUNS: Final = Message(messages={EXECS: Message(messages={VALUE: _RUN_OUTPUTS})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +196,6 @@ class ProfileColumns:
     def _scalars(self) -> Rows:
         return self._read(_SCALARS)
 
-    @cached_property
-    def _links(self) -> Rows:
-        return self._read(_LINKS)
-
     @property
     def ops(self) -> Texts:
         return texts_at(self.data, _present(self._scalars.spans(OP)), DOING)
@@ -236,8 +234,9 @@ class ProfileColumns:
     @property
     def inputs(self) -> Links:
         """Inputs from one node share one output, the last that is recorded: tfprof keeps it by the node."""
-        node, slot, other = self._linked(INPUTS, "input")
-        entries = self._links.rows_of[OUTPUT_OF_INPUT]
+        links = self._read(_INPUTS)
+        node, slot, other = self._linked(links.rows_of[INPUTS], "input")
+        entries = links.rows_of[OUTPUT_OF_INPUT]
         rows, known = self._rows_of(entries.integers(KEY))
         owner, producer, output = entries.parent[known], rows[known], entries.integers(VALUE)[known]
         last = by_key(owner, producer)
@@ -250,11 +249,11 @@ class ProfileColumns:
 
     @property
     def outputs(self) -> Links:
-        node, slot, other = self._linked(OUTPUTS, "output")
+        links = self._read(Message(messages={OUTPUTS: _LINK}))
+        node, slot, other = self._linked(links.rows_of[OUTPUTS], "output")
         return Links(node, slot, other, slot)
 
-    def _linked(self, number: int, what: str) -> tuple[Int64s, Int64s, Int64s]:
-        entries = self._links.rows_of[number]
+    def _linked(self, entries: Rows, what: str) -> tuple[Int64s, Int64s, Int64s]:
         owner, slot, ids = entries.parent, entries.integers(KEY), entries.integers(VALUE)
         order = by_key(owner, slot)
         rows, known = self._rows_of(ids[order])
@@ -445,7 +444,7 @@ class ProfileColumns:
     def output_memory(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """The record, slot, bytes and address of outputs, in this order."""
         rows, _, records = self._memory
-        entries = records.rows_of[OUTPUT_MEMORY]
+        entries = self._read(_OUTPUTS_OF_RUNS).rows_of[EXECS].rows_of[VALUE].rows_of[MEMORY].rows_of[OUTPUT_MEMORY]
         place = np.full(len(records), -1, np.int64)
         place[rows] = np.arange(len(rows))
         record, slot = place[entries.parent], entries.integers(KEY)

@@ -15,7 +15,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, suppress
-from typing import IO, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from fastprof.errors import CaptureError, ChangedError, UnreadableError
 from fastprof.inputs import unpacking
@@ -26,6 +26,9 @@ from fastprof.inputs.gzip_members import DamagedMemberError, Members
 from fastprof.inputs.made_ahead import made_ahead
 from fastprof.inputs.open_files import PartsOfFile, ReadFile, SpooledFile, Watched, WatchedFile, opened, reason
 from fastprof.inputs.transcribed import Transcription
+
+if TYPE_CHECKING:
+    from fastprof.inputs.profile_columns import ProfileColumns
 
 CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -51,6 +54,8 @@ class Source:
         """Bytes of the capture as it was written, decompressed."""
         self.remarks: list[Remark] = []
         """What was tolerated while transcribing."""
+        self.profile: ProfileColumns | None = None
+        """The profile of tfprof that it was transcribed from, unless it is too large to keep."""
         self.file: Watched | None = None
         """The file that the bytes came from, compressed or not, as it was when it was opened; None: it was none."""
         if not self.size:
@@ -383,5 +388,6 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
         source = Source(path, stored=spooled, pushed=not salvage and not transcription.is_needed)
         source.damage = damage
         source.remarks = remarks + transcription.remarks
+        source.profile = transcription.profile
         source.read_size = transcription.read
         return source

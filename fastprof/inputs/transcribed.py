@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import HEAD, Scribe, format_of
 from fastprof.inputs.formats.contract import Remark
+
+if TYPE_CHECKING:
+    from fastprof.inputs.profile_columns import ProfileColumns
 
 
 class Transcription:
@@ -16,6 +19,7 @@ class Transcription:
     ``read``: bytes of the stream that were scanned.
     ``failed``: the format's own fault, not that of the stream.
     ``parts``: at the end, parts of what was given that are the XSpace; None: all of it (``contract.Scribe``).
+    ``profile``: at the end, as the contract has it.
     """
 
     def __init__(self, path: str, salvage: bool) -> None:
@@ -23,6 +27,7 @@ class Transcription:
         self.failed = False
         self.remarks: list[Remark] = []
         self.parts: bytes | None = None
+        self.profile: ProfileColumns | None = None
         self._path = path
         self._salvage = salvage
         self._head: bytes | None = b""
@@ -65,7 +70,7 @@ class Transcription:
             yield from self._pushed(self._begun())
         if self._scribe is not None:
             yield from self._checked(self._scribe.finish())
-            self.remarks, self.parts = self._scribe.remarks, self._scribe.parts
+            self.remarks, self.parts, self.profile = self._scribe.remarks, self._scribe.parts, self._scribe.profile
 
     @property
     def is_needed(self) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from fastprof.decode.selection import Interval, Patterns
 from fastprof.decode.workers import Progress
-from fastprof.errors import CaptureError, FastprofError, UnreadableError
+from fastprof.errors import CaptureError, FastprofError, UnreadableError, UsageError
+from fastprof.inputs import graph_files, unpacking
 from fastprof.inputs import resolve as sessions
 from fastprof.inputs.resolve import Named, Run
 from fastprof.profile.opened import names_of_runs, open_runs
@@ -59,6 +60,32 @@ def load(
         if run is None and isinstance(path, str | os.PathLike):
             _note_other_run(os.fspath(path), error)
         raise
+
+
+def load_graph(
+    graph: str | os.PathLike[str],
+    *,
+    run_metadata: Sequence[str | os.PathLike[str]] | Mapping[int, str | os.PathLike[str]] = (),
+    op_log: str | os.PathLike[str] | None = None,
+    on_error: str = "raise",
+    threads: int | None = None,
+    max_unpacked: int | None = None,
+) -> Profile:
+    """Open a graph of TensorFlow 1 in a file of its own as the profile that tfprof would make of it.
+
+    ``graph``: a GraphDef, also as text. ``run_metadata``: RunMetadata of its runs by step; of a list, steps are the
+    last numbers in the names of the files, or else 0, 1, …. ``op_log``: an OpLogProto with types, float operations
+    and code. The others, and errors, are those of ``load``.
+    """
+    if isinstance(run_metadata, Mapping):
+        steps = tuple(sorted((step, os.fspath(path)) for step, path in run_metadata.items()))
+    elif isinstance(run_metadata, str | os.PathLike):
+        raise UsageError("run_metadata is a list of files, or a dictionary of them by step")
+    else:
+        steps = graph_files.numbered([os.fspath(path) for path in run_metadata])
+    log = None if op_log is None else os.fspath(op_log)
+    files = graph_files.GraphFiles(os.fspath(graph), steps, log, unpacking.checked(max_unpacked))
+    return load(files, on_error=on_error, threads=threads, max_unpacked=max_unpacked)
 
 
 def load_again(path: Named | Sequence[Named], **how: Any) -> Profile:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from fastprof.analyses import ANALYSES
 from fastprof.decode.selection import Interval, Patterns, Selection, Steps, narrowed_steps, steps_text
 from fastprof.errors import FastprofError, NotFoundError, UsageError
+from fastprof.inputs.graph_files import GraphFiles
 from fastprof.profile.analysis_methods import AnalysisMethods
 from fastprof.profile.opened import open_runs
 from fastprof.profile.report import Report
@@ -26,11 +27,9 @@ from fastprof.wording.screen import printable, wrapped
 if TYPE_CHECKING:
     from fastprof.analyses import contract
     from fastprof.decode.xspace_capture import Capture
-    from fastprof.derive.tfprof.view_set import ViewSet
-    from fastprof.profile.tfprof_views import TfprofAdvice, TfprofView
+    from fastprof.profile.tfprof_views import TfprofAdvice, TfprofView, ViewSets
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
-_KEPT_VIEW_SETS = 4  # of tfprof: captures have one a step
 _REPR_WIDTH = 88  # of the names of tables and analyses
 
 
@@ -70,7 +69,6 @@ class Profile(AnalysisMethods):
         self._source = source
         self._how = how
         self._reports: dict[tuple[Any, ...], Report] = {}
-        self._view_sets: dict[tuple[str | None, int], ViewSet] = {}
 
     @cached_property
     def _tables(self) -> TableSet:
@@ -224,7 +222,7 @@ class Profile(AnalysisMethods):
         from fastprof.profile.tfprof_views import TfprofView, chosen_options
 
         chosen = chosen_options(preset, options, given)
-        return TfprofView(self._tfprof(host, chosen.step), view, chosen)
+        return TfprofView(self._view_sets.of(host, chosen.step), view, chosen)
 
     @property
     def tfprof_hosts(self) -> list[str]:
@@ -233,34 +231,26 @@ class Profile(AnalysisMethods):
 
         return hosts_of(self._tables)
 
+    def prepare_tfprof(self) -> None:
+        """Makes ahead what views of profiles of tfprof share, which else the first one of a kind waits for. Nothing
+        without such profiles. CaptureError: one is damaged."""
+        for host in self.tfprof_hosts:
+            self._view_sets.of(host).prepare()
+
     def tfprof_advice(self, checkers: Sequence[str] | None = None, *, host: str | None = None) -> TfprofAdvice:
         """What tfprof's advisor says; ``checkers``: names of some of its checkers. UsageError: an unknown one."""
         from fastprof.profile.tfprof_views import TfprofAdvice
 
-        return TfprofAdvice(self._tfprof(host), checkers)
+        return TfprofAdvice(self._view_sets.of(host), checkers)
 
-    def _tfprof(self, host: str | None, step: int = -1) -> ViewSet:
-        """The views of a host's profile, or else of its capture, which keep what they share."""
-        from fastprof.derive.tfprof.view_set import hosts_of, view_set
+    @cached_property
+    def _view_sets(self) -> ViewSets:
+        from fastprof.profile.tfprof_views import ViewSets
 
-        tables = self._tables  # of one run, or an error
-        profiles = hosts_of(tables)
-        if profiles and (host is None or host in profiles or host not in tables.selected_hosts()):
-            key = host, -1
-            if key not in self._view_sets:
-                self._view_sets[key] = view_set(tables, host)
-            return self._view_sets[key]
-        key = host, max(step, -1)
-        if key not in self._view_sets:
-            for old in list(self._view_sets)[: 1 - _KEPT_VIEW_SETS]:
-                self._view_sets.pop(old, None)
-            from fastprof.profile.tfprof_views import views_of_capture
+        def of_host(host: str | None) -> TableSet:
+            return (self if host is None else self.select(hosts=host))._of_all_steps
 
-            chosen = self if host is None else self.select(hosts=host)
-            steps = narrowed_steps(self._steps, None if step < 0 else step)
-            made = self._view_sets[key] = views_of_capture(chosen._of_all_steps, steps, step)
-            return made
-        return self._view_sets[key]
+        return ViewSets(self._tables, of_host, self._steps)
 
     # ---- programs
 
@@ -421,7 +411,7 @@ class Profile(AnalysisMethods):
     def _source_again(self) -> Any:
         """The source in a form that can be pickled."""
         items = self._source if isinstance(self._source, (list, tuple)) else [self._source]
-        if any(hasattr(item, "read") for item in items):
+        if any(hasattr(item, "read") and not isinstance(item, GraphFiles) for item in items):
             raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file and load that file")
         items = [bytes(item) if isinstance(item, memoryview) else item for item in items]
         return items if isinstance(self._source, (list, tuple)) else items[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from fastprof.decode.selection import narrowed_steps
 from fastprof.derive.tfprof.options import PRESETS, Options, of_mapping
 from fastprof.errors import UsageError
 from fastprof.wording.spelling import meant
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from fastprof.decode.selection import Steps
     from fastprof.derive.tfprof.view_set import ViewSet
     from fastprof.tables.table_set import TableSet
+
+_KEPT = 4  # views of captures: there is one a step
 
 
 def chosen_options(preset: str | None, options: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Options:
@@ -44,7 +48,38 @@ def views_of_capture(tables: TableSet, steps: Steps | None, step: int) -> ViewSe
     nodes = capture_nodes.together(runner.of_each_host(tables, needs, capture_nodes.nodes_of_host, steps))
     if not nodes:
         raise UsageError("the session has no profile of tfprof, and no ops that ran")
-    return ViewSet(Captured(nodes, step))
+    of_torch = bool(runner.not_of_torch(tables.session, range(len(tables.session.captures))))
+    return ViewSet(Captured(nodes, step, of_torch=of_torch))
+
+
+class ViewSets:
+    """The views of a session's hosts, and of steps of its captures, which keep what they share. ``tables_of``: those of
+    one host, or of all, with all steps."""
+
+    def __init__(self, tables: TableSet, tables_of: Callable[[str | None], TableSet], steps: Steps | None) -> None:
+        self._tables, self._tables_of, self._steps = tables, tables_of, steps
+        self._made: dict[tuple[str | None, int], ViewSet] = {}
+        self._making = Lock()
+
+    def of(self, host: str | None, step: int = -1) -> ViewSet:
+        """The views of a host's profile, or else of its capture."""
+        from fastprof.derive.tfprof.view_set import hosts_of, view_set
+
+        profiles = hosts_of(self._tables)
+        if profiles and (host is None or host in profiles or host not in self._tables.selected_hosts()):
+            key = profiles[0] if host is None and len(profiles) == 1 else host, -1
+            with self._making:
+                if key not in self._made:
+                    self._made[key] = view_set(self._tables, host)
+                return self._made[key]
+        key = host, max(step, -1)
+        made = self._made.get(key)
+        if made is None:
+            for old in list(self._made)[: 1 - _KEPT]:
+                self._made.pop(old, None)
+            steps = narrowed_steps(self._steps, None if step < 0 else step)
+            made = self._made[key] = views_of_capture(self._tables_of(host), steps, step)
+        return made
 
 
 class TfprofView:

@@ -51,10 +51,11 @@ class LazyColumns:
         return _ROWS[self._schema.name](*self._how)
 
     def __getitem__(self, name: str) -> pa.Array:
-        """CaptureError: it is damaged."""
+        """``run_times``: of the column ``runs`` what is quickly read. CaptureError: it is damaged."""
         if name not in self._made:
             try:
-                self._made[name] = self._schema[name].array(self._rows)
+                is_column = name in self._schema.names()
+                self._made[name] = self._schema[name].array(self._rows) if is_column else getattr(self._rows, name)
             except CaptureError as fault:
                 raise CaptureError(fault.message, path=self._path, offset=fault.offset) from None
         return self._made[name]
@@ -203,15 +204,26 @@ class _NodeRows(_Rows):
         return self._listed(frames.node, values)
 
     @property
+    def run_times(self) -> pa.Array:
+        """Of ``runs``, what is quickly read."""
+        return self._listed(self._profile.runs[0], _struct(**self._run_times))
+
+    @property
+    def _run_times(self) -> dict[str, pa.Array]:
+        profile = self._profile
+        found = {"run_count": profiles.RUN_COUNT, "start_us": profiles.START, "end_us": profiles.END}
+        numbers = {name: pa.array(profile.run_integers(number)) for name, number in found.items()}
+        return {"step": pa.array(profile.runs[1]), **numbers}
+
+    @property
     def runs(self) -> pa.Array:
         profile = self._profile
-        node, step = profile.runs
-        count, start, end = map(profile.run_integers, (profiles.RUN_COUNT, profiles.START, profiles.END))
+        node = profile.runs[0]
         devices = profile.run_devices
         run, times, sizes = profile.allocations
         allocations = _struct(time_us=pa.array(times), bytes=pa.array(sizes))
         values = _struct(
-            step=pa.array(step), run_count=pa.array(count), start_us=pa.array(start), end_us=pa.array(end),
+            **self._run_times,
             devices=_lists(ends_of(devices.owner, len(node)), devices.values.array()),
             allocations=_lists(ends_of(run, len(node)), allocations),
         )  # fmt: skip

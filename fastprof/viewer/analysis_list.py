@@ -30,7 +30,7 @@ def empty_pages(session: OpenSession) -> dict[str, str | None]:
     kind has, and the page is not listed."""
     no_programs = {"hlo": OF_PROGRAMS.absent} if content.lack(session.captures, OF_PROGRAMS) else {}
     not_of_torch = runner.not_of_torch(session, range(len(session.captures)))
-    never = dict.fromkeys([*not_of_torch, "tfprof", *no_programs] if not_of_torch else ())
+    never = dict.fromkeys([*not_of_torch, *no_programs] if not_of_torch else ())
     return {**content.declared_empty(session.captures), **no_programs, **never}
 
 

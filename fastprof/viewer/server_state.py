@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -68,7 +68,7 @@ class ServerState:
     """``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for searches through all names;
     ``slow``: for analyses; ``viewing``: for views of tfprof; ``opening``: for opening runs; ``listing``: for listing
     them. ``matches``: the names that matched recent searches, ``hit_lists`` the events; ``views``: of tfprof, ``trees``
-    their rows in an order. ``capture``: None: the page takes no captures."""
+    their rows in an order, ``advice``: reports of its advisor. ``capture``: None: the page takes no captures."""
 
     def __init__(self, runs: ViewedRuns, capture: PageCapture | None = None) -> None:
         self.runs = runs
@@ -80,6 +80,7 @@ class ServerState:
         self.hit_lists: ComputedOnce[Hashable, HitList] = ComputedOnce(_HIT_LISTS)
         self.views: ComputedOnce[Hashable, TfprofView] = ComputedOnce(_VIEWS)
         self.trees: ComputedOnce[Hashable, RowTree] = ComputedOnce(_VIEWS)
+        self.advice: ComputedOnce[Hashable, Mapping[str, list[str]]] = ComputedOnce(_VIEWS)
         self.quick = Pool("fastprof-quick", _QUICK)
         self.search = Pool("fastprof-search", _SLOW)
         self.slow = Pool("fastprof-slow", _SLOW)

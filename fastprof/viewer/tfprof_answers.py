@@ -57,6 +57,7 @@ def about(call: Call) -> Any:
         "capture": recorded.is_capture,
         "steps": [str(step) for step in recorded.steps[:_MOST_STEPS]],
         "unknown": dict(recorded.unknown),
+        "absent": [] if recorded.without_graph is None else ["graph"],
         "options": described(),
         "bases": bases(),
     }
@@ -214,7 +215,8 @@ def stacks(call: Call) -> Any:
 
 
 def advice(call: Call) -> Any:
-    found = call.run.profile.tfprof_advice(host=call.given("host")).reports
+    host = call.given("host")
+    found = call.state.advice.of((call.run.identity, host), lambda: call.run.profile.tfprof_advice(host=host).reports)
     return {"reports": {checker: [one[:_MOST_LETTERS] for one in some] for checker, some in found.items()}}
 
 
@@ -240,7 +242,7 @@ def _csv(view: TfprofView) -> bytes:
 def _json(view: TfprofView) -> bytes:
     from fastprof.render.tfprof_json import chunks
 
-    return b"".join(chunks(view.view, view.options, view.table, view.nodes))
+    return b"".join(chunks(view.view, view.options, view.unknown, view.table, view.nodes))
 
 
 _FILES: Final[Mapping[str, tuple[str, Callable[[TfprofView], bytes]]]] = {

@@ -135,6 +135,9 @@ class ViewedRun:
                 for host in self.hosts:
                     if host.state != FAILED:
                         self._stage(stage, host)
+                if stage == self._show:
+                    with contextlib.suppress(FastprofError, OSError, MemoryError):  # a view that needs it says so
+                        self.profile.prepare_tfprof()
         except GivenUpError:
             return
 

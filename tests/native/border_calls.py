@@ -103,19 +103,13 @@ def simple(function: Callable[..., Any], *arguments: Any) -> None:
     CALLS[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"] = lambda: (function, list(arguments))
 
 
-simple(
-    kernels.nesting_lines,
-    free(START),
-    read(LASTING),
-    read(u8(0, 0, 0)),
-    index(LINES, free=True),
-    out(i32(0, 0, 0)),
-    out(i64(0, 0, 0)),
-    out(i64(0, 0, 0)),
-)
+simple(kernels.nesting_lines, free(START), read(LASTING), read(u8(0, 0, 0)), index(LINES, free=True),
+       out(i32(0, 0, 0)), out(i64(0, 0, 0)), out(i64(0, 0, 0)))  # fmt: skip
 simple(kernels.group_sums, index(i32(0, 1, -1)), read(START), out(np.zeros(2, records.GROUP_SUM), free=True))
 simple(kernels.bitmap_of_codes, index(u8(1, 2, 31), free=True), 6)
 simple(kernels.rank_order, free(START), Given(i32(2, 0), written=True, free=True, index=True))
+simple(kernels.input_walk, free(i64(0, 1, 2)), index(i64(1, 0), free=True), index(i64(0), free=True), out(i64(-1, -1)),
+       out(i64(0, 0)), out(i64(0, 0)), out(i64(0, 0)))  # fmt: skip
 simple(grouping.key_numbers, [read(START), read(LASTING)], out(i32(0, 0, 0)))
 simple(
     grouping.parents,

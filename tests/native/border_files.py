@@ -69,7 +69,6 @@ TABLES = [
 simple(messages.read_message_tables, free(u8(8, 1, 16, 2)), index(u64(0, 2, 2, 2), free=True), TABLES, "reading")
 simple(transcribing.span_texts, free(u8(97, 98, 99)), index(u64(0, 2, 1, 2), free=True), True, "reading")
 simple(transcribing.span_ints, free(u8(1, 2, 0x80, 1)), index(u64(0, 2, 2, 2), free=True), "reading")
-simple(transcribing.events, read(i64(1, 2)), read(i64(0, 5)), read(i64(3, 4)), free(i64(1)), read(i64(0, 1)))
 simple(transcribing.event_metadata, 1, *TEXTS, 0)
 simple(transcribing.first_free_lanes, read(i64(0, 5)), read(i64(3, 9)))
 CALLS["trace_writers.Texts"] = lambda: (trace_writers.Texts, list(TEXTS))

@@ -146,7 +146,7 @@ def test_what_captures_do_not_record_is_null_with_a_reason(capsys: pytest.Captur
     ):
         with pytest.raises(UsageError, match=message):
             load(TPU).tfprof("scope", **options)
-    with pytest.raises(UsageError, match="does not record which op takes what"):
+    with pytest.raises(UsageError, match="traces of PyTorch do not record which op takes what"):
         load(H100).tfprof("graph")
     with pytest.raises(UsageError, match="no lines of code"):
         load(XSPACE / "cpu-tf221-train").tfprof("code")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 import shutil
 from pathlib import Path
 
@@ -47,6 +48,19 @@ def test_flags_name_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     files = ["--graph", str(packed), *runs, "--op-log", str(INPUTS / "gpu_op_log")]
     assert main(["tfprof", *files, "scope", "--format", "tfprof"]) == 0
     assert expected("scope") in capsys.readouterr().out
+
+
+def test_python_names_them() -> None:
+    runs = [INPUTS / f"gpu_run_metadata_{step}.pb" for step in (1, 0)]
+    graph, log = INPUTS / "gpu_graph.pb", str(INPUTS / "gpu_op_log")
+    profile = fastprof.load_graph(graph, run_metadata=runs, op_log=log)
+    again = pickle.loads(pickle.dumps(profile))
+    assert profile.tfprof("code").text == again.tfprof("code").text == expected("code")
+    other = fastprof.load_graph(graph, run_metadata={70: runs[0], 5: runs[1]}, op_log=log)
+    assert other.tfprof_profiles["steps"].to_pylist() == [[5, 70]]
+    assert other.tfprof("scope", step=70).text == expected("scope", 1)
+    with pytest.raises(UsageError, match="run_metadata is a list of files"):
+        fastprof.load_graph(graph, run_metadata=log)
 
 
 def test_a_graph_may_be_text(tmp_path: Path) -> None:

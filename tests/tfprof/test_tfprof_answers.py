@@ -375,7 +375,7 @@ def test_captures_have_exact_times_and_say_what_they_do_not_record() -> None:
     served = Served(DEMO / "xla")
     about = served.get(f"{URL}about")
     assert about["capture"] and about["host"] is None
-    assert {"bytes", "params"} <= set(about["unknown"])
+    assert {"bytes", "params"} <= set(about["unknown"]) and about["absent"] == []
     for view in ("scope", "op", "graph"):
         table = served.profile.tfprof(view, max_depth=10_000, order_by="micros").table  # type: ignore[union-attr]
         answer = served.get(f"{URL}rows", view=view, open=1000, rows=1000, account_displayed_op_only="false",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -23,6 +22,7 @@ _SCOPES: Final = Options(max_depth=100, min_micros=100, order_by="micros")
 _LINES: Final = Options(max_depth=100, min_micros=1, order_by="micros")
 _LONG_US: Final = 1000
 _DEEPEST: Final = 3
+_LATEST: Final = 2**63 - 1
 
 
 class Use(NamedTuple):
@@ -34,38 +34,47 @@ class Use(NamedTuple):
 
 def uses(recorded: Recorded) -> list[Use]:
     """The accelerators that ran anything, by name."""
-    last: dict[int, tuple[int, int, int]] = {}
-    runs = plain(recorded.nodes["runs"])
-    each = pc.list_flatten(runs)
-    columns = (numbers(each.field(name)).tolist() for name in ("step", "start_us", "end_us"))
-    for node, step, start, end in zip(numbers(pc.list_parent_indices(runs)).tolist(), *columns, strict=True):
-        if node not in last or last[node][0] <= step:
-            last[node] = step, start, end
-    busy = _accelerator_times(recorded, last)
-    begins: dict[str, int] = {}
-    ends, computed = defaultdict[str, int](int), defaultdict[str, int](int)
-    devices = recorded.devices.to_pylist()
-    for node, (_, start, end) in last.items():
-        device = devices[node]
-        if "gpu" not in device:
-            continue
-        computed[device] += busy[node]
-        ends[device] = max(ends[device], end)
-        if start:
-            begins[device] = min(begins.get(device, start), start)
-    spans = {device: ends[device] - begins.get(device, 0) for device in sorted(computed, key=str.encode)}
-    return [Use(device, computed[device] / span) for device, span in spans.items() if span > 0]
+    node, step, start, end = _last_runs(recorded)
+    if not len(node):
+        return []
+    devices = recorded.devices.dictionary_encode()
+    device_of = numbers(devices.indices)
+    order = np.argsort(device_of[node], kind="stable")
+    device = device_of[node][order]
+    first = np.flatnonzero(np.diff(device, prepend=-1))
+    begins = np.minimum.reduceat(np.where(start == 0, _LATEST, start)[order], first)
+    ends = np.maximum.reduceat(end[order], first)
+    busy_of, busy = _accelerator_times(recorded, node, step)
+    by_device = np.argsort(device_of[busy_of], kind="stable")
+    bounds = np.searchsorted(device_of[busy_of][by_device], np.append(device[first], len(devices.dictionary)))
+    found = []
+    for place, number in enumerate(device[first].tolist()):
+        name = devices.dictionary[number].as_py()
+        begin = int(begins[place])
+        span = max(0, int(ends[place])) - (begin if begin != _LATEST else 0)
+        if "gpu" in name and span > 0:
+            computed = busy[by_device[bounds[place] : bounds[place + 1]]]
+            found.append(Use(name, sum(computed.tolist()) / span))
+    return sorted(found, key=lambda use: use.device.encode())
 
 
-def _accelerator_times(recorded: Recorded, last: dict[int, tuple[int, int, int]]) -> dict[int, int]:
+def _last_runs(recorded: Recorded) -> tuple[Ints, Ints, Ints, Ints]:
+    """The nodes that ran; of each the last step in which it did, and its start and end in it."""
+    runs = plain(recorded.nodes["run_times"])
+    each, node = pc.list_flatten(runs), numbers(pc.list_parent_indices(runs))
+    last = np.flatnonzero(np.diff(node, append=-1))
+    step, start, end = (numbers(each.field(name))[last] for name in ("step", "start_us", "end_us"))
+    return node[last], step, start, end
+
+
+def _accelerator_times(recorded: Recorded, node: Ints, step: Ints) -> tuple[Ints, Ints]:
+    """The nodes and durations of what accelerators ran in these steps of nodes."""
     every = recorded.executions
-    chosen = flags(every["is_accelerator"])
-    rows, steps = recorded.rows_of(every["name"])[chosen].tolist(), numbers(every["step"])[chosen].tolist()
-    busy = defaultdict[int, int](int)
-    for node, step, duration in zip(rows, steps, numbers(every["duration_us"])[chosen].tolist(), strict=True):
-        if node in last and last[node][0] == step:
-            busy[node] += duration
-    return busy
+    last, ran = np.zeros(len(recorded), np.int64), np.zeros(len(recorded), np.bool_)
+    last[node], ran[node] = step, True
+    rows = recorded.rows_of(every["name"])
+    chosen = flags(every["is_accelerator"]) & ran[rows] & (last[rows] == numbers(every["step"]))
+    return rows[chosen], numbers(every["duration_us"])[chosen]
 
 
 def could_fuse_norms(recorded: Recorded) -> bool:

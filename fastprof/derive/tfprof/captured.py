@@ -35,6 +35,11 @@ _NO_CODE: Final = (
     "the capture has no lines of code: programs of XLA record them in their metadata, PyTorch with with_stack=True, "
     "and the tracer of Python with python_tracer_level=1"
 )
+_NO_GRAPH_OF_TORCH: Final = (
+    "traces of PyTorch do not record which op takes what: they link the ops of the backward pass with those of the "
+    "forward pass, and no others"
+)
+_NO_CODE_OF_TORCH: Final = "the trace has no lines of code: PyTorch records them with with_stack=True"
 _LINK: Final = pa.list_(pa.struct([("slot", pa.int32()), ("node", pa.string()), ("output", pa.int32())]))
 _SHAPE: Final = pa.list_(pa.struct([("slot", pa.int32()), ("shape", pa.list_(pa.int64()))]))
 _TRACE: Final = pa.list_(pa.struct([
@@ -51,8 +56,8 @@ class Captured(Recorded):
     is_capture = True
     unknown = _UNKNOWN
 
-    def __init__(self, nodes: Nodes, step: int) -> None:
-        """CaptureError: figures do not add up in 64 bits."""
+    def __init__(self, nodes: Nodes, step: int, *, of_torch: bool = False) -> None:
+        """``of_torch``: of traces of PyTorch. CaptureError: figures do not add up in 64 bits."""
         named = sorted(zip(names_of(nodes), nodes, nodes.values(), strict=True), key=lambda one: one[0].encode())
         self._nodes = [node for _, _, node in named]
         empty: dict[str, Any] = {}
@@ -61,8 +66,9 @@ class Captured(Recorded):
         self._ticks = _ticks(self._nodes)
         self.bound_by = pa.array([node.bound_by for node in self._nodes], pa.string())
         self.sources = pa.array([_source(node) for node in self._nodes], pa.string())
-        self.without_code = _NO_CODE
-        self.without_graph = None if any(node.inputs for node in self._nodes) else _NO_GRAPH
+        self.without_code = _NO_CODE_OF_TORCH if of_torch else _NO_CODE
+        no_graph = _NO_GRAPH_OF_TORCH if of_torch else _NO_GRAPH
+        self.without_graph = None if any(node.inputs for node in self._nodes) else no_graph
 
     def ticks(self, step: int) -> Ints:  # noqa: ARG002  # the nodes are of one step, or of all
         return self._ticks
@@ -152,7 +158,7 @@ def _columns(named: Iterable[tuple[str, Key, Node]]) -> dict[str, Any]:
         "output_shapes": pa.array(shapes, _SHAPE),
         "trace": pa.array(traces, _TRACE),
         "shape": pa.nulls(count, pa.list_(pa.int64())),
-        "runs": pa.array([[]] * count, _RUNS),
+        "run_times": pa.array([[]] * count, _RUNS),
     }
 
 

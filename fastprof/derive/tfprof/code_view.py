@@ -17,7 +17,7 @@ from fastprof.derive.tfprof.forest import Forest, Ints, depths, preorder
 from fastprof.derive.tfprof.groups import Groups, accounts
 from fastprof.derive.tfprof.name_scopes import ROOT
 from fastprof.derive.tfprof.options import Options
-from fastprof.derive.tfprof.recorded import Recorded, numbers, plain, texts
+from fastprof.derive.tfprof.recorded import Recorded, coded, numbers, plain
 from fastprof.derive.tfprof.views import Tree
 
 GRADIENT = " (gradient)"
@@ -97,10 +97,9 @@ def forward_name(name: str) -> str | None:
 
 def _labels(frames: pa.Array) -> tuple[pa.Array, Ints]:
     """The different texts of frames, and which of them each frame has. Of a damaged profile some have no text."""
-    files = pc.fill_null(texts(frames.field("file")), "").dictionary_encode()
-    functions = pc.fill_null(texts(frames.field("function")), "").dictionary_encode()
-    short_files = [one.rpartition("/")[2] for one in files.dictionary.to_pylist()]
-    short_functions = [_short(one) for one in functions.dictionary.to_pylist()]
+    files, functions = coded(frames.field("file")), coded(frames.field("function"))
+    short_files = [(one or "").rpartition("/")[2] for one in files.dictionary.to_pylist()]
+    short_functions = [_short(one or "") for one in functions.dictionary.to_pylist()]
     both = numbers(files.indices) * max(1, len(short_functions)) + numbers(functions.indices)
     places = pa.array(both).dictionary_encode()
     lines = numbers(pc.fill_null(frames.field("line"), 0)) & _LINE
@@ -131,13 +130,16 @@ def _rows(made: _Made, begins: Ints, lengths: Ints, label_of: Ints, labels: int)
     while len(left := left[lengths[path[left]] > level]):
         frame = begins[path[left]] + level
         name = label_of[frame] + shift[left]
-        _, first, which = np.unique(current[left] * (2 * labels) + name, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        parents.append(current[left][first[order]])
-        frames.append(frame[first[order]])
-        names.append(name[first[order]])
-        current[left] = rows + np.argsort(order)[which.reshape(-1)]
-        rows += len(first)
+        distinct = pa.array(current[left] * (2 * labels) + name).dictionary_encode()  # in the order of insertion
+        which = numbers(distinct.indices)
+        parent, label = np.divmod(numbers(distinct.dictionary), 2 * labels)
+        first = np.empty(len(parent), np.int64)
+        first[which[::-1]] = frame[::-1]
+        parents.append(parent)
+        frames.append(first)
+        names.append(label)
+        current[left] = rows + which
+        rows += len(parent)
         level += 1
     return np.concatenate(parents), np.concatenate(frames), np.concatenate(names), current
 

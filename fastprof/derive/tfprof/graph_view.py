@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fastprof._native.kernels import input_walk
 from fastprof.derive.tfprof.forest import Forest, Ints
 from fastprof.derive.tfprof.name_scopes import ROOT
 from fastprof.derive.tfprof.options import Options
@@ -24,28 +25,12 @@ class Walk:
 
     def __init__(self, recorded: Recorded) -> None:
         begins, producer = recorded.links
-        roots = np.bincount(producer, minlength=len(recorded)) == 0
-        node, depth = _walked(np.flatnonzero(roots).tolist(), begins.tolist(), producer.tolist())
-        self.node = np.array([-1, *node], np.int64)
-        self.forest = Forest(np.array([0, *depth], np.int64))
-
-
-def _walked(roots: list[int], begins: list[int], producer: list[int]) -> tuple[list[int], list[int]]:
-    met = bytearray(len(begins))
-    nodes: list[int] = []
-    depths: list[int] = []
-    waiting = [(root, 1) for root in reversed(roots)]
-    while waiting:
-        node, depth = waiting.pop()
-        if met[node]:
-            continue
-        met[node] = 1
-        nodes.append(node)
-        depths.append(depth)
-        inputs = producer[begins[node] : begins[node + 1]]
-        if inputs:
-            waiting.extend([(one, depth + 1) for one in reversed(inputs) if not met[one]])
-    return nodes, depths
+        size = len(recorded)
+        roots = np.flatnonzero(np.bincount(producer, minlength=size) == 0)
+        following, path, order, depth = (np.full(size, -1, np.int64) for _ in range(4))
+        met = input_walk(begins, producer, roots, following, path, order, depth)
+        self.node: Ints = np.append(-1, order[:met])
+        self.forest = Forest(np.append(0, depth[:met]))
 
 
 def tree(recorded: Recorded, walk: Walk, options: Options) -> Tree:

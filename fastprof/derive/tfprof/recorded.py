@@ -110,7 +110,7 @@ class Recorded:
     @cached_property
     def run_steps(self) -> tuple[Ints, Ints, Ints]:
         """For each record of a run: the node, the step, and how often it ran."""
-        runs = plain(self.nodes["runs"])
+        runs = plain(self.nodes["run_times"])
         each = pc.list_flatten(runs)
         rows = numbers(pc.list_parent_indices(runs))
         return rows, numbers(each.field("step")), numbers(each.field("run_count"))
@@ -223,6 +223,17 @@ def texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Texts without a dictionary."""
     array = plain(column)
     return array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
+
+
+def coded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
+    """Texts as codes of distinct words; a word is null if a text is."""
+    array = plain(column)
+    if not pa.types.is_dictionary(array.type):
+        return array.dictionary_encode("encode")
+    if not array.null_count:
+        return array
+    words = pa.concat_arrays([array.dictionary, pa.nulls(1, array.dictionary.type)])
+    return pa.DictionaryArray.from_arrays(pc.fill_null(array.indices, len(array.dictionary)), words)
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> Ints:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastprof.decode.tfprof_profile import profile_of
 from fastprof.derive.tfprof import code_view, graph_view, op_view, scope_view, views
@@ -25,28 +22,35 @@ from fastprof.wording.spelling import meant
 if TYPE_CHECKING:
     from fastprof.decode.xspace_capture import Capture
 
+T = TypeVar("T")
+_TABLES: Final = ("tfprof_nodes", "tfprof_executions", "tfprof_memory")
+
 
 class ViewSet:
     """Every view of what one host recorded."""
 
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded
+        self._making: dict[Callable[[Recorded], Any], Lock] = {kind: Lock() for kind in (Walk, _scopes, CodeLines, Ops)}
+        self._made: dict[Callable[[Recorded], Any], Any] = {}
 
-    @cached_property
-    def _scopes(self) -> NameScopes:
-        return NameScopes(self.recorded.names)
-
-    @cached_property
-    def _walk(self) -> Walk:
-        return Walk(self.recorded)
-
-    @cached_property
-    def _ops(self) -> Ops:
-        return Ops(self.recorded)
-
-    @cached_property
+    @property
     def lines(self) -> CodeLines:
-        return CodeLines(self.recorded)
+        return self._of(CodeLines)
+
+    def prepare(self) -> None:
+        """Makes ahead what views share. CaptureError: the profile is damaged."""
+        self.recorded.figures(-1)
+        for kind in self._making:
+            self._of(kind)
+
+    def _of(self, kind: Callable[[Recorded], T]) -> T:
+        """What views share of this kind, made once, whichever thread needs it first."""
+        with self._making[kind]:
+            if kind not in self._made:
+                self._made[kind] = kind(self.recorded)
+        made: T = self._made[kind]
+        return made
 
     def shown(self, view: str, options: Options) -> Shown:
         """A view under options. UsageError: an unknown view or step, or no code is recorded."""
@@ -63,13 +67,13 @@ class ViewSet:
 
     def _shown(self, view: str, options: Options) -> Shown:
         if view == "op":
-            return op_view.shown(self.recorded, self._ops, options)
+            return op_view.shown(self.recorded, self._of(Ops), options)
         if view == "scope":
-            return views.shown(scope_view.tree(self.recorded, self._scopes, options), options)
+            return views.shown(scope_view.tree(self.recorded, self._of(_scopes), options), options)
         if view == "graph":
             if self.recorded.without_graph is not None:
                 raise UsageError(self.recorded.without_graph)
-            return views.shown(graph_view.tree(self.recorded, self._walk, options), options)
+            return views.shown(graph_view.tree(self.recorded, self._of(Walk), options), options)
         if not self.lines.is_known:
             raise UsageError(self.recorded.without_code)
         return views.shown(code_view.tree(self.recorded, self.lines, options), options)
@@ -78,13 +82,17 @@ class ViewSet:
         return step < 0 or step in self.recorded.steps
 
 
-def hosts_of(tables: Mapping[str, pa.Table]) -> list[str]:
+def _scopes(recorded: Recorded) -> NameScopes:
+    return NameScopes(recorded.names)
+
+
+def hosts_of(tables: TableSet) -> list[str]:
     """The hosts of a session that have a profile of tfprof."""
     hosts: list[str] = texts(tables["tfprof_profiles"]["host"]).to_pylist()
     return hosts
 
 
-def view_set(tables: Mapping[str, pa.Table], host: str | None = None) -> ViewSet:
+def view_set(tables: TableSet, host: str | None = None) -> ViewSet:
     """The views of a host's profile, from the tables of a session. UsageError: none of this host, or several."""
     hosts = hosts_of(tables)
     if not hosts:
@@ -95,14 +103,8 @@ def view_set(tables: Mapping[str, pa.Table], host: str | None = None) -> ViewSet
         raise UsageError(f"host {host!r} has no profile of tfprof{meant(host, hosts)} (there are: {', '.join(hosts)})")
     place = 0 if host is None else hosts.index(host)
     (described,) = tables["tfprof_profiles"].slice(place, 1).to_pylist()
-    names = ("tfprof_nodes", "tfprof_executions", "tfprof_memory")
-    if isinstance(tables, TableSet):
-        columns = tables.tfprof_columns(hosts[place])
-        return ViewSet(Recorded(described, *(columns[name] for name in names)))
-    own = [tables[name] for name in names]
-    if len(hosts) > 1:
-        own = [table.filter(pc.equal(texts(table["host"]), hosts[place])) for table in own]
-    return ViewSet(Recorded(described, *own))
+    columns = tables.tfprof_columns(hosts[place])
+    return ViewSet(Recorded(described, *(columns[name] for name in _TABLES)))
 
 
 def views_of_profile(capture: Capture) -> ViewSet | None:
@@ -113,8 +115,7 @@ def views_of_profile(capture: Capture) -> ViewSet | None:
     from fastprof.tables.tfprof_rows import LazyColumns
 
     described = {"steps": profile.steps.tolist(), "misses_accelerator_stream": profile.misses_accelerator_stream}
-    names = ("tfprof_nodes", "tfprof_executions", "tfprof_memory")
-    return ViewSet(Recorded(described, *(LazyColumns(name, capture.host, profile, capture.path) for name in names)))
+    return ViewSet(Recorded(described, *(LazyColumns(name, capture.host, profile, capture.path) for name in _TABLES)))
 
 
 def check_view(view: str) -> None:

@@ -68,7 +68,8 @@ class _Rows:
         order = np.asarray(pc.rank(encoded.dictionary, tiebreaker="first")).astype(np.int64) - 1
         words = encoded.dictionary.take(pc.sort_indices(encoded.dictionary))
         texts_of = max(1, len(words))
-        row, text = np.divmod(np.unique(owner * texts_of + order[numbers(encoded.indices)]), texts_of)
+        pairs = np.sort(owner * texts_of + order[numbers(encoded.indices)])
+        row, text = np.divmod(pairs[np.flatnonzero(np.diff(pairs, prepend=-1))], texts_of)
         offsets = np.searchsorted(row, np.arange(len(self.shown.row) + 1)).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(text)))
 

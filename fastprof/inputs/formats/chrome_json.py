@@ -37,6 +37,8 @@ def scribe(path: str, salvage: bool) -> Scribe:
 class Scribe:
     """Gives the events of lines as they come, and names and metadata at the end: an XSpace has them line by line."""
 
+    profile = None
+
     def __init__(self, path: str, salvage: bool) -> None:
         from fastprof._native.chrome import ChromeScribe
 

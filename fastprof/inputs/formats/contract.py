@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastprof.schema.value_classes import dataclass
+
+if TYPE_CHECKING:
+    from fastprof.inputs.profile_columns import ProfileColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,12 @@ class Scribe(Protocol):
         ...
 
     @property
+    def profile(self) -> ProfileColumns | None:
+        """After ``finish`` has given all: the profile of tfprof that was transcribed, so that views of it need not read
+        it again; None: there is none, or it is too large to keep."""
+        ...
+
+    @property
     def remarks(self) -> list[Remark]:
         """After ``finish`` has given all: what was tolerated."""
         ...
@@ -55,6 +64,7 @@ class PlainScribe:
     """What scribes share that scan nothing ahead and give an XSpace in its order."""
 
     parts: bytes | None = None
+    profile: ProfileColumns | None = None
 
     def scan(self, chunk: bytes) -> bytes:
         return chunk

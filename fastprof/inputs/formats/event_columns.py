@@ -73,6 +73,15 @@ class LineColumns:
     text_at: Int64s
     texts: bytes
 
+    @classmethod
+    def of_integer(cls, ids: Int64s, offset_ps: Int64s, duration_ps: Int64s, stat: int, values: Int64s) -> LineColumns:
+        """Of events with one stat each, an integer."""
+        count = len(ids)
+        return cls(
+            ids, offset_ps, duration_ps, np.arange(count + 1), np.full(count, stat, np.int64), values,
+            np.zeros(count, np.uint8), np.zeros(1, np.int64), b"",
+        )  # fmt: skip
+
     def by_line(self, lines: Int64s) -> Iterator[tuple[int, LineColumns]]:
         """The events of each line; ``lines``: of each event."""
         order = np.argsort(lines, kind="stable")

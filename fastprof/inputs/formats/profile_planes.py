@@ -18,6 +18,7 @@ import pyarrow as pa
 from fastprof._native import transcribing
 from fastprof.inputs.formats.contract import Remark
 from fastprof.inputs.formats.device_places import HOST, Place, place_of, task_of
+from fastprof.inputs.formats.event_columns import LineColumns
 from fastprof.inputs.formats.step_planes import environment
 from fastprof.inputs.message_columns import Buffer
 from fastprof.inputs.profile_columns import PICOSECONDS, PLANE, STAT, ProfileColumns, times_of
@@ -102,8 +103,7 @@ class ProfilePlanes:
             is_one = len(ends) == 1 and place.line != ""
             name = place.line if is_one else f"{place.line} lane {number}".strip()
             offset, length = (start[chosen] - self.zero_us) * PICOSECONDS, duration[chosen] * PICOSECONDS
-            stats = np.array([_GROUP], np.int64)
-            events = transcribing.events(metadata[chosen], offset, length, stats, groups[chosen])
+            events = LineColumns.of_integer(metadata[chosen], offset, length, _GROUP, groups[chosen]).written()
             lines.append(put(1, first + number) + put(2, name) + put(3, self.zero_us * 1000) + events)
         return lines
 

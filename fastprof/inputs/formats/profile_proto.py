@@ -9,6 +9,8 @@ from fastprof.inputs.formats.contract import KeepingScribe
 from fastprof.inputs.formats.message_kinds import PROFILE, begins_with
 
 NAME: Final = "profile_proto"
+_MOST_KEPT: Final = 256 << 20
+"""Bytes of a profile that is kept with its session."""
 
 
 def begins(head: bytes) -> bool:
@@ -31,3 +33,4 @@ class Scribe(KeepingScribe):
         planes = ProfilePlanes(profile)
         yield from planes.xspace()
         self.remarks.extend(planes.remarks())
+        self.profile = profile if len(self.document) <= _MOST_KEPT else None

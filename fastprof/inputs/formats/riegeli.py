@@ -116,6 +116,8 @@ def refuse(damage: DamagedError, path: str) -> NoReturn:
 class Scribe:
     """Takes a file a piece at a time; keeps the chunk that it is in."""
 
+    profile = None
+
     def __init__(self, path: str, salvage: bool) -> None:
         self.remarks: list[Remark] = []
         self.parts: bytes | None = None

@@ -65,10 +65,13 @@ class TfprofPage {
     else await this.drawTree();
   }
 
-  /** Captures are first shown by scope: few record a graph. The advisor is for profiles. */
+  /** Captures are first shown by scope: few record a graph. The advisor is for profiles. A view that the session does
+   * not record is left out, unless the address names it. */
   get views() {
     const [graph, scope, ...others] = VIEWS;
-    return this.about.capture ? [scope, graph, ...others.filter(([view]) => view !== ADVICE)] : VIEWS;
+    const views = this.about.capture ? [scope, graph, ...others.filter(([view]) => view !== ADVICE)] : VIEWS;
+    const named = this.context.params.get("view");
+    return views.filter(([view]) => view === named || !this.about.absent.includes(view));
   }
 
   push(changes) {
