@@ -8,6 +8,7 @@ one run.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -25,20 +26,22 @@ from fastprof.tables.once import once
 
 STATS: Final = ("hlo_module", "hlo_op", "run_id")
 _MODULE_LINE: Final = "XLA Modules"
+_HALF: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Executions:
-    """Of one plane. ``rows`` are events of executions, ``of`` the execution of each; ``module`` names executions;
-    ``run``: the recorded id of the run that each is, only on hosts; ``device_begin_ps``, ``device_end_ps``: by the
-    clock of a TPU, None elsewhere."""
+    """Of one plane. ``rows`` are events of executions, ``of`` the execution of each; ``module``: the place in
+    ``modules`` of the name of what each executed; ``run``: the recorded id of the run that each is, only on hosts;
+    ``device_begin_ps``, ``device_end_ps``: by the clock of a TPU, None elsewhere."""
 
     plane: Plane
     rows: Int64s
     of: Int64s
     begin_ps: Int64s
     end_ps: Int64s
-    module: list[str]
+    module: Int64s
+    modules: list[str]
     run: Int64s | None = None
     device_begin_ps: Int64s | None = None
     device_end_ps: Int64s | None = None
@@ -62,13 +65,18 @@ class Executions:
             number[self.of[mine]],
             self.begin_ps[keep],
             self.end_ps[keep],
-            [name for name, wanted in zip(self.module, keep.tolist(), strict=True) if wanted],
+            self.module[keep],
+            self.modules,
             *(None if one is None else one[keep] for one in (self.run, self.device_begin_ps, self.device_end_ps)),
         )
 
     def of_module(self, name: str) -> Executions:
         """Those of one program."""
-        return self.chosen(np.array([module == name for module in self.module], np.bool_))
+        return self.chosen(np.array([module == name for module in self.modules], np.bool_)[self.module])
+
+    def counts(self) -> Counter[str]:
+        """How often each module was executed."""
+        return _counts(self.module, self.modules)
 
 
 @once
@@ -86,8 +94,12 @@ def main_module(of_planes: list[Executions]) -> str | None:
     """The program whose executions take most time on all devices together; of equals the first by name."""
     time: Counter[str] = Counter()
     for one in of_planes:
-        for name, took in zip(one.module, (one.end_ps - one.begin_ps).tolist(), strict=True):
-            time[name] += took
+        took = one.end_ps - one.begin_ps
+        high, low = (np.zeros(len(one.modules), np.int64) for _ in range(2))
+        np.add.at(high, one.module, took >> _HALF)  # the sum may take more than 64 bits
+        np.add.at(low, one.module, took & (1 << _HALF) - 1)
+        for name, above, below in zip(one.modules, high.tolist(), low.tolist(), strict=True):
+            time[name] += (above << _HALF) + below
     return min(time, key=lambda name: (-time[name], name), default=None)
 
 
@@ -96,10 +108,10 @@ def count(events: HostEvents) -> int:
     most: Counter[str] = Counter()
     if tpus := events.planes_of("TPU"):
         for plane in tpus:
-            most |= Counter(_names(events, _modules(events, plane)))
+            most |= _counts(*_names(events, _modules(events, plane)))
     else:
         for one in executions(events):
-            most |= Counter(one.module)
+            most |= one.counts()
     return most.total()
 
 
@@ -130,7 +142,7 @@ def _on_tpu(events: HostEvents, plane: Plane) -> Executions:
     timed, of_timed = np.concatenate([modules, ops]), np.concatenate([number, of_op])
     own, own_end = spans_of_executions(events, begin, end, timed, of_timed)
     return Executions(
-        plane, np.concatenate([modules, rows]), np.concatenate([number, of]), begin, end, _names(events, modules),
+        plane, np.concatenate([modules, rows]), np.concatenate([number, of]), begin, end, *_names(events, modules),
         None, own, own_end,
     )  # fmt: skip
 
@@ -158,9 +170,21 @@ def _modules(events: HostEvents, plane: Plane) -> Int64s:
     return modules[np.argsort(events.start_ps[modules], kind="stable")]
 
 
-def _names(events: HostEvents, rows: Int64s) -> list[str]:
-    names = events.names
-    return [names[meta] for meta in events.meta[rows].tolist()]
+def _names(events: HostEvents, rows: Int64s) -> tuple[Int64s, list[str]]:
+    """The place of the name of each row, and the names."""
+    metas, place = np.unique(events.meta[rows], return_inverse=True)
+    return _numbered_names(place, [events.names[one] for one in metas.tolist()])
+
+
+def _numbered_names(place: Int64s, names: Sequence[str]) -> tuple[Int64s, list[str]]:
+    """The same with each name once: ``place`` is of rows in ``names``."""
+    number = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    return np.array([number[name] for name in names], np.int64)[place], list(number)
+
+
+def _counts(module: Int64s, modules: Sequence[str]) -> Counter[str]:
+    counts = np.bincount(module, minlength=len(modules)).tolist()
+    return Counter({name: often for name, often in zip(modules, counts, strict=True) if often})
 
 
 def _on_gpu(events: HostEvents, plane: Plane) -> Executions:
@@ -210,8 +234,7 @@ def _hulls(
     number = np.zeros(n, np.int64)
     number[of] = module
     distinct, place = np.unique(number, return_inverse=True)
-    names = events.all_texts(distinct)
-    return Executions(plane, rows, of, begin, end, [names[i] for i in place.tolist()], run)
+    return Executions(plane, rows, of, begin, end, *_numbered_names(place, events.all_texts(distinct)), run)
 
 
 def _on_lines(plane: Plane, rows: Int32s) -> Bools:

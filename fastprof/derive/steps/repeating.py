@@ -114,7 +114,7 @@ def _of_gpu(events: HostEvents, plane: Plane) -> Executions | None:
     np.maximum.at(end, of, ends_of(events.start_ps[rows], events.duration_ps[rows]))
     first = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
     name = f"{events.names[int(events.meta[rows[0]])]} …"
-    return Executions(plane, rows, of, events.start_ps[rows[first]], end, [name] * n)
+    return Executions(plane, rows, of, events.start_ps[rows[first]], end, np.zeros(n, np.int64), [name])
 
 
 def _in_time(events: HostEvents, plane: Plane, begin: Int64s, end: Int64s, name: str) -> Executions:
@@ -122,7 +122,7 @@ def _in_time(events: HostEvents, plane: Plane, begin: Int64s, end: Int64s, name:
     rows = np.arange(plane.first, plane.last)
     at = np.searchsorted(begin, events.start_ps[rows], side="right") - 1
     inside = (at >= 0) & (events.start_ps[rows] < end[at])
-    return Executions(plane, rows[inside], at[inside], begin, end, [name] * len(begin))
+    return Executions(plane, rows[inside], at[inside], begin, end, np.zeros(len(begin), np.int64), [name])
 
 
 def _periods(events: HostEvents, rows: Int64s) -> tuple[Int64s, Int64s] | None:

@@ -141,7 +141,7 @@ def _by_itself(groups: Groups, forest: Callable[[], Forest], marked: Callable[[]
         return replace(own, kinds=kinds if own.source in (MARKERS, LAUNCHED) else "")
     of_planes = executions(groups.events)
     main = main_module(of_planes)
-    count = max((one.module.count(main) for one in of_planes), default=0) if main is not None else 0
+    count = max((one.counts()[main] for one in of_planes), default=0) if main is not None else 0
     if count >= repeating.LEAST:
         return _of_modules(groups, every=False)
     found = _of_annotation(groups, forest) or _of_launches(groups)
@@ -191,7 +191,7 @@ def _of_modules(groups: Groups, *, every: bool) -> StepSource:
         return _of_nothing(groups, "no executions of compiled programs in this capture")
     if every:
         return _of_executions(groups, of_planes, MODULES, "each execution of a compiled program is a step")
-    several = len({name for one in of_planes for name in one.module}) > 1
+    several = len({name for one in of_planes for name in one.counts()}) > 1
     what = f"{main}, the program that takes most time," if several else main
     chosen = [one.of_module(main) for one in of_planes]
     return _of_executions(groups, chosen, MODULES, f"each execution of {what} is a step")
