@@ -161,7 +161,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         "stragglers": tables_of.stragglers(hosts, found),
     }
     tables = {name: tables[name] for name in TABLES}
-    costs = step_costs(hosts, numbers)
+    costs = step_costs(spans)
     figures = scalars(SCALARS, _values(hosts, tables, costs, found, after["steps"]))
     every = [*remarks(hosts, tables, costs, found), *_of_programs(kept, tables["kinds"])]
     notices = tuple(Notice(severity, text) for severity, text in every)

@@ -27,10 +27,12 @@ def texts_of(offsets: bytes, data: bytes) -> pa.Array:
 
 def texts(values: Sequence[str | None], at: npt.NDArray[Any]) -> pa.DictionaryArray:
     """``values[at[i]]`` in row i; None becomes null. The dictionary holds each text once."""
-    place: dict[str, int] = {}
-    number = np.array([-1 if value is None else place.setdefault(value, len(place)) for value in values], np.int32)
+    distinct = dict.fromkeys(values)
+    distinct.pop(None, None)
+    place: dict[str | None, int] = dict(zip(distinct, range(len(distinct)), strict=True))
+    number = np.fromiter(map((place | {None: -1}).__getitem__, values), np.int32, len(values))
     rows = number[at] if len(number) else np.zeros(0, np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(rows, mask=rows < 0), pa.array(list(place), pa.string()))
+    return pa.DictionaryArray.from_arrays(pa.array(rows, mask=rows < 0), pa.array(list(distinct), pa.string()))
 
 
 def shares(part: npt.NDArray[Any], whole: npt.NDArray[Any] | float) -> pa.Array:

@@ -149,9 +149,12 @@ def slow_steps(groups: Groups, database: StepDatabase) -> SlowSteps:
 
 def _alike(groups: Groups, database: StepDatabase) -> Int64s:
     """Beside each step, the number of its kind: of its name without its number, and the program that it runs most."""
-    titles = np.unique([_NUMBER.sub("", label) for label in database.label], return_inverse=True)[1].reshape(-1)
+    titles = [_NUMBER.sub("", label) for label in database.label]
+    number = {title: place for place, title in enumerate(sorted(set(titles)))}
     programs = main_programs(groups, database.step)
-    kinds: Int64s = np.unique(np.stack([titles, programs]), axis=1, return_inverse=True)[1].reshape(-1)
+    programs = programs - programs.min(initial=0)
+    both = np.array([number[title] for title in titles], np.int64) * (programs.max(initial=0) + 1) + programs
+    kinds: Int64s = np.unique(both, return_inverse=True)[1]
     return kinds
 
 

@@ -467,16 +467,15 @@ class StepCosts:
         return 1 - self.if_hidden_ps / self.time_ps if self.time_ps else 0.0
 
 
-def step_costs(kept: Sequence[HostCommunication], groups: Groups) -> StepCosts | None:
+def step_costs(spans: Sequence[_Spans]) -> StepCosts | None:
     """Of the steps that have a number in the session. None: there are none."""
-    each = [(place, device) for place, host in enumerate(kept) for device in host.devices]
-    step = _concatenated(_numbers(device.group, groups[place]) for place, device in each)
+    step = _concatenated(one.step for one in spans)
     known = step >= 0
     if not known.any():
         return None
     distinct, place = np.unique(step[known], return_inverse=True)
     duration, exposed, hidden = (
-        _concatenated(of(device.steps) for _, device in each)[known]
+        _concatenated(of(one.sums) for one in spans)[known]
         for of in (attrgetter("duration_ps"), attrgetter("exposed_ps"), if_hidden)
     )
     count = len(distinct)
