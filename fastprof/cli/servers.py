@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastprof.cli import arguments, signals
 from fastprof.errors import UsageError
 from fastprof.inputs.profiler_client import statuses
+from fastprof.wording.patterns import pattern_of
 
 if TYPE_CHECKING:
     from fastprof.cli.talk import Talk
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 SOME, ALL = 5, 6
 """Exit codes: of some servers, and of all, nothing came."""
 _LONG_UNITS: Final = {"m": 60, "h": 3600}
-_LONG_TIME: Final = re.compile(r"([\d.]+)([mh])", re.ASCII)
+_LONG_TIME: Final = pattern_of(r"([\d.]+)([mh])", re.ASCII)
 _LONGEST_PS: Final = 24 * 3600 * 10**12
 _ADVICE: Final = {
     statuses.UNREACHABLE: "the program has to start a profiler server: jax.profiler.start_server(PORT), "

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import codecs
-import re
 from pathlib import Path
 
 from fastprof.errors import CaptureError
+from fastprof.wording.patterns import pattern_of
 
 _CAPTURES = "captures are files NAME.xplane.pb"
 _JSON = f"JSON text; {_CAPTURES}, which profilers write beside traces in JSON"
-_TEXTS = ((re.compile(r'\{|\[\s*[]\[{"\d-]'), _JSON), (re.compile("<"), f"XML or HTML text; {_CAPTURES}"))
+_TEXTS = ((pattern_of(r'\{|\[\s*[]\[{"\d-]'), _JSON), (pattern_of("<"), f"XML or HTML text; {_CAPTURES}"))
 _PLAIN = f"plain text; {_CAPTURES}"
 _LOOKS_LIKE = {
     b"PK\x03\x04": "a ZIP archive; unpack it first",
@@ -20,7 +20,7 @@ _LOOKS_LIKE = {
     b"BZh": "bzip2 data; unpack it first",
     b"\xfd7zXZ": "xz data; unpack it first",
 }
-_VALUE = re.compile(
+_VALUE = pattern_of(
     r'(?P<value>null|true|false)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*"?)'
 )
 _LEAST_TEXT = 9  # a shorter file may be text by chance, if its name does not say that it is

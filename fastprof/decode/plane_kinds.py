@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from fastprof.wording.patterns import pattern_of
 
 _DEVICES = (
-    (re.compile(r"^/device:TPU:\d+ SparseCore(?: [a-zA-Z]+)? (\d+)$"), "SPARSECORE"),
-    (re.compile(r"^/device:TPU:(\d+)$"), "TPU"),
-    (re.compile(r"^/device:GPU:(\d+)$"), "GPU"),
-    (re.compile(r"^/device:CUSTOM:(?:.*:)?(\d+)$"), "CUSTOM"),
-    (re.compile(r"^/device:CUSTOM:"), "CUSTOM"),
-    (re.compile(r"^#Chip"), "CHIP"),
-    (re.compile(r"^/host:CPU"), "CPU"),
+    (pattern_of(r"^/device:TPU:\d+ SparseCore(?: [a-zA-Z]+)? (\d+)$"), "SPARSECORE"),
+    (pattern_of(r"^/device:TPU:(\d+)$"), "TPU"),
+    (pattern_of(r"^/device:GPU:(\d+)$"), "GPU"),
+    (pattern_of(r"^/device:CUSTOM:(?:.*:)?(\d+)$"), "CUSTOM"),
+    (pattern_of(r"^/device:CUSTOM:"), "CUSTOM"),
+    (pattern_of(r"^#Chip"), "CHIP"),
+    (pattern_of(r"^/host:CPU"), "CPU"),
 )
 
 

@@ -25,8 +25,9 @@ from fastprof.decode.xspace_capture import Capture
 from fastprof.inputs.open_files import PartsOfFile
 from fastprof.inputs.resolve import CaptureFile
 from fastprof.inputs.source import Source
+from fastprof.wording.patterns import pattern_of
 
-_NAME: Final = re.compile(r"(?P<host>\S.*) /(?:host|device|job):[^ ].*", re.DOTALL)
+_NAME: Final = pattern_of(r"(?P<host>\S.*) /(?:host|device|job):[^ ].*", re.DOTALL)
 _PLANES: Final = 1
 
 

@@ -10,7 +10,6 @@ nothing that looks whole.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -21,13 +20,14 @@ from fastprof.export.hive import export_tables, recorded_tables
 from fastprof.export.new_files import complete_folder, output_errors
 from fastprof.export.writers import WRITERS
 from fastprof.tables.table_set import TABLES
+from fastprof.wording.patterns import pattern_of
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
     from fastprof.tables.table_set import TableSet
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
-_OURS = re.compile(
+_OURS = pattern_of(
     rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/part-0\.({'|'.join(WRITERS)}))?)?|(?P<about>session\.json)"
 )
 """The paths below an export."""

@@ -8,7 +8,6 @@ Progress is one stage for the entire export: events read, once for `events` and 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -29,6 +28,7 @@ from fastprof.export.writers import Writer
 from fastprof.schema.tables import VERSION
 from fastprof.tables.table_set import TABLES, TableSet
 from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns
+from fastprof.wording.patterns import pattern_of
 
 ROW_GROUP = 1 << 20
 EVENT_TABLES = ("events", "event_stats")
@@ -91,7 +91,7 @@ def _about(runs: Sequence[_Run]) -> str:
     return json.dumps(about, indent=1, ensure_ascii=False) + "\n"
 
 
-_NULL = re.compile("(?:_|%(?:25)*5F)_HIVE_DEFAULT_PARTITION__")
+_NULL = pattern_of("(?:_|%(?:25)*5F)_HIVE_DEFAULT_PARTITION__")
 _OF_SOURCE = ("run", "host", "path", "size_bytes")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from types import SimpleNamespace
@@ -19,8 +18,9 @@ from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Share, Text
 from fastprof.schema.tables import Formula, TableSchema
+from fastprof.wording.patterns import pattern_of
 
-_NUMBER: Final = re.compile(r"\d+")
+_NUMBER: Final = pattern_of(r"\d+")
 
 
 def share_of(part: Int64s) -> pa.Array:

@@ -26,6 +26,7 @@ from fastprof.inputs.paths import shown
 from fastprof.inputs.source import Source, open_source
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 if TYPE_CHECKING:
     from fastprof.hlo.module import HloModule
@@ -38,7 +39,7 @@ STATS = (*PROTO_STATS, OWN_ID)
 _PIECE = 1 << 20
 _MODULE_TAG = b"\x0a"
 """Of field 1: of an HloProto the module, of an HloModuleProto its name."""
-_NAMED = re.compile(r".*\((\d+)\)", re.DOTALL)
+_NAMED = pattern_of(r".*\((\d+)\)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

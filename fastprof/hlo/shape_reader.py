@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from operator import attrgetter
 
 from fastprof.hlo.shapes import COMBINE, UNBOUNDED, ArrayLayout, Index, Tile
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
-ARRAY = re.compile(r"(?<![a-z0-9])([a-z][a-z0-9]*)\[([^\[\]]*)\](\{[^{}]*\})?")
+ARRAY = pattern_of(r"(?<![a-z0-9])([a-z][a-z0-9]*)\[([^\[\]]*)\](\{[^{}]*\})?")
 """Type, dimensions and layout of an array, a token or something opaque."""
-_TOKEN = re.compile(r"\s+|/\*[^*]*\*/|[(),]|" + ARRAY.pattern)
-_OPCODE = re.compile(r"\s*([a-zA-Z][\w\-]*)\(")
-_NAME = re.compile(r"\s*%?([\w.\-]+)")
-_PIECE = re.compile(r"((?<![A-Z])[A-Z]+|[#*])((?:\([^()]*\))+)")
-_PARENTHESES = re.compile(r"\(([^()]*)\)")
+_TOKEN = pattern_of(r"\s+|/\*[^*]*\*/|[(),]|" + ARRAY.pattern)
+_OPCODE = pattern_of(r"\s*([a-zA-Z][\w\-]*)\(")
+_NAME = pattern_of(r"\s*%?([\w.\-]+)")
+_PIECE = pattern_of(r"((?<![A-Z])[A-Z]+|[#*])((?:\([^()]*\))+)")
+_PARENTHESES = pattern_of(r"\(([^()]*)\)")
 _NO_OPERANDS = frozenset(("parameter", "constant", "iota", "partition-id", "replica-id"))
 """Opcodes whose parentheses hold no values."""
 
@@ -172,10 +172,10 @@ OUTPUT = -1
 BATCH, FEATURE, SPATIAL, CONTRACTING = "batch", "feature", "spatial", "contracting"
 Semantics = tuple[str | None, ...]
 
-_LABELS = re.compile(r"\bdim_labels=([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)")
+_LABELS = pattern_of(r"\bdim_labels=([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)")
 _DOT = {
-    position: ((BATCH, re.compile(rf"\b{side}_batch_dims={{([\d, ]*)}}")),
-               (CONTRACTING, re.compile(rf"\b{side}_contracting_dims={{([\d, ]*)}}")))
+    position: ((BATCH, pattern_of(rf"\b{side}_batch_dims={{([\d, ]*)}}")),
+               (CONTRACTING, pattern_of(rf"\b{side}_contracting_dims={{([\d, ]*)}}")))
     for position, side in ((0, "lhs"), (1, "rhs"))
 }  # fmt: skip
 _ROLES = {"b": BATCH, "f": FEATURE, "i": FEATURE, "o": FEATURE}
@@ -233,7 +233,7 @@ class Padding:
         return 1 - self.bytes / self.padded_bytes if self.bytes is not None and self.padded_bytes else None
 
 
-_OPERANDS_END = re.compile(r"\)(?=, [a-z][\w\-]*=|\s*$)")
+_OPERANDS_END = pattern_of(r"\)(?=, [a-z][\w\-]*=|\s*$)")
 """Attributes follow, or nothing."""
 _NO_VALUES = tuple(f" {opcode}(" for opcode in _NO_OPERANDS)
 

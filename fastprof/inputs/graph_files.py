@@ -3,7 +3,6 @@ make of them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
@@ -12,8 +11,9 @@ from fastprof.errors import CaptureError, UsageError
 from fastprof.inputs import unpacking
 from fastprof.inputs.paths import absolute, few, shown
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
-_STEP = re.compile(r"(\d{1,18})\D*")
+_STEP = pattern_of(r"(\d{1,18})\D*")
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from fastprof.inputs import graph_files
 from fastprof.inputs.graph_files import GraphFiles
 from fastprof.inputs.paths import absolute, few, shown, unreadable
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
 """Of files that hold a compiled program: beside captures the first, which XProf writes; both where they are named."""
@@ -34,17 +35,17 @@ MOST_DIRECTORIES: Final = 50_000
 _FOR_EACH_RUN: Final = 8
 _SUFFIXES = (".xplane.riegeli", ".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")
 """Of copies of one capture, the first is read; XProf reads the records of a host before its ``.xplane.pb``, too."""
-_TRACE = re.compile(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:\.gz)?", re.DOTALL)
+_TRACE = pattern_of(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:\.gz)?", re.DOTALL)
 """A trace of JSON: HOST.trace.json of XProf, WORKER.SPAN.pt.trace.json of PyTorch, whose span is a time."""
-_JSON = re.compile(r"\.json(?:\.gz|\.zst)?\Z")
-_PROFILE = re.compile(r"(?P<host>profile)_(?P<span>\d{1,18})")
+_JSON = pattern_of(r"\.json(?:\.gz|\.zst)?\Z")
+_PROFILE = pattern_of(r"(?P<host>profile)_(?P<span>\d{1,18})")
 """A profile of tfprof, as ProfileContext names it: after the step in which it was written."""
-_MESSAGE = re.compile(r"\.(?:pb|pbtxt)(?:\.gz|\.zst)?\Z|(?:run_meta|op_log|tfprof_log)\w*\Z")
+_MESSAGE = pattern_of(r"\.(?:pb|pbtxt)(?:\.gz|\.zst)?\Z|(?:run_meta|op_log|tfprof_log)\w*\Z")
 _MOST_MESSAGES: Final = 1_000
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
 PROFILE = ("plugins", "profile")
 """The directories between a log directory and its runs."""
-_TIMESTAMP = re.compile("([0-9]{4})" + "_([0-9]{1,2})" * 5)
+_TIMESTAMP = pattern_of("([0-9]{4})" + "_([0-9]{1,2})" * 5)
 _LOW, _HIGH = (1, 1, 0, 0, 0), (12, 31, 23, 59, 61)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
+from fastprof.wording.patterns import pattern_of
 
 # Path("gs://bucket") is written gs:/bucket, hence the second form.
-_URL = re.compile(r"(file|https?|gs|gcs|s3|hdfs|dbfs|abfss?):/|[A-Za-z][A-Za-z0-9+.-]+://")
-_MAGIC = re.compile(r"[*?[]")
+_URL = pattern_of(r"(file|https?|gs|gcs|s3|hdfs|dbfs|abfss?):/|[A-Za-z][A-Za-z0-9+.-]+://")
+_MAGIC = pattern_of(r"[*?[]")
 _COMPARED = 2000
 """Names of a directory that a misspelt one is compared with: comparing is slow."""
 

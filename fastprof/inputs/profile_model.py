@@ -21,11 +21,12 @@ from fastprof.inputs.value_columns import ends_of
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.message_fields import put, varint
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 _GRAPH, _RUN, _LOG = "reading a GraphDef", "reading RunMetadata", "reading an OpLogProto"
-_CANONICAL: Final = re.compile(r".*/(device:gpu|gpu|device:cpu|cpu):\d+", re.DOTALL)
-_GPU: Final = re.compile(r"gpu:\d+")
-_OUTPUT: Final = re.compile(r"[0-9]{1,9}")
+_CANONICAL: Final = pattern_of(r".*/(device:gpu|gpu|device:cpu|cpu):\d+", re.DOTALL)
+_GPU: Final = pattern_of(r"gpu:\d+")
+_OUTPUT: Final = pattern_of(r"[0-9]{1,9}")
 _NO_NODES: Final = ("RecvTensor", "_SOURCE")
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
 

@@ -6,7 +6,6 @@ They become one row with the name of the first and the sums of what can be added
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Alike
 
-_NUMBER = re.compile(r"(?:(?<=[._/-])|(?<=layer)|(?<=block))\d+(?![^./:; )\]])")
+_NUMBER = pattern_of(r"(?:(?<=[._/-])|(?<=layer)|(?<=block))\d+(?![^./:; )\]])")
 """What counts ops and layers: not ``128x64`` and ``bf16``, which say what a kernel does."""
-_LAST_NUMBER = re.compile(r"\.\d+\Z")  # the first of the ops fusion, fusion.1, fusion.2 has none
+_LAST_NUMBER = pattern_of(r"\.\d+\Z")  # the first of the ops fusion, fusion.1, fusion.2 has none
 _NEAR = 10  # values differ by at most one part in this
 _MOST_ROWS = 20_000  # rows after these, which are the smallest, stay single
 _MOST_GROUPS = 8  # of one name: a row is compared with the last ones only

@@ -8,14 +8,14 @@ because an empty cell is a null. A text that a spreadsheet would take for a form
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from fastprof.render.rows import Data, blocks
 from fastprof.wording.cells import ColumnCells, lines
+from fastprof.wording.patterns import pattern_of
 from fastprof.wording.spreadsheets import marked
 
-_AWKWARD = re.compile(r'[",\r\n]|^\s|\s$|^$')
+_AWKWARD = pattern_of(r'[",\r\n]|^\s|\s$|^$')
 
 
 def chunks(data: Data) -> Iterator[bytes]:

@@ -6,11 +6,11 @@ innermost operation remain.
 
 from __future__ import annotations
 
-import re
+from fastprof.wording.patterns import pattern_of
 
 _ANONYMOUS = "(anonymous namespace)::"
-_NAMESPACE = re.compile(r"\b[A-Za-z_]\w*::")
-_OPERATION = re.compile(r"\b(?!TensorAssignOp\b)\w*(?:Op|_op|[Ff]unctor)\b")
+_NAMESPACE = pattern_of(r"\b[A-Za-z_]\w*::")
+_OPERATION = pattern_of(r"\b(?!TensorAssignOp\b)\w*(?:Op|_op|[Ff]unctor)\b")
 LONG = 40
 """Template arguments of longer names are left out."""
 

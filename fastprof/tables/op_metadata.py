@@ -10,7 +10,6 @@ the event has, and symbol_id, for which the number of the op stands. It leaves o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,12 +19,13 @@ from fastprof._native import records
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.event_stats import EMPTY, Stat
 from fastprof.tables.host_events import HostEvents, Line, Source
+from fastprof.wording.patterns import pattern_of
 
 _CATEGORY, _LONG_NAME = "hlo_category", "long_name"
 _PROGRAM, _SYMBOL = "program_id", "symbol_id"
 _CORES: Final = ("TPU", "SPARSECORE")
 _MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
-_ID: Final = re.compile(r"\((\d{1,20})\)$")
+_ID: Final = pattern_of(r"\((\d{1,20})\)$")
 _TEXTS: Final = (records.STR, records.REF)
 
 

@@ -11,12 +11,14 @@ import re
 from base64 import b64encode
 from pathlib import Path
 
+from fastprof.wording.patterns import pattern_of
+
 STATIC = Path(__file__).parent / "static"
 ENTRY = "saved.js"
 LEFT_OUT = ("pages/hlo.js", "pages/tfprof.js")
 """What nothing leads to without a server."""
-_IMPORT = re.compile(r"""(\bfrom\s+|\bimport\s+|\bimport\(\s*)"(\.{1,2}/[^"]+\.js)\"""")
-_STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
+_IMPORT = pattern_of(r"""(\bfrom\s+|\bimport\s+|\bimport\(\s*)"(\.{1,2}/[^"]+\.js)\"""")
+_STYLE = pattern_of(r'<link rel="stylesheet" href="/static/([^"]+)">')
 
 
 def name_of(path: str) -> str:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 
+from fastprof.wording.patterns import pattern_of
+
 _PICOSECONDS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
-_TIME = re.compile(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*(ps|ns|us|µs|ms|s)?\s*", re.ASCII)
+_TIME = pattern_of(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*(ps|ns|us|µs|ms|s)?\s*", re.ASCII)
 _BYTES = {
     "b": 1,
     **{f"{prefix}ib": 1 << 10 * power for power, prefix in enumerate("kmgt", 1)},
     **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
 }
-_SIZE = re.compile(r"\s*\+?(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?i?b)?\s*", re.ASCII | re.IGNORECASE)
+_SIZE = pattern_of(r"\s*\+?(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?i?b)?\s*", re.ASCII | re.IGNORECASE)
 _LONGEST = 60
 
 Steps = tuple[int | None, int | None]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
+from fastprof.wording.patterns import pattern_of
 from fastprof.wording.screen import cut, width
 
 _LEAST_ALIKE = 6  # shorter beginnings stay: they say what the names are
-_BREAKS = (re.compile(r"(?=/)|(?<=[:,;(<\[ ])"), re.compile(r"(?<=[_.])"))  # the second ones if there are no others
+_BREAKS = (pattern_of(r"(?=/)|(?<=[:,;(<\[ ])"), pattern_of(r"(?<=[_.])"))  # the second ones if there are no others
 _BRANCHES = tuple("│├└|` ")  # a tree is drawn before these names
 
 

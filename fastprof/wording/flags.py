@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from fastprof.wording.patterns import pattern_of
 
-_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: (NAME|FILE|N|A:B|all|modules|vmem))?(?![\w-])")
+_FLAG = pattern_of(r"(?<![\w-])--([a-z][a-z-]*)(?: (NAME|FILE|N|A:B|all|modules|vmem))?(?![\w-])")
 _SWITCHES = ("wide", "force")
 _OF_SELECT = {"host": "hosts", "steps": "steps"}
 

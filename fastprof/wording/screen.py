@@ -6,10 +6,11 @@ only, and the two differ in rare sequences such as joined emoji.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
-_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]")
+from fastprof.wording.patterns import pattern_of
+
+_INVISIBLE = pattern_of("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]")
 """Characters that take part in names and show nothing, although Unicode does not count them as control characters."""
 
 

@@ -8,17 +8,17 @@ removing one apostrophe from each text that begins with one gives back the texts
 
 from __future__ import annotations
 
-import re
-
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from fastprof.wording.patterns import pattern_of
 
 _MARK = "'"
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # the last four: the full-width forms of the others
 _BLANKS = "\t-\r \x85\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
 """Spaces of all widths, line ends, and what takes no width."""
 _BEGINNINGS = f"^(?:['\t\r\n]|[{_BLANKS}]*[{_SIGNS}])"
-_TAKEN_FOR_FORMULAS = re.compile(_BEGINNINGS)
+_TAKEN_FOR_FORMULAS = pattern_of(_BEGINNINGS)
 
 
 def marked(text: str) -> str:

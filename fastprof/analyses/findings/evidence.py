@@ -19,6 +19,7 @@ from fastprof.analyses.findings.specifics import slow_pipeline, time_by_step
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.step_source import LAUNCHED, MARKERS
+from fastprof.wording.patterns import pattern_of
 
 Row = Mapping[str, Any]
 
@@ -35,9 +36,9 @@ ELEMENTS: Final = 8
 NOTABLE: Final = 0.1
 WORTH_WORDS: Final = 0.05
 """Findings that cost less of the run get no advice on how launches are made."""
-_FROM_DEVICE: Final = re.compile(r"^(?:cu|cuda|hip)(?:Mem)?(?:Alloc|Malloc|Free)")
-_FIRST: Final = re.compile(r"nchw", re.IGNORECASE)
-_ON_AMD: Final = re.compile(r"^Cijk_|\.kd$|rocclr|hipcub|rocprim|miopen|_mfma", re.IGNORECASE)
+_FROM_DEVICE: Final = pattern_of(r"^(?:cu|cuda|hip)(?:Mem)?(?:Alloc|Malloc|Free)")
+_FIRST: Final = pattern_of(r"nchw", re.IGNORECASE)
+_ON_AMD: Final = pattern_of(r"^Cijk_|\.kd$|rocclr|hipcub|rocprim|miopen|_mfma", re.IGNORECASE)
 
 
 # ---- input pipelines

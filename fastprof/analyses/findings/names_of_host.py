@@ -15,10 +15,11 @@ from fastprof.derive.steps.python_frames import frame_of
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
+from fastprof.wording.patterns import pattern_of
 
-_COMPILES: Final = re.compile(r"backend_compile(?:_and_load)?$|tf\.function-graph_building$|XlaCompilationCache::")
+_COMPILES: Final = pattern_of(r"backend_compile(?:_and_load)?$|tf\.function-graph_building$|XlaCompilationCache::")
 """Events that are one compilation each; those of passes and stages lie within."""
-_CALLED: Final = re.compile(r"PjitFunction\((.*)\)$", re.DOTALL)
+_CALLED: Final = pattern_of(r"PjitFunction\((.*)\)$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -18,6 +17,7 @@ from fastprof.derive.devices.framework import PYTORCH, TENSORFLOW
 from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.python_frames import waits_for_device
+from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import time_text
 from fastprof.wording.screen import cut
 
@@ -62,7 +62,7 @@ _PER_PYTHON: Final = 4
 """Python runs between launches if there are at most this number of launches to each piece of it."""
 _LETTERS: Final = 60
 """Longer names of events are cut in titles; the column annotation has them."""
-_EAGER: Final = re.compile(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
+_EAGER: Final = pattern_of(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
 """Events of TensorFlow that execute a single op."""
 
 

@@ -20,6 +20,7 @@ from fastprof.derive.devices.tensor_cores import SINCE_TF32, lack_tf32, multipli
 from fastprof.derive.ops.kernel_names import plain
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 PADDED_SHARE: Final = 0.1
 """Less padding is what tiles of any size cost."""
@@ -29,12 +30,12 @@ NEAR_ROOFLINE_PERCENT: Final = 60.0
 """From here on, an op is bound by what it is nearest to the peak of."""
 FAR_FROM_ROOFLINE_PERCENT: Final = 50.0
 
-_SINGLE: Final = re.compile(r"(?:^|[_\W])[sdcz]gemm|ffma|dcudnn|simt|f32f32_f32f32|s[ck]udnn", re.IGNORECASE)
+_SINGLE: Final = pattern_of(r"(?:^|[_\W])[sdcz]gemm|ffma|dcudnn|simt|f32f32_f32f32|s[ck]udnn", re.IGNORECASE)
 """Names of library kernels that multiply in 32 or 64 bits, without Tensor Cores."""
-_OF_FLOATS: Final = re.compile(r"^(?!.*(?:half|bfloat|bf16|fp16|int8)).*<(?:[^<>]*, )?(?:float|double)\b")
+_OF_FLOATS: Final = pattern_of(r"^(?!.*(?:half|bfloat|bf16|fp16|int8)).*<(?:[^<>]*, )?(?:float|double)\b")
 """The same, by the types of templates: cuDNN's kernels of backward passes have no other sign."""
-_CONVOLVES: Final = re.compile(r"conv(?!ert)|cudnn|miopen|implicit_gemm", re.IGNORECASE)
-_TRANSPOSES: Final = re.compile(r"transpose|nchwtonhwc|nhwctonchw|SwapDimension1And2", re.IGNORECASE)
+_CONVOLVES: Final = pattern_of(r"conv(?!ert)|cudnn|miopen|implicit_gemm", re.IGNORECASE)
+_TRANSPOSES: Final = pattern_of(r"transpose|nchwtonhwc|nhwctonchw|SwapDimension1And2", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ sentences, and the line of source where the tracer of Python recorded it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -22,6 +21,7 @@ from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.python_frames import frame_of
+from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import counted, measured, size_text, time_text
 from fastprof.wording.screen import cut
 
@@ -84,7 +84,7 @@ def _make_faster(event: str | None) -> str:
 
 
 _LETTERS: Final = 60
-_ONLY_WAITS: Final = re.compile(r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$")
+_ONLY_WAITS: Final = pattern_of(r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$")
 _CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 

@@ -11,7 +11,6 @@ Times of a thread are self times, as the table ``nesting`` has them: they add up
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -35,13 +34,14 @@ from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
+from fastprof.wording.patterns import pattern_of
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
 
 STATS: Final = tuple(dict.fromkeys((*event_origin.STATS, "hlo_op")))
 """What is read of events beyond what grouping reads."""
-_NUMBER: Final = re.compile(r"\W*\d+\W*$")
+_NUMBER: Final = pattern_of(r"\W*\d+\W*$")
 """At the end of the name of a step's marker."""
 THREAD_PS, DEVICE_PS = range(2)
 """Columns of amounts of the tree: time on the thread, and of what ran elsewhere for it."""

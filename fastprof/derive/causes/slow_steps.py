@@ -8,7 +8,6 @@ steps that are in line. Ops, frames of Python and other events count for their s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,6 +29,7 @@ from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
+from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import counted, time_text
 
 KINDS: Final = ("category", "op", "annotation", "python", "event")
@@ -46,10 +46,10 @@ _MOST_COMPARED: Final = 32
 """Number of steps out of line, the longest, that are compared by name, and of the steps in line beside them."""
 _MOST_STEPS: Final = 64
 """An event that lasts longer than this many of the longest step encloses steps."""
-_WAIT: Final = re.compile(
+_WAIT: Final = pattern_of(
     r"^\$.* (block_until_ready|try_to_block|synchronize)$|wait for completion|::Await|^Wait for |BlockHostUntil"
 )
-_NUMBER: Final = re.compile(r"(?:^|[ #])\d+$")
+_NUMBER: Final = pattern_of(r"(?:^|[ #])\d+$")
 _OF_NAME: Final = {
     NameKind.PYTHON: _PYTHON, NameKind.OP: _OP, NameKind.INPUT: _OP, NameKind.CALLBACK: _OP,
     NameKind.UNKNOWN: _ANNOTATION, NameKind.ANNOTATION: _ANNOTATION,

@@ -31,6 +31,7 @@ from fastprof.derive.steps import stretches
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.wording.patterns import pattern_of
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.gpu_ops import GpuOp, GpuOpEvents
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 EVENT_STATS: Final = ("memcpy_details", *torch_collectives.STATS)
 """Stats that are read beyond those of ops."""
 
-_DESTINATION: Final = re.compile(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
+_DESTINATION: Final = pattern_of(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
 
 
 def activities(

@@ -13,7 +13,6 @@ of n devices that take part (https://github.com/NVIDIA/nccl-tests/blob/master/do
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from math import prod
 from typing import Final
@@ -21,15 +20,16 @@ from typing import Final
 from fastprof.derive.devices.communication_kinds import Kind
 from fastprof.hlo.shape_reader import Expression, Leaf, Value, read_expression
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 MOST_DEVICES: Final = 1 << 20
 """Groups of more devices are not listed."""
 
-_GROUPS: Final = re.compile(r"\breplica_groups=(\{(?:\{[\d, ]*\},? ?)*\}|\[[\d,]+\]<=\[[\d,]+\](?:T\([\d,]+\))?)")
-_PAIRS: Final = re.compile(r"\bsource_target_pairs=(\{(?:\{\d+,\d+\},?)*\})")
+_GROUPS: Final = pattern_of(r"\breplica_groups=(\{(?:\{[\d, ]*\},? ?)*\}|\[[\d,]+\]<=\[[\d,]+\](?:T\([\d,]+\))?)")
+_PAIRS: Final = pattern_of(r"\bsource_target_pairs=(\{(?:\{\d+,\d+\},?)*\})")
 _GLOBAL: Final = "use_global_device_ids=true"
-IOTA: Final = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-LISTS: Final = re.compile(r"\{([\d, ]*)\}")
+IOTA: Final = pattern_of(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+LISTS: Final = pattern_of(r"\{([\d, ]*)\}")
 _SHARED: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL)
 
 

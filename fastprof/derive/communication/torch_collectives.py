@@ -27,8 +27,9 @@ from fastprof.derive.steps.gpu_step_events import type_of_name
 from fastprof.derive.steps.step_time import EventType
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
+from fastprof.wording.patterns import pattern_of
 
-_CALL: Final = re.compile(r"(?:nccl|gloo|mpi|ucc):\w+|c10d::\w+", re.ASCII)
+_CALL: Final = pattern_of(r"(?:nccl|gloo|mpi|ucc):\w+|c10d::\w+", re.ASCII)
 NOT_NAMED: Final = -1
 
 

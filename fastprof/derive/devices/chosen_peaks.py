@@ -9,11 +9,12 @@ from typing import Final
 from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks
 from fastprof.derive.devices.published_peaks import NAMED
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 from fastprof.wording.spelling import meant
 
 CPU: Final = "CPU"
 _PREFIXES: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_NUMBER: Final = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)\s*([kMGTPE]?)\s*(.*)", re.ASCII)
+_NUMBER: Final = pattern_of(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)\s*([kMGTPE]?)\s*(.*)", re.ASCII)
 _UNITS: Final = {
     "flops": ("flop", "flops", "flop/s", "flops/s", "flop/sec"),
     "hbm": ("b/s", "bytes/s", "byte/s", "bps", "b/sec"),

@@ -8,7 +8,6 @@ bytes per core and cycle of shared memory. What a capture does not record is tak
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -17,6 +16,7 @@ from fastprof.derive.devices.gpu_vendor import NOT_RECORDED, VENDOR_STAT, likely
 from fastprof.derive.devices.published_peaks import GPUS, LEAST_OF_AMD, NAMED, SOURCES, TPUS
 from fastprof.derive.devices.tensor_cores import least_capability
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 GPU, TPU = "GPU", "TPU"
 
@@ -41,7 +41,7 @@ AMD_SHARED_BYTES = {"gfx908": 128, "gfx90a": 128, "gfx942": 128, "gfx950": 256}
 
 _NVIDIA_NAMES = {2: "Fermi", 3: "Kepler", 5: "Maxwell", 6: "Pascal", 9: "Hopper", 10: "Blackwell"}
 _AMD_BY_CAPABILITY = {(9, 4): "gfx942", (9, 5): "gfx950"}
-_GFX = re.compile(r"gfx[0-9a-f]{3,}")
+_GFX = pattern_of(r"gfx[0-9a-f]{3,}")
 
 _TPU_BANDWIDTHS = ("hbm", "sram_rd", "sram_wr", "cmem_rd", "cmem_wr", "vmem_rd", "vmem_wr")
 HBM, SRAM_READ, SRAM_WRITE, CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE = range(7)

@@ -6,7 +6,6 @@ writes decide, in the order PyTorch, JAX, TensorFlow.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +13,7 @@ from fastprof.decode.task_environment import recorded_environment
 from fastprof.decode.tfprof_profile import carries_profile
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.tables.once import once
+from fastprof.wording.patterns import pattern_of
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
@@ -24,9 +24,9 @@ TENSORFLOW_1: Final = "TensorFlow 1"
 FRAMEWORKS: Final = (JAX, TENSORFLOW, TENSORFLOW_1, PYTORCH, UNKNOWN)
 
 _NAMES: Final = {
-    PYTORCH: re.compile(r"^aten::|^ProfilerStep#|torch_xla|torch/|^SyncTensorsGraph|^autograd::|XLAGraphExecutor"),
-    JAX: re.compile(r"^PjitFunction|^jit_|^jit\(|/jit\(|^pmap_|\(jax\.Array\)"),
-    TENSORFLOW: re.compile(
+    PYTORCH: pattern_of(r"^aten::|^ProfilerStep#|torch_xla|torch/|^SyncTensorsGraph|^autograd::|XLAGraphExecutor"),
+    JAX: pattern_of(r"^PjitFunction|^jit_|^jit\(|/jit\(|^pmap_|\(jax\.Array\)"),
+    TENSORFLOW: pattern_of(
         r"^EagerExecute|^EagerLocalExecute|^EagerKernelExecute|^ExecutorState::Process|^FunctionRun|^TFE_Py|^SessionRun"
         r"|^cluster_\d|__inference_|^TfOpRun|^TraceContext|^KernelAndDeviceFunc|tensorflow::|^RunMetadata$"
     ),

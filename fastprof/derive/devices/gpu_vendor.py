@@ -9,12 +9,13 @@ from itertools import islice
 from typing import Any, Final
 
 from fastprof.derive.devices.tensor_cores import AMD, NVIDIA
+from fastprof.wording.patterns import pattern_of
 
 VENDOR_STAT: Final = "device_vendor"
 NOT_RECORDED: Final = "the capture does not say who made the GPU (device_vendor): it is taken to be {}, because {}"
 _MODELS: Final = {
-    NVIDIA: re.compile(r"nvidia|tesla|quadro|geforce|\b[ablhpvt]\d{1,3}\b|\brtx\b|gh200|gb200", re.IGNORECASE),
-    AMD: re.compile(r"\bamd\b|instinct|radeon|^gfx[0-9a-f]{3,}|\bmi\d{2,3}[axp]?\b", re.IGNORECASE),
+    NVIDIA: pattern_of(r"nvidia|tesla|quadro|geforce|\b[ablhpvt]\d{1,3}\b|\brtx\b|gh200|gb200", re.IGNORECASE),
+    AMD: pattern_of(r"\bamd\b|instinct|radeon|^gfx[0-9a-f]{3,}|\bmi\d{2,3}[axp]?\b", re.IGNORECASE),
 }
 _OF_NVIDIA: Final = frozenset({
     (2, 0), (2, 1), (3, 0), (3, 2), (3, 5), (3, 7), (5, 0), (5, 2), (5, 3), (6, 0), (6, 1), (6, 2), (7, 0), (7, 2),
@@ -23,10 +24,10 @@ _OF_NVIDIA: Final = frozenset({
 """Compute capabilities of NVIDIA that no architecture of AMD has: gfx803 is 8.0, gfx906 to gfx90a are 9.0."""
 _OF_AMD: Final = frozenset({(9, 4), (9, 5), (11, 5)})
 _KERNELS: Final = {
-    NVIDIA: re.compile(
+    NVIDIA: pattern_of(
         r"^(volta|turing|ampere|hopper|sm\d\d|maxwell|cutlass|nccl)|_sm\d\d|cudnn|cublas|cutlass|\bcub::"
     ),
-    AMD: re.compile(r"^Cijk_|\.kd$|rocclr|hipcub|rocprim|miopen|MIOpen|rccl|_mfma"),
+    AMD: pattern_of(r"^Cijk_|\.kd$|rocclr|hipcub|rocprim|miopen|MIOpen|rccl|_mfma"),
 }
 _MOST_NAMES: Final = 200_000
 

@@ -12,10 +12,12 @@ import math
 import re
 from typing import NamedTuple
 
+from fastprof.wording.patterns import pattern_of
+
 Dim = tuple[int, int, int]
 
-_SEPARATORS = re.compile("[ \n]")
-_NUMBER = re.compile(r"\s*\+?[0-9]{1,20}\s*", re.ASCII)
+_SEPARATORS = pattern_of("[ \n]")
+_NUMBER = pattern_of(r"\s*\+?[0-9]{1,20}\s*", re.ASCII)
 _MOST = 2**32 - 1
 
 MOST_REGISTERS = 1024

@@ -10,9 +10,11 @@ import re
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from fastprof.wording.patterns import pattern_of
+
 PYTHON_FRAME: Final = "$"
 """How names of the Python tracer's events begin: ``$file.py:12 function``."""
-_KINETO_FRAME = re.compile(r".+\(\d{1,9}\): .+|<built-in (?:function|method) .+>|nn\.Module: .+", re.DOTALL)
+_KINETO_FRAME = pattern_of(r".+\(\d{1,9}\): .+|<built-in (?:function|method) .+>|nn\.Module: .+", re.DOTALL)
 """PyTorch's profiler: ``file.py(12): function``, ``<built-in function len>``, ``nn.Module: Linear_3``."""
 
 
@@ -48,11 +50,11 @@ _COPIES = (
     ("memcpydtod", Framework.MEMCPY_D2D, "MemcpyDToD"),
     ("memcpyhtoh", Framework.MEMCPY_H2H, "MemcpyHToH"),
 )
-_TF_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
-_TF_TYPE = re.compile(r"[A-Z_][a-zA-Z0-9_]*")
-_JAX_TYPE = re.compile(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
-_SERIAL = re.compile(r"\d+|clone|remat\d*")
-_TRAILING_NUMBER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_TF_NAME = pattern_of(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
+_TF_TYPE = pattern_of(r"[A-Z_][a-zA-Z0-9_]*")
+_JAX_TYPE = pattern_of(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
+_SERIAL = pattern_of(r"\d+|clone|remat\d*")
+_TRAILING_NUMBER = pattern_of(r"\s*[+-]?\d+\s*", re.ASCII)
 DATASET = "Dataset"
 
 

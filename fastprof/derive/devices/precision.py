@@ -11,15 +11,17 @@ import re
 from collections.abc import Callable, Collection
 from typing import Final
 
-_TENSILE: Final = re.compile(r"Cijk_A[a-z]+_B[a-z]+_(4xi8|I8|F8|B8|[HBSDCZ])")
+from fastprof.wording.patterns import pattern_of
+
+_TENSILE: Final = pattern_of(r"Cijk_A[a-z]+_B[a-z]+_(4xi8|I8|F8|B8|[HBSDCZ])")
 """Names of AMD's library of products. Cijk_Ailk_Bljk_BBS_BH_MT128x128x32 reads bf16 (B), writes bf16 and adds up in f32
 (S); BH says that it scales what it adds to, and adds up in more bits."""
 _OF_TENSILE: Final = {
     "4xi8": "s8", "I8": "s8", "F8": "f8", "B8": "f8", "H": "f16", "B": "bf16", "S": "f32", "D": "f64", "C": "c64",
     "Z": "c128",
 }  # fmt: skip
-_COMMUNICATES: Final = re.compile(r"^[nr]ccl")
-_NAMED: Final = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in (
+_COMMUNICATES: Final = pattern_of(r"^[nr]ccl")
+_NAMED: Final = tuple((name, pattern_of(pattern, re.IGNORECASE)) for name, pattern in (
     ("f8", r"e[45]m[23]|float8"),
     ("s8", r"i8816|i16832|imma|i8i8_"),
     ("bf16", r"bf(?:loat)?16|^nvjet_(?:sm\d+_)?t"),
@@ -29,8 +31,8 @@ _NAMED: Final = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, patte
     ("f32", r"f(?:p|loat)?32(?!\d)|(?<!\w)float\d?(?!\w)|(?<![a-z])s(?:gemm|cudnn|kudnn)|ffma"),
     ("f64", r"f(?:p|loat)?64(?!\d)|(?<!\w)double\d?(?!\w)|(?<![a-z])d(?:gemm|cudnn|884)"),
 ))  # fmt: skip
-_FLOATS: Final = re.compile(r"b?f\d|c64|c128")
-_NARROW: Final = re.compile(r"b?f(?:16|8|4)|s8")
+_FLOATS: Final = pattern_of(r"b?f\d|c64|c128")
+_NARROW: Final = pattern_of(r"b?f(?:16|8|4)|s8")
 
 
 def of_kernel(kernel: str, types_read: Callable[[], Collection[str]]) -> str | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from fastprof.wording.patterns import pattern_of
+
 NVIDIA, AMD = "Nvidia", "AMD"
 """The stat device_vendor of a GPU plane."""
 
@@ -22,20 +24,20 @@ _AMD = (
     r"|TileGemmShape<|aiter|bwd_kernel_|moe_gemm|_MI[0-9]+x[0-9]+x[0-9]+"
 )
 _KERNELS = {NVIDIA: _NVIDIA, AMD: _AMD}
-_UNITS_NAMED = re.compile(r"tf32|tensorop|tensor\d+x\d+x\d+|wgmma", re.IGNORECASE)
+_UNITS_NAMED = pattern_of(r"tf32|tensorop|tensor\d+x\d+x\d+|wgmma", re.IGNORECASE)
 """Types and instructions that only Tensor Cores have. XProf does not know these names."""
-_ATTENTION = re.compile(
+_ATTENTION = pattern_of(
     r"flash_fwd_(?:splitkv_)?kernel|flash_bwd_dq_dk_dv_|FlashAttn(?:Fwd|Bwd)Sm\d|fmha_cutlass[FB]_b?f16_"
     r"|fmha_v2_\w*(?:b?f|fp)16|cudnn\w*_sdpa_\w*(?:flash|knob)"
 )
 """Kernels of fused attention whose products have operands of 16 bits or fewer: the libraries FlashAttention and cuDNN
 have no others. Kernels beside them that add up parts or convert the result do without. XProf does not know these."""
-_BEFORE_TF32 = re.compile(r"^(?:maxwell|pascal|volta|turing)_|(?:^|_)sm[567]\d_")
-_SINCE_TF32 = re.compile(
+_BEFORE_TF32 = pattern_of(r"^(?:maxwell|pascal|volta|turing)_|(?:^|_)sm[567]\d_")
+_SINCE_TF32 = pattern_of(
     r"^(?:ampere|ada|hopper|blackwell)_|(?:^|_)sm_?(?:[89]\d|1\d\d)|cutlass_(?:[89]\d|1\d\d)_|tf32"
 )
 
-_FAMILIES = tuple((re.compile(pattern), capability) for pattern, capability in (
+_FAMILIES = tuple((pattern_of(pattern), capability) for pattern, capability in (
     (r"^maxwell_|(?:^|_)sm_?5\d_", (5, 0)),
     (r"^pascal_|(?:^|_)sm_?6\d_", (6, 0)),
     (r"^volta_|(?:^|_)sm_?7[0-4]_", (7, 0)),
@@ -71,8 +73,8 @@ _OP_PARTS = (
 )
 
 
-_MOVES = re.compile(r"transpose|copy|im[0-9]*d?2col|nchwtonhwc|nhwctonchw|memset", re.IGNORECASE)
-_MULTIPLIES = re.compile(r"gemm|conv|cijk|_dot_", re.IGNORECASE)
+_MOVES = pattern_of(r"transpose|copy|im[0-9]*d?2col|nchwtonhwc|nhwctonchw|memset", re.IGNORECASE)
+_MULTIPLIES = pattern_of(r"gemm|conv|cijk|_dot_", re.IGNORECASE)
 
 
 def units_of(vendor: str | None) -> str:
@@ -129,7 +131,7 @@ def op_could(op: str) -> bool:
     return op.endswith(_OP_ENDS) or any(part in op for part in _OP_PARTS)
 
 
-_TORCH_OPS = re.compile(
+_TORCH_OPS = pattern_of(
     r"(?:aten::)?(?:_?convolution(?:_backward)?|conv[123]d|conv_tbc|conv_transpose[123]d|cudnn_convolution\w*|prelu"
     r"|addmm|addmv|addr|matmul|mm|mv|linear|addbmm|baddbmm|bmm|chain_matmul|linalg_multi_dot"
     r"|_thnn_fused_(?:lstm|gru)_cell|(?:lstm|gru|rnn_tanh|rnn_relu)_cell)"

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fastprof.schema.array_types import Int32s
+from fastprof.wording.patterns import pattern_of
 
 _NO_NAME = ("", "(null)")
 """What profilers write for a missing text."""
-_NUMBER = re.compile(r"(?<![A-Z0-9])[0-9]+(?![0-9A-Za-z])", re.ASCII)
+_NUMBER = pattern_of(r"(?<![A-Z0-9])[0-9]+(?![0-9A-Za-z])", re.ASCII)
 """A number at the end of a word, as in layer_12 and layer12; not those in Conv2D and ConcatV2."""
 
 

@@ -21,35 +21,36 @@ import numpy as np
 
 from fastprof.derive.ops.tables import least_by, sums_by
 from fastprof.schema.array_types import Int64s
+from fastprof.wording.patterns import pattern_of
 
 KINDS: Final = (None, "elementwise", "reduction")
 OTHER, ELEMENTWISE, REDUCTION = range(len(KINDS))
 
-_TORCH: Final = re.compile(
+_TORCH: Final = pattern_of(
     r"at::native.*?\b(?:(?:vectorized_|unrolled_|vectorized_templated_)?elementwise_kernel(?:_with_index)?"
     r"|distribution_elementwise_grid_stride_kernel|CatArrayBatchedCopy\w*)\s*<"
     r"|^void \(anonymous namespace\)::elementwise_kernel_with_index<"
 )
-_TORCH_REDUCES: Final = re.compile(
+_TORCH_REDUCES: Final = pattern_of(
     r"at::native.*?\b(?:reduce_kernel|\w*softmax\w*|\w*layer_norm\w*)\s*<", re.IGNORECASE
 )
 _OWN_KERNELS: Final = "aten::"
 """Ops of PyTorch itself: compilers know no others."""
 
-_TYPES: Final = re.compile(
+_TYPES: Final = pattern_of(
     "Abs|Add(?:N|V2)?|BiasAdd|Cast|ClipByValue|Concat(?:V2)?|Cos|Div|Erf|Exp|Expm1|Fill|Floor|Inv|Log|Log1p|Maximum"
     "|Minimum|Mul|Neg|OnesLike|Pow|RealDiv|Reciprocal|Round|Select(?:V2)?|Sign|Sin|Softsign|Square|SquaredDifference"
     "|Sub|Tile|ZerosLike|(?:Not)?Equal|(?:Greater|Less)(?:Equal)?|Logical(?:And|Not|Or)"
     "|(?:Elu|LeakyRelu|Relu6?|Rsqrt|Selu|Sigmoid|Softplus|Sqrt|Tanh)(?:Grad)?"
 )
-_REDUCING_TYPES: Final = re.compile("All|Any|BiasAddGrad|LogSoftmax|Max|Mean|Min|Prod|Softmax|Sum")
-_PROGRAMS: Final = re.compile(
+_REDUCING_TYPES: Final = pattern_of("All|Any|BiasAddGrad|LogSoftmax|Max|Mean|Min|Prod|Softmax|Sum")
+_PROGRAMS: Final = pattern_of(
     r"jit__?(?:abs|absolute|add|astype|broadcast_in_dim|clip|concatenate|convert_element_type|cos|div|divide|equal|erf|"
     r"exp|expm1|floor|floor_divide|gelu|greater|greater_equal|integer_pow|less|less_equal|log|log1p|logical_and|"
     r"logical_not|logical_or|logistic|max|maximum|min|minimum|mul|multiply|ne|neg|negative|not_equal|pow|power|relu|"
     r"round|rsqrt|select_n|sigmoid|sign|silu|sin|sqrt|square|sub|subtract|tanh|true_divide|where)"
 )
-_REDUCING_PROGRAMS: Final = re.compile(
+_REDUCING_PROGRAMS: Final = pattern_of(
     r"jit__?(?:reduce_(?:sum|max|min|prod)|sum|mean|var|std|prod|amax|amin|softmax|log_softmax|logsumexp)"
 )
 """Named after functions of jax.numpy, jax.nn and jax.lax."""

@@ -22,6 +22,7 @@ import numpy as np
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.modules import Modules
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 MEMSET: Final = "memset"
 _WAYS = {
@@ -33,10 +34,10 @@ _WAYS = {
 }
 _COPY = ("memcpy", "copy", "__amd_rocclr_copybuffer", "__amd_rocclr_copyimage")
 _FILLS = ("memset", "fillbuffer", "__amd_rocclr_fillbuffer", "__amd_rocclr_fillimage")
-_CALLS = re.compile(r"^(?:cuda|cu|hip)(?=mem)")
-_BYTES = re.compile(r"(?:^|[\s:])(?:num_bytes|size):\s*(\d{1,18})(?!\d)", re.ASCII)
-_NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
-_KERNEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.kd)?")
+_CALLS = pattern_of(r"^(?:cuda|cu|hip)(?=mem)")
+_BYTES = pattern_of(r"(?:^|[\s:])(?:num_bytes|size):\s*(\d{1,18})(?!\d)", re.ASCII)
+_NO_LETTER = pattern_of(r"[^A-Za-z0-9_]")
+_KERNEL = pattern_of(r"[A-Za-z_][A-Za-z0-9_]*(?:\.kd)?")
 
 
 def copy_category(name: str) -> str:

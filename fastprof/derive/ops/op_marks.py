@@ -11,11 +11,12 @@ import numpy as np
 
 from fastprof.derive.ops.tables import OpTable
 from fastprof.schema.array_types import Bools
+from fastprof.wording.patterns import pattern_of
 
 _TO_HOST: Final = (":XlaSendToHost", ":XlaRecvFromHost")
 """Ends of the provenance of ops that hand over to the host what XLA did not compile."""
 
-_REPLICA_GROUPS: Final = re.compile(
+_REPLICA_GROUPS: Final = pattern_of(
     r"\breplica_groups=(\{\s*(?:\{[\d,\s]*\},?\s*)*\}|\[[\d,]*\]<=\[[\d,]*\](?:T\([\d,]*\))?|[^\s,]+)"
 )
 

@@ -6,7 +6,6 @@ innermost last. XLA's have ``hlo_op=…,hlo_module=…,program_id=…`` between 
 
 from __future__ import annotations
 
-import re
 from dataclasses import field, replace
 from typing import Final
 
@@ -20,12 +19,13 @@ from fastprof.derive.ops.stat_values import distinct_rows, stat_beside, stat_pla
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
+from fastprof.wording.patterns import pattern_of
 
 TEXTS: Final = ("hlo_op", "hlo_module", "tf_op", "annotation")
 NO_OPS: Final = ("", "(null)", "XlaModule", "XlaModule:")
 """What is written if no op of a framework is known."""
-_OF_XLA = re.compile(r"[#,](hlo_op|hlo_module|program_id)=([^,#]*)")
-_DETAILS = re.compile(r"#[^#]*(?:#|$)")
+_OF_XLA = pattern_of(r"[#,](hlo_op|hlo_module|program_id)=([^,#]*)")
+_DETAILS = pattern_of(r"#[^#]*(?:#|$)")
 _LARGEST = 1 << 64
 
 

@@ -6,7 +6,6 @@ on how much it moves. Feeds, sends and copies to or from the host's memory go ov
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -18,10 +17,11 @@ from fastprof.derive.devices.op_names import without_serial
 from fastprof.derive.ops.async_ops import DONE, PARTS, part_before
 from fastprof.derive.ops.tables import HOST, MemoryAccess, OpTable
 from fastprof.schema.array_types import Bools
+from fastprof.wording.patterns import pattern_of
 
 _LINKED: Final = frozenset({"send", "recv", "host send", "host recv"})
 _FEEDS: Final = ("infeed", "outfeed")
-_HOST_LAYOUT: Final = re.compile(r"\{(?:(?!S\(5\))[^{}])*+S\(5\)[^{}]*+\}")
+_HOST_LAYOUT: Final = pattern_of(r"\{(?:(?!S\(5\))[^{}])*+S\(5\)[^{}]*+\}")
 
 
 def waits(table: OpTable) -> Bools:

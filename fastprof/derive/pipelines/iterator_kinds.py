@@ -13,6 +13,7 @@ import numpy as np
 from fastprof.derive.pipelines.reading import FILE_READ, OTHER, WAITING, Value
 from fastprof.schema.array_types import Bools, UInt8s
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 
 class Kind(IntEnum):
@@ -46,7 +47,7 @@ _NAMES: Final = {
     Kind.PARALLEL_INTERLEAVING: "ParallelInterleave LegacyParallelInterleave",
 }
 _KINDS: Final = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-_SUFFIX: Final = re.compile(r"(V\d+)?(\[\d+\])?$", re.ASCII)
+_SUFFIX: Final = pattern_of(r"(V\d+)?(\[\d+\])?$", re.ASCII)
 """The version of the implementation, and the place among several inputs."""
 _ASYNCHRONOUS: Final = (Kind.SERVICE, Kind.BUFFER, Kind.PARALLEL, Kind.PARALLEL_INTERLEAVING)
 _READERS: Final = {

@@ -12,11 +12,12 @@ from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.pipelines.iterator_tree import rows_of
 from fastprof.derive.steps.time_spread import PERCENTILES
 from fastprof.schema.array_types import Int64s
+from fastprof.wording.patterns import pattern_of
 
 if TYPE_CHECKING:
     from fastprof.derive.pipelines.reading import Calls, InputPipelines, Reading
 
-_INPUT = re.compile(r"\[\d+\]", re.ASCII)
+_INPUT = pattern_of(r"\[\d+\]", re.ASCII)
 _WHAT = "the times of the calls of a pipeline"
 
 

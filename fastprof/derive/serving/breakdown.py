@@ -24,6 +24,7 @@ from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import Line, beside
+from fastprof.wording.patterns import pattern_of
 
 READS = ("ReadHbm", "TransferD2HRequest")
 WRITES = ("WriteHbm", "TransferH2DRequest", "TransferPreprocessedH2DRequest")
@@ -37,7 +38,7 @@ EXECUTES = (
 LAUNCHES = ("DoEnqueueProgram", "DoEnqueueContinuationProgram")
 CALLBACKS = ("CompleteCallbacks",)
 MODULES_LINE = "XLA Modules"
-_COPY = re.compile(r"(?:memcpy|copy)(?P<source>h|d|host|device)(?:to|2)(?P<target>h|d|host|device)\b", re.IGNORECASE)
+_COPY = pattern_of(r"(?:memcpy|copy)(?P<source>h|d|host|device)(?:to|2)(?P<target>h|d|host|device)\b", re.IGNORECASE)
 
 COMPUTE = EventType.DEVICE_COMPUTE_32
 _COPIES = {("h", "d"): EventType.HOST_TO_DEVICE, ("d", "h"): EventType.DEVICE_TO_HOST}

@@ -19,8 +19,9 @@ from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s, Objects
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, beside
+from fastprof.wording.patterns import pattern_of
 
-_PROGRAM = re.compile(r"\((\d{1,20})\)$", re.ASCII)
+_PROGRAM = pattern_of(r"\((\d{1,20})\)$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ function ``read`` in a compiler is compilation.
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
@@ -25,6 +24,7 @@ from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
+from fastprof.wording.patterns import pattern_of
 
 
 class Code(IntEnum):
@@ -115,9 +115,9 @@ _PATTERNS: Final = (
                   r"|ExecutorState::Process|ExecutorPropagate|LaunchKernel|GraphLaunch|Enqueue|tpu::System::Execute$"
                   r"|LoadProgram|ThunkExecutor|RemoteCall"),
 )  # fmt: skip
-_NAMED: Final = tuple((code, re.compile(pattern)) for code, pattern in _PATTERNS)
+_NAMED: Final = tuple((code, pattern_of(pattern)) for code, pattern in _PATTERNS)
 
-_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_WORD: Final = pattern_of(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _INPUT: Final = frozenset((
     "data", "input", "batch", "batche", "dataset", "dataloader", "loader", "load", "fetch", "read", "reader", "next",
     "prefetch", "decode", "augment", "tokenize", "tokenizer", "preproces", "shuffle", "minibatch", "minibatche",
@@ -126,11 +126,11 @@ _CHECKPOINT: Final = frozenset(("save", "checkpoint", "checkpointer", "checkpoin
 _NO_INPUT: Final = ("importlib", "<frozen", "_bootstrap", "zipimport", "linecache", "tokenize.py", "pkgutil")
 _FILES: Final = (
 
-    (Code.INPUT, re.compile(
+    (Code.INPUT, pattern_of(
         r"(?:data_?loader|_utils/fetch|fetch|data_adapter|dataset_ops|iterator_ops|data_sources?|prefetch"
         r"|grain|tfrecord|arrow_dataset|iterable_dataset|webdataset)\w*\.py")),
-    (Code.CHECKPOINT, re.compile(r"(?:checkpoint|orbax|saver|saving|ckpt)\w*\.py")),
-    (Code.COMPILATION, re.compile(
+    (Code.CHECKPOINT, pattern_of(r"(?:checkpoint|orbax|saver|saving|ckpt)\w*\.py")),
+    (Code.COMPILATION, pattern_of(
         r"(?:partial_eval|mlir|compiler|func_graph|ag_|autograph|tracing_compil|function_type)\w*\.py")),
 )  # fmt: skip
 _FUNCTIONS: Final = {
@@ -189,11 +189,11 @@ def is_idle(name: str) -> bool:
     return function in _RESTS.get(place.rpartition("/")[2], ())
 
 
-_GIVEN: Final = re.compile(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")
+_GIVEN: Final = pattern_of(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")
 """What is done with data is not loading them: ``run_on_input``."""
 
 
-_OF_DEVICES: Final = re.compile(r"(?i:data_?parallel|all_?(?:2|to)_?all\w*)")
+_OF_DEVICES: Final = pattern_of(r"(?i:data_?parallel|all_?(?:2|to)_?all\w*)")
 """Training on several devices is not loading either: ``DistributedDataParallel.forward``, ``all2all_data``."""
 
 

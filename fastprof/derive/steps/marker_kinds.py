@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Final
 
@@ -11,8 +10,9 @@ import numpy as np
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.grouping import Groups
 from fastprof.schema.array_types import Bools, Int64s
+from fastprof.wording.patterns import pattern_of
 
-_NUMBER: Final = re.compile(r"\d+")
+_NUMBER: Final = pattern_of(r"\d+")
 _LEAST: Final = 2
 """A kind occurs at least so often: names that never repeat are no kinds."""
 

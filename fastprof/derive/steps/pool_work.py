@@ -27,13 +27,14 @@ from fastprof.derive.steps.traceme_names import NameKind, kind_of_name
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.wording.patterns import pattern_of
 
 _WAITS: Final = ("ThunkExecutor::Execute (wait", "SlinkyThreadPool::Await", "Wait for ", "ThreadpoolListener::")
-_ANNOTATION: Final = re.compile(r"[\w .\-/#\[\]]+", re.ASCII)
+_ANNOTATION: Final = pattern_of(r"[\w .\-/#\[\]]+", re.ASCII)
 """Names of annotations: no frame, no function of the framework (``::``, ``(``), no op with its type (``:``)."""
 _RUNTIME: Final = ("ParseArguments", "Handle inputs", "Handle input event", "AllocateOutputBuffers", "EagerExecute",
                    "SessionRun", "FunctionRun", "RunGraph", "end: ", *_WAITS)  # fmt: skip
-_LAUNCHES: Final = (re.compile(r"Executable::Execute"), re.compile(r"PjitFunction\("))
+_LAUNCHES: Final = (pattern_of(r"Executable::Execute"), pattern_of(r"PjitFunction\("))
 """What starts a run, the first of these that a capture has."""
 
 

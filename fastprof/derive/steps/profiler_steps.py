@@ -21,8 +21,9 @@ from fastprof.derive.devices.kineto_categories import STEP
 from fastprof.derive.steps.device_steps import DeviceSteps, is_derived
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
+from fastprof.wording.patterns import pattern_of
 
-_NUMBERED: Final = re.compile(re.escape(STEP) + r"(\d{1,18})", re.ASCII)
+_NUMBERED: Final = pattern_of(re.escape(STEP) + r"(\d{1,18})", re.ASCII)
 
 
 def step_marks(events: HostEvents) -> Int32s:

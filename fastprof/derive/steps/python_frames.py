@@ -14,16 +14,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fastprof.derive.devices.op_names import PYTHON_FRAME, is_frame
+from fastprof.wording.patterns import pattern_of
 
-_OF_FILE = re.compile(r"\$(?P<file>.*?):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
-_OF_TORCH = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
-_BUILT_IN = re.compile(
+_OF_FILE = pattern_of(r"\$(?P<file>.*?):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
+_OF_TORCH = pattern_of(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
+_BUILT_IN = pattern_of(
     r"<built-in (?:function|method) (?P<function>\S*)(?: of (?:(?P<file>\w[\w.]*)\.)?\S+(?: object)?.*)?>", re.DOTALL
 )
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>$")
-_MODULE = re.compile(r"nn\.Module: (?P<function>.+)", re.DOTALL)
-_COMPILED = re.compile(r"\$(?P<file>[^ ]*) (?P<function>.*)", re.DOTALL)
-_WAITING = re.compile(
+_ADDRESS = pattern_of(r" at 0x[0-9a-fA-F]+>$")
+_MODULE = pattern_of(r"nn\.Module: (?P<function>.+)", re.DOTALL)
+_COMPILED = pattern_of(r"\$(?P<file>[^ ]*) (?P<function>.*)", re.DOTALL)
+_WAITING = pattern_of(
     r".*(?:block_until_ready|try_to_block)$"
     r"|.*(?:::Await\w*|BlockHostUntil\w*|BlockUntilReady|\(wait for completion\)|WaitForDependencies|WaitUntilDone)"
     r"|(?:cuda|hip)(?:Device|Stream|Event)Synchronize|cu(?:Ctx|Stream|Event)Synchronize|np\.asarray\(jax\.Array\)",

@@ -13,6 +13,7 @@ from fastprof.derive.steps.pool_work import is_annotation, outermost
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
+from fastprof.wording.patterns import pattern_of
 
 LEAST: Final = 3
 """What is repeated occurs at least this often."""
@@ -22,8 +23,8 @@ _ALIKE: Final = (19, 20)
 _PERIODIC: Final = (9, 10)
 """Least part of launches that are what was launched a period before."""
 _RAREST: Final = 8
-_PROFILER: Final = re.compile(r"profiler\.py:\d+ (start_trace|stop_trace|trace|__exit__|__enter__)|ProfilerSession")
-_LAUNCH: Final = re.compile(
+_PROFILER: Final = pattern_of(r"profiler\.py:\d+ (start_trace|stop_trace|trace|__exit__|__enter__)|ProfilerSession")
+_LAUNCH: Final = pattern_of(
     r"PjitFunction\(|Executable::Execute|EagerExecute: |EagerLocalExecute: |FunctionRun|SessionRun|RunGraph|"
     r"(?<![\w./>-])(?=[_/>-]*[A-Za-z0-9.])[\w./>-]*:[A-Z_]\w*$"
 )

@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from fastprof.derive.devices.op_names import Framework, is_frame, parse
+from fastprof.wording.patterns import pattern_of
 
 
 class NameKind(IntEnum):
@@ -36,7 +37,7 @@ class NameKind(IntEnum):
     """A user, through another profiler: NVTX."""
 
 
-_NVTX = re.compile(r"NVTX:(?:(?P<domain>[^:]*):)?")
+_NVTX = pattern_of(r"NVTX:(?:(?P<domain>[^:]*):)?")
 _DOMAINS = {"tsl", "nccl", "cublas", "cublaslt", "cudnn", "cufft", "cusolver", "cusparse", "tensorflow", "tensorrt"}
 """Domains of NVTX that libraries write, in lower case."""
 
@@ -47,11 +48,11 @@ _INPUT_NAMES = frozenset((
     "ParseExampleConsume", "ParallelBatchProduce", "ParallelBatchConsume", "ParallelFilterProduce",
     "ParallelFilterConsume", "ReduceDatasetOp::DoCompute",
 ))  # fmt: skip
-_INPUT = re.compile(
+_INPUT = pattern_of(
     r"Iterator(?:::|$)|MakeIterator::|InstantiatedCapturedFunction::|(?=\w+Dataset|Iterator)\w+(?<=Op)::"
     r"|EagerLocalExecute: (?=\w*(?:Iterator|Dataset))\w+$"
 )
-_INPUT_TYPE = re.compile(r"(?:OneShot|Multi|Anonymous|Make|Delete)?Iterator\w*|\w*DatasetV?\d*")
+_INPUT_TYPE = pattern_of(r"(?:OneShot|Multi|Anonymous|Make|Delete)?Iterator\w*|\w*DatasetV?\d*")
 
 _DISPATCH_NAMES = frozenset((
     "DevicePut", "DevicePutWithSharding", "ParseArguments", "batched_device_put",
@@ -60,15 +61,15 @@ _DISPATCH_NAMES = frozenset((
     "pickle_util.loads", "shard_args", "tf.constant", "tf.function-graph_building", "trace_to_jaxpr_dynamic",
     "trace_to_jaxpr_dynamic2", "trace_to_jaxpr_nounits", "trace_to_subjaxpr_nounits",
 ))  # fmt: skip
-_DISPATCH = re.compile(r"(?:Pjit|Pmap)Function\(|TFE_|(?:ArrayImpl|ExecuteReplicated|MeshExecutable)\.")
+_DISPATCH = pattern_of(r"(?:Pjit|Pmap)Function\(|TFE_|(?:ArrayImpl|ExecuteReplicated|MeshExecutable)\.")
 """Of these, and of calls of tf.function, which a stat marks, a thread that has one runs Python."""
 
 _PASSING_NAMES = frozenset((
     "EagerExecute", "EagerKernelExecute", "ExecutorState::Process", "FunctionRun", "KernelAndDeviceFunc::Run",
     "KernelAndDeviceOp::Run", "RunGraph", "SessionRun", "ThunkExecutor::Execute",
 ))  # fmt: skip
-_PASSING = re.compile(r"Eager(?:Local|Remote)Execute: |ThreadpoolListener::")
-_CALLBACK = re.compile(
+_PASSING = pattern_of(r"Eager(?:Local|Remote)Execute: |ThreadpoolListener::")
+_CALLBACK = pattern_of(
     r"(?:xla_(?:ffi_)?python_\w*|pure_|io_|debug_|host_)callback|EagerLocalExecute: (?:Eager)?PyFunc"
 )
 _CALLBACK_TYPES = frozenset(("EagerPyFunc", "PyFunc", "PyFuncStateless"))
@@ -105,7 +106,7 @@ _NATIVE_NAMES = frozenset((
     # PyTorch/XLA
     "SyncTensorsGraph", "SyncLiveTensorsGraph", "RunCachedGraph", "TensorsGraphSync", "XlaSync",
 ))  # fmt: skip
-_NATIVE = re.compile(
+_NATIVE = pattern_of(
     r"(?:cu|cuda|cublas|cublasLt|cudnn|cufft|cusolver|cusparse|nccl|hip|hipblas|hipblaslt|hsa|miopen|rccl|roc\w*)[A-Z]\w*"
     r"|(?:absl|command_buffer|cub|Eigen|ifrt|jax|llvm|mlir|pjrt|std|stream_executor|tensorflow|tfrt|thrust|tpu|tsl|xla)::"
     r"|(?:void|auto|bool|static|std) .*[(<:]"
@@ -117,8 +118,8 @@ _NATIVE = re.compile(
     r"|__(?:inference|forward|backward)_|CudaGraphExec:|Thunks?[:#]|XlaModule:|XlaLaunch|LSRAv\d|WARNING: CommandBuffer"
     r"|Iterator|XLA[: ]|LLO |HLO |Phase \d",
 )
-_NATIVE_ENDS = re.compile(r".*(?::XLA (?:CPU|GPU|TPU) module|=>\w+| Dispatch| linkage)", re.DOTALL)
-_THREADS_OF_PYTHON = re.compile(r"python[\d.]*(?:$|/)|main(?:$|/)|MainThread|Thread-\d+|ThreadPoolExecutor|Dummy-\d+")
+_NATIVE_ENDS = pattern_of(r".*(?::XLA (?:CPU|GPU|TPU) module|=>\w+| Dispatch| linkage)", re.DOTALL)
+_THREADS_OF_PYTHON = pattern_of(r"python[\d.]*(?:$|/)|main(?:$|/)|MainThread|Thread-\d+|ThreadPoolExecutor|Dummy-\d+")
 
 
 def is_thread_of_python(line_name: str) -> bool:

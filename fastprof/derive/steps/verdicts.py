@@ -12,10 +12,10 @@ Where little waits for input, XProf takes all other time for input of a kind ("P
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields, replace
 
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 UNKNOWN, HOST, BOTH, DEVICE = "unknown", "host", "both", "device"
 NO, YES, MODERATE, HIGH = "no", "yes", "moderate", "high"
@@ -37,7 +37,7 @@ OUTSIDE_COMPILATION_PERCENT = 5.0
 EXPENSIVE_CALL_PERCENT = 20.0
 NAMES_QUOTED = 3
 
-_PERCENT = re.compile(r"(?<=\d)%")
+_PERCENT = pattern_of(r"(?<=\d)%")
 _SAMPLED = "of the total step time sampled is"
 _NO_STEPS = "No step time measured. Therefore we cannot tell where the performance bottleneck is."
 _CONTENTION = (

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fastprof.derive.tfprof.recorded import Recorded, flags, numbers, plain, texts
+from fastprof.wording.patterns import pattern_of
 
-_CANONICAL: Final = re.compile(r".*/(device:gpu|gpu|device:cpu|cpu):\d+", re.ASCII)
+_CANONICAL: Final = pattern_of(r".*/(device:gpu|gpu|device:cpu|cpu):\d+", re.ASCII)
 
 
 def is_canonical(device: str) -> bool:

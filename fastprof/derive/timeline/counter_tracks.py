@@ -18,6 +18,7 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, HostEvents, Plane
 from fastprof.tables.host_reader import host_lines, read_host
 from fastprof.tables.table_set import TableSet
+from fastprof.wording.patterns import pattern_of
 
 _LINES: Final = rf"^{COUNTER_LINE}$"
 _THREADS: Final = rf"^{HOST_THREADS}$"
@@ -147,4 +148,4 @@ def _device_of(allocator: str, by_plane: _ByPlane) -> Process | None:
     return next((one for (name, _), one in by_plane.items() if name in names), None)
 
 
-_OF_DEVICE: Final = re.compile(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})(?:_bfc)?", re.ASCII | re.IGNORECASE)
+_OF_DEVICE: Final = pattern_of(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})(?:_bfc)?", re.ASCII | re.IGNORECASE)

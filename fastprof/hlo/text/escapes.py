@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 
 from fastprof.hlo.shapes import TYPE_NAMES
+from fastprof.wording.patterns import pattern_of
 
 _SHORT = {ord(char): "\\" + letter for char, letter in (("\n", "n"), ("\r", "r"), ("\t", "t"))}
 _SHORT |= {ord(char): "\\" + char for char in "\"'\\"}
 _ESCAPED = [_SHORT.get(byte, chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)]
-_PLAIN = re.compile(rb"[ !#-&(-\[\]-~]*")
+_PLAIN = pattern_of(rb"[ !#-&(-\[\]-~]*")
 
-_TOKEN = re.compile(r'[^"{}]+|"(?:[^"\\]|\\.)*"|[{}"]')
-_COMMENT = re.compile(r"\s+|/\*.*?\*/|//[^\n\r]*", re.DOTALL)
-_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*|_(?!_)[A-Za-z0-9_.-]*")
-_NOT_ALLOWED = re.compile(rb"[^A-Za-z0-9_.-]")
+_TOKEN = pattern_of(r'[^"{}]+|"(?:[^"\\]|\\.)*"|[{}"]')
+_COMMENT = pattern_of(r"\s+|/\*.*?\*/|//[^\n\r]*", re.DOTALL)
+_PLAIN_NAME = pattern_of(r"[A-Za-z][A-Za-z0-9_.-]*|_(?!_)[A-Za-z0-9_.-]*")
+_NOT_ALLOWED = pattern_of(rb"[^A-Za-z0-9_.-]")
 _TYPES = frozenset(name.lower() for name in TYPE_NAMES[1:]) - {"tuple", "buffer"}
 _OWN = "__xla_"
 

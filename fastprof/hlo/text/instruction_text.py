@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
@@ -17,10 +16,11 @@ from fastprof.hlo.text.shape_text import UNKNOWN, index_mark, joined
 from fastprof.hlo.text.sharding_text import no_metadata, sharding_text
 from fastprof.hlo.text.source_text import FrameIndex, has_metadata, metadata_text
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 _METADATA, _LITERAL, _CONTROL, _SHARDING, _CONFIG, _FRONTEND = 7, 8, 37, 40, 43, 68
 _THREAD, _STATISTICS, _ORIGIN, _COMPOSITE, _ACCURACY = 79, 82, 88, 89, 91
-_EMPTY_QUEUES = re.compile(rb'"wait_on_operation_queues"\s*:\s*\[\s*\]\s*,')
+_EMPTY_QUEUES = pattern_of(rb'"wait_on_operation_queues"\s*:\s*\[\s*\]\s*,')
 """What older compilers wrote into configurations; XLA leaves it out since it dropped the field."""
 _ELIDED = "{...}"
 _ELLIPSIS = "…"

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from fastprof.inputs.formats.contract import Remark
+from fastprof.wording.patterns import pattern_of
 
 if TYPE_CHECKING:
     from fastprof._native.chrome import ChromeScribe, Tape
 
 NAME: Final = "chrome"
-_BEGINS = re.compile(rb'(?:\xef\xbb\xbf)?[ \t\r\n\f]*(?:\{[ \t\r\n\f]*["}]|\[[ \t\r\n\f]*(?:[]\[{",\d-]|$))')
-_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # an XSpace of 123 bytes begins with a line feed and a brace
+_BEGINS = pattern_of(rb'(?:\xef\xbb\xbf)?[ \t\r\n\f]*(?:\{[ \t\r\n\f]*["}]|\[[ \t\r\n\f]*(?:[]\[{",\d-]|$))')
+_CONTROLS = pattern_of(rb"[\x00-\x08\x0e-\x1f]")  # an XSpace of 123 bytes begins with a line feed and a brace
 _LOOKED_AT: Final = 6
-_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
-_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
-_PHASE = re.compile(rb'"ph"\s*:\s*"')
+_EVENTS = pattern_of(rb'"traceEvents"\s*:\s*\[')
+_ARRAY = pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
+_PHASE = pattern_of(rb'"ph"\s*:\s*"')
 
 
 def begins(head: bytes) -> bool:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from fastprof.wording.patterns import pattern_of
+
 HOST: Final = "/host:CPU"
-_TASK: Final = re.compile(r"/job:[^/]+/replica:\d+/task:\d+(?=/)", re.IGNORECASE)
-_DEVICE: Final = re.compile(
+_TASK: Final = pattern_of(r"/job:[^/]+/replica:\d+/task:\d+(?=/)", re.IGNORECASE)
+_DEVICE: Final = pattern_of(
     rf"(?P<task>{_TASK.pattern})?/(?:device:)?(?P<kind>cpu|gpu):(?P<number>\d{{1,9}})(?P<part>/.*)?",
     re.IGNORECASE,
 )

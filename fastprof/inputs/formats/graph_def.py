@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,12 +10,13 @@ from fastprof.inputs.formats.contract import PlainScribe, Remark
 from fastprof.inputs.formats.step_planes import environment
 from fastprof.inputs.graph_planes import GraphPlanes
 from fastprof.inputs.message_bytes import BadMessageError, message, sound_fields, text
+from fastprof.wording.patterns import pattern_of
 
 NAME: Final = "graph_def"
 _NODE, _LIBRARY, _VERSION, _VERSIONS = 1, 2, 3, 4
 _NAME, _OP, _INPUT, _DEVICE, _ATTR = 1, 2, 3, 4, 5
 _OF_NODE: Final = range(1, 8)
-_OP_NAME: Final = re.compile(r"[A-Za-z_>][\w.>/-]*")
+_OP_NAME: Final = pattern_of(r"[A-Za-z_>][\w.>/-]*")
 
 
 def begins(head: bytes) -> bool:

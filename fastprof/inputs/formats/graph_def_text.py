@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,6 +12,7 @@ from fastprof.inputs.formats.text_proto import DOUBLE, FLOAT, INT, TEXT, Fields,
 from fastprof.inputs.formats.usual_nodes import UsualNodes
 from fastprof.inputs.graph_planes import GraphPlanes
 from fastprof.inputs.message_bytes import BadMessageError
+from fastprof.wording.patterns import pattern_of
 
 NAME: Final = "graph_def_text"
 _SHAPE: Final[Fields] = {"dim": (2, {"size": (1, INT), "name": (2, TEXT)}), "unknown_rank": (3, INT)}
@@ -38,7 +38,7 @@ GRAPH: Final[Fields] = {
     "versions": (4, numbered(1, "producer", "min_consumer")),
 }  # fmt: skip
 
-_BEGINS: Final = re.compile(rb"(?:\s|#[^\n]*\n)*(?:node|library|versions)\s*:?\s*[{<]|(?:\s|#[^\n]*\n)*version\s*:")
+_BEGINS: Final = pattern_of(rb"(?:\s|#[^\n]*\n)*(?:node|library|versions)\s*:?\s*[{<]|(?:\s|#[^\n]*\n)*version\s*:")
 
 
 def begins(head: bytes) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, cast
 
 from fastprof.inputs.formats import run_metadata
@@ -10,6 +9,7 @@ from fastprof.inputs.formats.contract import Remark
 from fastprof.inputs.formats.graph_def_text import GRAPH
 from fastprof.inputs.formats.text_proto import INT, TEXT, Fields, Kind, as_bytes, numbered
 from fastprof.inputs.message_bytes import BadMessageError
+from fastprof.wording.patterns import pattern_of
 
 NAME: Final = "run_metadata_text"
 _ALLOCATION: Final[Fields] = {
@@ -45,7 +45,7 @@ RUN: Final[Fields] = {
     "function_graphs": (4, _FUNCTION),
 }
 
-_BEGINS: Final = re.compile(rb"(?:\s|#[^\n]*\n)*step_stats\s*:?\s*[{<]")
+_BEGINS: Final = pattern_of(rb"(?:\s|#[^\n]*\n)*step_stats\s*:?\s*[{<]")
 
 
 def begins(head: bytes) -> bool:

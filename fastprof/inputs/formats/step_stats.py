@@ -14,6 +14,7 @@ from fastprof.inputs.message_columns import Buffer, MessageColumns, Owned, Spans
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.tensor_types import name_of
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 MICRO: Final = 1_000
 """Nanoseconds."""
@@ -295,7 +296,7 @@ class Op:
 
 
 UNKNOWN: Final = "unknown"
-_TRACER: Final = re.compile(r"/stream:|/memcpy", re.IGNORECASE)
+_TRACER: Final = pattern_of(r"/stream:|/memcpy", re.IGNORECASE)
 
 
 def is_tracer(device: str) -> bool:

@@ -16,6 +16,7 @@ from fastprof.inputs.message_bytes import BadMessageError
 from fastprof.schema.message_fields import FIXED32, FIXED64, put, varint
 from fastprof.schema.tensor_types import NAMES
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 _DEEPEST: Final = 64
 _WIDTHS: Final = {4: FIXED32, 8: FIXED64}
@@ -35,13 +36,13 @@ _WORDS: Final = {
     "true": 1, "false": 0, **{f"DT_{name.upper()}": number for number, name in enumerate(NAMES)},
     **{f"DT_{name.upper()}_REF": number + 100 for number, name in enumerate(NAMES)},
 }  # fmt: skip
-_TOKEN: Final = re.compile(
+_TOKEN: Final = pattern_of(
     rb"(?:\s|\#[^\n]*)*(?P<token>[A-Za-z_][\w.]*|[-+]?[\d.]+[eE][-+]?\d+|[-+]?[\w.]+|[{}<>\[\]:,;]"
     rb"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')?",
     re.DOTALL,
 )
-_ESCAPE: Final = re.compile(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
-_OCTAL: Final = re.compile(r"-?0[0-7]+")
+_ESCAPE: Final = pattern_of(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
+_OCTAL: Final = pattern_of(r"-?0[0-7]+")
 _LONGEST: Final = 24
 """Digits of a number of 64 bits, with room for signs."""
 _LETTERS: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}

@@ -16,19 +16,19 @@ read here.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from fastprof.inputs.formats.text_proto import Fields, as_bytes
 from fastprof.inputs.message_bytes import BadMessageError
 from fastprof.schema.message_fields import put
+from fastprof.wording.patterns import pattern_of
 
 _NODE, _NAME, _OP, _INPUT, _DEVICE = 1, 1, 2, 3, 4
-_BEGINS: Final = re.compile(
+_BEGINS: Final = pattern_of(
     rb'\s*node \{\n  name: "([^"\\\n]*)"\n  op: "([^"\\\n]*)"\n'
     rb'((?:  input: "[^"\\\n]*"\n)*+)(?:  device: "([^"\\\n]*)"\n)?'
 )
-_INPUTS: Final = re.compile(rb'"([^"\n]*)"')
+_INPUTS: Final = pattern_of(rb'"([^"\n]*)"')
 _ATTR, _ATTR_ENDS = b"  attr {\n", b"\n  }\n"
 _SPACES: Final = b" \t\r\n\f\v"
 _LONGEST: Final = 4 << 10

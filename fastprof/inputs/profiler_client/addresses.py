@@ -12,13 +12,14 @@ from typing import Final
 from fastprof.errors import NotFoundError, UnreadableError, UsageError
 from fastprof.inputs.paths import shown
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 _MOST_BYTES: Final = 1 << 20
 """Of a file of addresses."""
-_ADDRESS: Final = re.compile(
+_ADDRESS: Final = pattern_of(
     r"(?:grpc://)?(?:(?P<host>\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^\s/:\[\]@?#]+):)?(?P<port>\d{1,5})"
 )
-_BARE_IPV6: Final = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*")
+_BARE_IPV6: Final = pattern_of(r"[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*")
 
 
 @dataclass(frozen=True, slots=True)

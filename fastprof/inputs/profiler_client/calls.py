@@ -18,6 +18,7 @@ from fastprof.inputs.profiler_client.statuses import (
     UNREACHABLE,
     UNSUPPORTED,
 )
+from fastprof.wording.patterns import pattern_of
 
 if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.addresses import Address
@@ -28,9 +29,9 @@ _CHANNEL: Final = (
     ("grpc.enable_http_proxy", 0),  # profiled programs are in the network of whoever profiles them
     ("grpc.use_local_subchannel_pool", 1),  # a failed connection is not shared, so the next attempt connects again
 )
-_NOT_CONNECTED: Final = re.compile(r"failed to connect|resolv|name resolution|connections to all backends", re.I)
+_NOT_CONNECTED: Final = pattern_of(r"failed to connect|resolv|name resolution|connections to all backends", re.I)
 """What gRPC says of an UNAVAILABLE that happened before the server had the request. Any other may have come after."""
-_BUSY: Final = re.compile(r"another profil|already running", re.I)
+_BUSY: Final = pattern_of(r"another profil|already running", re.I)
 _LONGEST: Final = 400
 
 

@@ -6,20 +6,20 @@ TPU_WORKER_HOSTNAMES   10.0.0.2,10.0.0.3
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Final
 
 from fastprof.errors import UsageError
 from fastprof.inputs.profiler_client.addresses import Address, parsed
+from fastprof.wording.patterns import pattern_of
 
 _VARIABLES: Final = {"slurm": "SLURM_JOB_NODELIST", "tpu": "TPU_WORKER_HOSTNAMES"}
 _TPU_PORT: Final = "8466"
 """At which the runtime of a TPU listens."""
-_JOB: Final = re.compile(r"(?P<kind>[a-z]+)(?::(?P<first>\d{1,5})(?:-(?P<last>\d{1,5}))?)?")
-_PARTS: Final = re.compile(r"[^\[\],]+|\[[^\[\]]*\]|,")
-_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_JOB: Final = pattern_of(r"(?P<kind>[a-z]+)(?::(?P<first>\d{1,5})(?:-(?P<last>\d{1,5}))?)?")
+_PARTS: Final = pattern_of(r"[^\[\],]+|\[[^\[\]]*\]|,")
+_RANGE: Final = pattern_of(r"(\d{1,9})(?:-(\d{1,9}))?")
 _MOST: Final = 10_000
 
 

@@ -14,14 +14,15 @@ from typing import Final
 
 from fastprof.derive.ops.tree.op_paths import limited
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
 
 OTHER, FORWARD, BACKWARD, RECOMPUTE = range(4)
 PASSES: Final = ("other", "forward", "backward", "recompute")
 """Of training, by code. Other: the name has none, as of inference and optimizers."""
 
-_WRAPPED = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
-_BRACKET = re.compile(r"[()/]")
-_BRANCH = re.compile(r"branch_\d+_fun")
+_WRAPPED = pattern_of(r"(\w+)\((.*)\)", re.DOTALL)
+_BRACKET = pattern_of(r"[()/]")
+_BRANCH = pattern_of(r"branch_\d+_fun")
 _FUNCTIONS: Final = frozenset({"jit", "pjit", "pmap", "xla_call"})
 _TRANSFORMS: Final = {"jvp": FORWARD, "transpose": BACKWARD}
 _TRANSPARENT: Final = frozenset(
@@ -34,7 +35,7 @@ _CALLS: Final = frozenset(
 )
 """Parts for how a function is called, not for what it does."""
 _MOST_WRAPPINGS: Final = 64
-_LAYER = re.compile(r"(?:(.*[_.\- ])|((?:layer|block|stage|h)s?))?(\d+)", re.IGNORECASE | re.DOTALL)
+_LAYER = pattern_of(r"(?:(.*[_.\- ])|((?:layer|block|stage|h)s?))?(\d+)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,26 @@
+"""Regular expressions that are compiled when they are first used: most processes use a quarter of those they import."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, AnyStr, Final, cast
+
+_METHODS: Final = ("match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split")
+
+
+def pattern_of(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """The same as ``re.compile``; errors come at the first use."""
+    return cast("re.Pattern[AnyStr]", _Late(text, flags))
+
+
+class _Late:
+    def __init__(self, text: Any, flags: int) -> None:
+        self._given: tuple[Any, int] = (text, flags)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = re.compile(*self._given)
+        for method in _METHODS:  # which are found without this function from now on
+            setattr(self, method, getattr(made, method))
+        return getattr(made, name)
