@@ -5,7 +5,7 @@ Definitions: docs/analyses/communication.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +25,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.communication import communication_tables as tables_of
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.communication_remarks import remarks, why_nothing
@@ -151,16 +152,16 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     found = meetings(hosts, numbers)
     ops = tables_of.operations(hosts)
     spans = tables_of.spans(hosts, numbers, [one.names for one in kept])
-    tables = {
-        "steps": tables_of.steps(spans),
+    made: dict[str, pa.Table | Callable[[], pa.Table]] = {
+        "steps": lambda: tables_of.steps(spans),
         "devices": tables_of.devices(hosts),
         "kinds": tables_of.kinds(hosts, ops),
-        "step_kinds": tables_of.step_kinds(spans),
+        "step_kinds": lambda: tables_of.step_kinds(spans),
         "operations": ops,
-        "meetings": tables_of.meetings(hosts, found),
+        "meetings": lambda: tables_of.meetings(hosts, found),
         "stragglers": tables_of.stragglers(hosts, found),
     }
-    tables = {name: tables[name] for name in TABLES}
+    tables = LateTables({name: made[name] for name in TABLES})
     costs = step_costs(spans)
     figures = scalars(SCALARS, _values(hosts, tables, costs, found, after["steps"]))
     every = [*remarks(hosts, tables, costs, found), *_of_programs(kept, tables["kinds"])]

@@ -7,11 +7,12 @@ Formulas: docs/analyses/input-pipeline.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from fastprof.analyses.contract import (
     is_known,
     scalars,
 )
+from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.analyses.steps import SCALARS as OF_STEPS
 from fastprof.derive.devices.framework import TENSORFLOW, framework_of_host, together
@@ -252,17 +254,21 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     host_ops = after["op_stats"].detail_as(OpDatabase).host
     counted = examine(db.complete_steps(), host_ops)
     every = counted if counted.db is db else examine(db, host_ops)
-    rows = {
-        "steps": _steps(every),
-        "step_breakdown": _step_breakdown(every),
-        "breakdown": _breakdown(counted),
-        "input_ops": counted.ops,
-        "input_time": SimpleNamespace(time=counted.time, advice=_advice(counted.ops, framework)),
+    rows: dict[str, Callable[[], Any]] = {
+        "steps": lambda: _steps(every),
+        "step_breakdown": lambda: _step_breakdown(every),
+        "breakdown": lambda: _breakdown(counted),
+        "input_ops": lambda: counted.ops,
+        "input_time": lambda: SimpleNamespace(time=counted.time, advice=_advice(counted.ops, framework)),
     }
     why = why_no_steps(after["steps"])
-    tables = {name: schema.of(rows[name]) for name, schema in TABLES.items()}
+    tables = LateTables({name: partial(_table, schema, rows[name]) for name, schema in TABLES.items()})
     figures = scalars(SCALARS, step_figures(after["steps"]) | _values(counted, why))
     return Report(NAME, tables, figures, _notices(counted, why, framework, loader), dict(after), counted)
+
+
+def _table(schema: TableSchema, rows: Callable[[], Any]) -> pa.Table:
+    return schema.of(rows())
 
 
 def why_no_steps(report: Report) -> str:

@@ -28,6 +28,7 @@ from fastprof.analyses.contract import (
     scalars,
 )
 from fastprof.analyses.input_pipeline import InputPipeline, known
+from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.devices import device_count, framework, run_environment
 from fastprof.derive.devices.devices import HBM
@@ -303,16 +304,16 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
     if _is_torch_on_gpus(overview):
         findings = {name: one for name, one in findings.items() if name not in OF_COMPILED}
     every = in_framework(pipeline.verdict.on_step_time() | findings, overview.environment.framework)
-    tables = {
+    tables = LateTables({
         "findings": after["diagnosis"].tables["findings"],
-        "steps": after["input_pipeline"].tables["steps"],
-        "breakdown": after["input_pipeline"].tables["breakdown"],
-        "stragglers": after["steps"].tables["stragglers"],
+        "steps": lambda: after["input_pipeline"].tables["steps"],
+        "breakdown": lambda: after["input_pipeline"].tables["breakdown"],
+        "stragglers": lambda: after["steps"].tables["stragglers"],
         "verdicts": TABLES["verdicts"].of({name: one for name, one in every.items() if one.was_judged}),
         "top_ops": TABLES["top_ops"].of(_top_ops(overview, params.top_ops, after["kernel_stats"])),
         "latency": after["inference"].tables["latency"],
         "hosts": TABLES["hosts"].of(kept),
-    }
+    })  # fmt: skip
     failed = (one for one in after["diagnosis"].notices if one.severity == "error")
     notices = (*failed, *_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
     return Report(NAME, tables, figures, notices, dict(after), overview)

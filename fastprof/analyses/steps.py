@@ -26,6 +26,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.causes import step_programs
 from fastprof.derive.causes.slow_steps import KINDS, SlowSteps, slow_steps
 from fastprof.derive.host import Host
@@ -269,15 +270,17 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
     ]
     times = host_times(database)
     slow = [_slow(one, database, place) for place, one in enumerate(of_hosts)]
-    tables = {
-        "steps": TABLES["steps"].of_parts(rows),
-        "breakdown": TABLES["breakdown"].of_parts(map(_kinds, rows)),
-        "step_summary": pa.Table.from_pylist(_summary(kept, database), TABLES["step_summary"].arrow()),
-        "hosts": pa.Table.from_pylist([_of_host(one, kept) for one in times], TABLES["hosts"].arrow()),
-        "slow_steps": TABLES["slow_steps"].of_parts(slow),
-        "between_steps": TABLES["between_steps"].of_parts([one.between.rows(one.steps.host) for one in of_hosts]),
-        "stragglers": TABLES["stragglers"].of(stragglers(database)) if kept else TABLES["stragglers"].empty(),
-    }
+    tables = LateTables({
+        "steps": lambda: TABLES["steps"].of_parts(rows),
+        "breakdown": lambda: TABLES["breakdown"].of_parts(map(_kinds, rows)),
+        "step_summary": lambda: pa.Table.from_pylist(_summary(kept, database), TABLES["step_summary"].arrow()),
+        "hosts": lambda: pa.Table.from_pylist([_of_host(one, kept) for one in times], TABLES["hosts"].arrow()),
+        "slow_steps": lambda: TABLES["slow_steps"].of_parts(slow),
+        "between_steps": lambda: TABLES["between_steps"].of_parts(
+            [one.between.rows(one.steps.host) for one in of_hosts]
+        ),
+        "stragglers": lambda: TABLES["stragglers"].of(stragglers(database)) if kept else TABLES["stragglers"].empty(),
+    })  # fmt: skip
     reason = why_no_steps(kept, database, params.steps_from)
     figures = scalars(SCALARS, _values(kept, database, reason) | _of_slow(of_hosts, reason))
     notices = [Notice("warning", reason)] if reason else list(_notices(kept, database))
