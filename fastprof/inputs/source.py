@@ -335,8 +335,8 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
     """Copy a stream to a temporary file, which is read then. ``push`` sees the bytes of an XSpace as they come, unless
     salvaging.
 
-    ``ahead``: threads read, unpack, scan and transcribe the next chunks meanwhile; not of a pipe, as a fault would wait
-    for its bytes.
+    ``ahead``: threads read, unpack and scan the next chunks meanwhile; not of a pipe, as a fault would wait for its
+    bytes.
     """
     damage, copied, transcription = None, 0, Transcription(path, salvage)
     remarks: list[Remark] = []
@@ -360,16 +360,15 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
                 if ahead:
                     chunks = temporary.enter_context(closing(made_ahead(chunks)))
                 scanned = transcription.scanned(chunks)
-                if ahead:
-                    scanned = temporary.enter_context(closing(made_ahead(scanned)))
-                pieces = transcription.pushed(scanned)
-                with closing(made_ahead(pieces) if ahead else pieces) as ready:
-                    copy(ready)
+                with closing(made_ahead(scanned) if ahead else scanned) as coming:
+                    for chunk in coming:
+                        copy(transcription.push(chunk))
             except CaptureError as error:
                 if packed is None or transcription.failed:
                     raise
                 damage = error.message
-                copy(transcription.pushed(transcription.scanned([_last_bytes(packed, transcription.read)])))
+                for chunk in transcription.scanned([_last_bytes(packed, transcription.read)]):
+                    copy(transcription.push(chunk))
             copy(transcription.finish())
             spool.flush()
             number = os.dup(spool.fileno()) if copied else -1

@@ -34,7 +34,7 @@ class Transcription:
         self._scribe: Scribe | None = None
 
     def scanned(self, chunks: Iterable[bytes]) -> Generator[Any, None, None]:
-        """What ``pushed`` takes, made of chunks. A thread may make it while another one pushes what was made before."""
+        """What ``push`` takes, made of chunks. A thread may make it while another one pushes what was made before."""
         for chunk in chunks:
             self.read += len(chunk)
             if self._head is None:
@@ -44,12 +44,8 @@ class Transcription:
             if len(self._head) >= HEAD:
                 yield self._begun()
 
-    def pushed(self, scanned: Iterable[Any]) -> Generator[bytes | memoryview, None, None]:
-        """What of the XSpace is ready with each of them."""
-        for chunk in scanned:
-            yield from self._pushed(chunk)
-
-    def _pushed(self, scanned: Any) -> Iterator[bytes | memoryview]:
+    def push(self, scanned: Any) -> Iterator[bytes | memoryview]:
+        """What of the XSpace is ready."""
         if self._scribe is None:
             if scanned:
                 yield scanned
@@ -67,7 +63,7 @@ class Transcription:
     def finish(self) -> Iterator[bytes | memoryview]:
         """The rest of it."""
         if self._head is not None:
-            yield from self._pushed(self._begun())
+            yield from self.push(self._begun())
         if self._scribe is not None:
             yield from self._checked(self._scribe.finish())
             self.remarks, self.parts, self.profile = self._scribe.remarks, self._scribe.parts, self._scribe.profile

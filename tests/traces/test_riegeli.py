@@ -129,9 +129,9 @@ def test_parts_that_were_appended() -> None:
 def test_pieces_of_any_size(size: int) -> None:
     data = written(*spaces(), xspace(plane("/host:CPU", [line("big", [event("x" * 70_000, 5, 1)], id=2)], id=1)))
     scribe = riegeli.scribe("f", False)
-    found = [piece for at in range(0, len(data), size) for piece in scribe.scan(data[at : at + size])]
+    found = [piece for at in range(0, len(data), size) for piece in scribe.push(scribe.scan(data[at : at + size]))]
     whole = riegeli.scribe("f", False)
-    assert b"".join([*found, *scribe.finish()]) == b"".join([*whole.scan(data), *whole.finish()])
+    assert b"".join([*found, *scribe.finish()]) == b"".join([*whole.push(whole.scan(data)), *whole.finish()])
 
 
 def _in_place(data: bytes) -> bytes | None:
@@ -140,7 +140,7 @@ def _in_place(data: bytes) -> bytes | None:
 
 def _scribed(data: bytes) -> bytes:
     scribe = riegeli.scribe("f", False)
-    return b"".join([*scribe.scan(data), *scribe.finish()])
+    return b"".join([*scribe.push(scribe.scan(data)), *scribe.finish()])
 
 
 def test_the_hash_of_pieces_is_that_of_all() -> None:
@@ -216,6 +216,17 @@ def test_a_bit_that_is_flipped(what: str) -> None:
 def test_a_record_of_something_else() -> None:
     with pytest.raises(fastprof.CaptureError, match="record 0 is not an XSpace"):
         fastprof.load(written(spaces()[0], b"abc"))
+
+
+def test_the_first_fault_is_the_one_that_is_raised() -> None:
+    """The records of a chunk are read after the next chunk has been scanned."""
+    first = written(b"\x0f")
+    data = first + _padding(first) + written(*spaces())[:-1]
+    with pytest.raises(fastprof.CaptureError, match="record 0 is not an XSpace") as error:
+        fastprof.load(data)
+    assert error.value.offset == riegeli.BLOCK_HEADER + riegeli.CHUNK_HEADER
+    with pytest.raises(fastprof.CaptureError, match="the file ends in a chunk"):
+        fastprof.load(data[len(first + _padding(first)) :])
 
 
 def _claiming(data: bytes, at: int, place: int, size: int, value: int) -> bytes:
@@ -298,7 +309,7 @@ def test_files_that_are_changed_or_cut_anywhere(form: str) -> None:
 def _space(data: bytes, *, salvage: bool) -> list[memoryview]:
     scribe = riegeli.scribe("vm.riegeli", salvage)
     try:
-        return [*scribe.scan(data), *scribe.finish()]
+        return [*scribe.push(scribe.scan(data)), *scribe.finish()]
     finally:
         scribe.close()
 

@@ -10,7 +10,9 @@ and warnings.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NoReturn
 
 from fastprof.errors import CaptureError
@@ -28,6 +30,9 @@ SIGNATURE: Final = bytes.fromhex(
 _LARGEST_CHUNK: Final = 1 << 32
 """A chunk is kept until it is complete; a header may say anything."""
 _KINDS: Final = b"smprt"
+_WORKERS: Final = 2
+_MOST_AHEAD: Final = 1 << 26
+"""A chunk of more bytes is decoded alone."""
 
 
 def begins(head: bytes) -> bool:
@@ -113,8 +118,20 @@ def refuse(damage: DamagedError, path: str) -> NoReturn:
     raise CaptureError(f"reading Riegeli: {damage.text}", path=path, offset=damage.offset) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """The records of the chunk that begins at an offset, which a thread decodes. ``size``: its bytes; ``after``: where
+    the next one begins. ``is_last``: nothing behind it is read."""
+
+    begin: int
+    after: int
+    size: int
+    records: Future[riegeli_chunks.Records]
+    is_last: bool = False
+
+
 class Scribe:
-    """Takes a file a piece at a time; keeps the chunk that it is in."""
+    """Takes a file a piece at a time; keeps the chunk that it is in, and those that are decoded side by side."""
 
     profile = None
 
@@ -126,24 +143,54 @@ class Scribe:
         self._bytes = bytearray()
         self._base = 0
         self._at = 0
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="fastprof")
+        self._coming: deque[Decoding] = deque()
         self._repeated = riegeli_chunks.Repeated()
         self._lost: dict[str, tuple[int, int]] = {}
 
-    def scan(self, chunk: bytes) -> list[memoryview]:
-        """Chunks are decoded here: nothing else happens with them."""
+    def scan(self, chunk: bytes) -> list[Decoding]:
+        """The chunks that have come."""
         self._bytes += chunk
         return list(self._ready(last=False))
 
-    def push(self, scanned: list[memoryview]) -> list[memoryview]:
-        return scanned
+    def push(self, scanned: list[Decoding]) -> list[memoryview]:
+        return [record for one in scanned for record in self._after(one)]
 
     def finish(self) -> Iterator[memoryview]:
-        yield from self._ready(last=True)
-        for text, (count, offset) in self._lost.items():
+        for one in self._ready(last=True):
+            yield from self._after(one)
+        while self._coming:
+            yield from self._records(self._coming.popleft())
+        for text, (count, offset) in sorted(self._lost.items(), key=lambda lost: lost[1][1]):
             self.remarks.append(Remark("data_loss", "damaged_chunk", text, count, offset))
 
     def close(self) -> None:
         self._bytes.clear()
+        self._pool.shutdown(cancel_futures=True)
+
+    # ---- records
+
+    def _after(self, one: Decoding) -> Iterator[memoryview]:
+        """Records of the chunks before, while threads decode this one and the next; of a large one its own, too."""
+        self._coming.append(one)
+        most = 0 if one.is_last or one.size > _MOST_AHEAD else _WORKERS - 1
+        while len(self._coming) > most:
+            yield from self._records(self._coming.popleft())
+
+    def _records(self, one: Decoding) -> Iterator[memoryview]:
+        try:
+            found = one.records.result()
+            ranges = [kept for number in range(len(found.ranges)) for kept in self._repeated.left_out(found, number)]
+        except DamagedError as damage:
+            refuse(damage, self._path)
+        except (riegeli_chunks.DamagedChunkError, MemoryError) as fault:
+            undecodable = DamagedError(f"a chunk cannot be decoded: {fault}", one.begin, one.after)
+            if not self._salvage:
+                refuse(undecodable, self._path)
+            self._lose(undecodable)
+            return
+        assert isinstance(found.values, bytes)
+        yield from (memoryview(found.values)[first:end] for first, end in ranges)
 
     # ---- chunks
 
@@ -151,26 +198,29 @@ class Scribe:
     def _end(self) -> int:
         return self._base + len(self._bytes)
 
-    def _ready(self, *, last: bool) -> Iterator[memoryview]:
-        """The records of all chunks that have come."""
+    def _ready(self, *, last: bool) -> Iterator[Decoding]:
+        """All chunks that have come. Damage is raised by whoever takes records: those before it are decoded first."""
         while self._at < self._end and (last or end_of_data(self._at, CHUNK_HEADER) <= self._end):
             try:
-                records = self._chunk(last)
+                chunk = self._chunk(last)
             except DamagedError as damage:
                 if not self._salvage:
-                    refuse(damage, self._path)
+                    refused: Future[riegeli_chunks.Records] = Future()
+                    refused.set_exception(damage)
+                    yield Decoding(damage.offset, self._end, 0, refused, is_last=True)
+                    return
                 self._lose(damage)
                 if damage.goes_on is None and not self._resynchronise(last):
                     return
                 self._at = damage.goes_on if damage.goes_on is not None else self._at
                 continue
-            if records is None:
+            if chunk is None:
                 return
-            yield from records
+            yield chunk
         self._drop()
 
-    def _chunk(self, last: bool) -> list[memoryview] | None:
-        """The records of the chunk that begins here, and on to the next; None: not all of it has come."""
+    def _chunk(self, last: bool) -> Decoding | None:
+        """The chunk that begins here, and on to the next; None: not all of it has come."""
         from fastprof._native.riegeli import riegeli_hash
 
         begin = self._at
@@ -181,16 +231,11 @@ class Scribe:
         if riegeli_hash(data) != header.data_hash:
             raise DamagedError("the data of a chunk are damaged", begin, header.after)
         check_kind(header, begin)
-        try:
-            found = riegeli_chunks.records(header.kind, data, header.records, header.decoded_size)
-            ranges = [kept for number in range(len(found.ranges)) for kept in self._repeated.left_out(found, number)]
-        except (riegeli_chunks.DamagedChunkError, MemoryError) as fault:
-            raise DamagedError(f"a chunk cannot be decoded: {fault}", begin, header.after) from None
         self._at = header.after
         if header.after - self._base > BLOCK:
             self._drop()
-        assert isinstance(found.values, bytes)
-        return [memoryview(found.values)[first:end] for first, end in ranges]
+        records = self._pool.submit(riegeli_chunks.records, header.kind, data, header.records, header.decoded_size)
+        return Decoding(begin, header.after, max(header.data_size, header.decoded_size), records)
 
     def _pieces(self, begin: int, size: int, goes_on: int | None) -> list[tuple[int, int]]:
         """Where bytes of the file stand, without the headers of blocks, which must be sound: places and lengths."""
