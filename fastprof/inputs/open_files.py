@@ -96,7 +96,7 @@ class WatchedFile:
 
     def __del__(self) -> None:
         held: _Descriptor | None = getattr(self, "_held", None)
-        if held is not None:
+        if held is not None and _lock is not None:  # as Python ends, modules lose what they hold, and files are closed
             with _lock:
                 _idle.pop(held, None)
                 _close(held)
