@@ -5,7 +5,7 @@
 
 const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length) {
   const uint8_t *text = view->text + value->from;
-  fp_json_bad_text bad = {0, 0};
+  fp_json_bad_text bad = {0, 0, 0};
   *length = value->to - value->from;
   if (fp_json_is_simple(view, value->from, value->to)) return text;
   if (!memchr(text, '\\', *length) && fp_utf8_valid(text, *length)) return text;
@@ -24,7 +24,7 @@ int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *v
   if (value->kind == FP_JSON_TEXT) {
     text = chrome_text(chrome, view, value, &length);
   } else if (value->kind != FP_JSON_NOTHING) {
-    fp_json_bad_text bad = {0, 0};
+    fp_json_bad_text bad = {0, 0, 0};
     chrome->decoded.size = 0;
     if (fp_json_compact(&chrome->decoded, view, value, SIZE_MAX, &bad, &at) && chrome->decoded.data) {
       text = chrome->decoded.data;

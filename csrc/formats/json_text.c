@@ -3,6 +3,9 @@
  *    {"a" : [1, "\u0041"] }     ->     {"a":[1,"A"]} */
 #include "formats/json_text.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "columns/utf8.h"
 #include "formats/json_number.h"
 #include "formats/json_values.h"
@@ -132,7 +135,7 @@ static void put_string(fp_bytes *out, const fp_json_view *view, const fp_json_va
     fp_bytes_put(out, text + value->from - 1, value->to - value->from + 2);
     return;
   }
-  fp_json_bad_text here = {0, 0};
+  fp_json_bad_text here = {0, 0, 0};
   fp_json_decode(&plain, text + value->from, value->to - value->from, &here);
   if (plain.failed) out->failed = true;
   if (here.count && !bad->count) bad->offset = value->from + here.offset;
@@ -173,8 +176,93 @@ static fp_json_step next_value(const fp_json_view *view, fp_json_walk *walk, boo
   return is_object ? fp_json_member(view, walk, key, value) : fp_json_element(view, walk, value);
 }
 
-bool fp_json_compact(fp_bytes *out, const fp_json_view *view, const fp_json_value *value, size_t most,
-                     fp_json_bad_text *bad, uint32_t *at) {
+/* ---- keys that repeat ---- */
+
+/* A member of an object that is open, or has just ended: where its key begins and ends in what is written. */
+typedef struct member {
+  size_t key, key_end;
+  uint32_t depth;
+} member;
+
+/* A key, and the place of its member in the object. */
+typedef struct key_at {
+  const uint8_t *text;
+  size_t length, place;
+} key_at;
+
+static int compare_keys(const void *a, const void *b) {
+  const key_at *first = a, *second = b;
+  if (first->length != second->length) return first->length < second->length ? -1 : 1;
+  int order = memcmp(first->text, second->text, first->length);
+  return order ? order : (first->place > second->place) - (first->place < second->place);
+}
+
+/* Whose value each member gets: its own, that of the last of its key, or (`count`) it goes. Returns how many go. */
+static size_t choose_values(key_at *keys, size_t count, size_t *value_of) {
+  size_t gone = 0;
+  qsort(keys, count, sizeof *keys, compare_keys);
+  for (size_t i = 0, next; i < count; i = next) {
+    for (next = i + 1; next < count && keys[next].length == keys[i].length &&
+                       !memcmp(keys[next].text, keys[i].text, keys[i].length); next++)
+      value_of[keys[next].place] = count;
+    value_of[keys[i].place] = keys[next - 1].place;
+    gone += next - i - 1;
+  }
+  return gone;
+}
+
+/* Members of an object as they are written:  "a":1,"b":2,"a":3  ->  "a":3,"b":2 */
+static void put_chosen(fp_bytes *out, const member *members, size_t count, const size_t *value_of) {
+  fp_bytes chosen = {.memory = out->memory};
+  for (size_t i = 0; i < count; i++) {
+    if (value_of[i] == count) continue;
+    const member *from = &members[value_of[i]];
+    size_t end = value_of[i] + 1 < count ? from[1].key - 1 : out->size;
+    if (chosen.size) fp_bytes_byte(&chosen, ',');
+    fp_bytes_put(&chosen, out->data + members[i].key, members[i].key_end - members[i].key);
+    fp_bytes_put(&chosen, out->data + from->key_end, end - from->key_end);
+  }
+  out->size = members->key;
+  out->failed |= chosen.failed;
+  if (!out->failed) fp_bytes_put(out, chosen.data, chosen.size);
+  fp_bytes_free(&chosen);
+}
+
+/* Ends the object at `depth`, whose members are the last ones. */
+static void drop_repeated(fp_bytes *out, fp_vector *members, uint32_t depth, fp_json_bad_text *bad) {
+  member *every = members->items;
+  size_t first = members->count, count;
+  while (first && every[first - 1].depth == depth) first--;
+  count = members->count - first;
+  members->count = first;
+  if (count < 2 || out->failed) return;
+  key_at *keys = fp_alloc(out->memory, count * sizeof *keys);
+  size_t *value_of = fp_alloc(out->memory, count * sizeof *value_of);
+  if (!keys || !value_of) {
+    out->failed = true;
+  } else {
+    for (size_t i = 0; i < count; i++)
+      keys[i] = (key_at){out->data + every[first + i].key, every[first + i].key_end - every[first + i].key, i};
+    size_t gone = choose_values(keys, count, value_of);
+    bad->repeated += gone;
+    if (gone) put_chosen(out, every + first, count, value_of);
+  }
+  fp_release(out->memory, keys);
+  fp_release(out->memory, value_of);
+}
+
+static void put_key(fp_bytes *out, fp_vector *members, uint32_t depth, const fp_json_view *view, const fp_json_value *key,
+                    fp_json_bad_text *bad) {
+  size_t begin = out->size;
+  put_string(out, view, key, bad);
+  member *fresh = fp_vector_add(out->memory, members, sizeof *fresh);
+  if (fresh) *fresh = (member){begin, out->size, depth};
+  else out->failed = true;
+  fp_bytes_byte(out, ':');
+}
+
+static bool compact(fp_bytes *out, const fp_json_view *view, const fp_json_value *value, size_t most, fp_vector *members,
+                    fp_json_bad_text *bad, uint32_t *at) {
   brackets open = {.depth = 0};
   fp_json_walk walk = {0, 0, false};
   fp_json_value key = {0, 0, 0, FP_JSON_NOTHING}, item = *value;
@@ -202,15 +290,23 @@ bool fp_json_compact(fp_bytes *out, const fp_json_view *view, const fp_json_valu
         if (!is_first) fp_bytes_byte(out, ',');
         is_first = false;
         if (!is_object) break;
-        put_string(out, view, &key, bad);
-        fp_bytes_byte(out, ':');
+        put_key(out, members, open.depth, view, &key, bad);
         break;
       }
       if (step != FP_WALK_END) return *at = walk.at, false;
+      if (is_object) drop_repeated(out, members, open.depth, bad);
       fp_bytes_byte(out, is_object ? '}' : ']');
       open.depth--;
       is_first = false;
       walk.is_first = false;
     }
   }
+}
+
+bool fp_json_compact(fp_bytes *out, const fp_json_view *view, const fp_json_value *value, size_t most,
+                     fp_json_bad_text *bad, uint32_t *at) {
+  fp_vector members = {0};
+  bool is_json = compact(out, view, value, most, &members, bad, at);
+  fp_vector_free(out->memory, &members);
+  return is_json;
 }

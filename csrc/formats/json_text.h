@@ -5,16 +5,18 @@
 #include "formats/growing_bytes.h"
 #include "formats/json_walk.h"
 
-/* Faults of texts: how many bytes or escapes became U+FFFD. `offset`: of the first, from the beginning of the text. */
+/* Faults of texts: how many bytes or escapes became U+FFFD. `offset`: of the first, from the beginning of the text.
+ * `repeated`: in values, how many members have the key of an earlier one of their object. */
 typedef struct fp_json_bad_text {
-  uint64_t count, offset;
+  uint64_t count, offset, repeated;
 } fp_json_bad_text;
 
 /* Appends what a string between quotes says. Each byte that is part of no character, and each lone surrogate, becomes
  * U+FFFD and is counted; an escape that JSON does not have is the characters as they stand. */
 void fp_json_decode(fp_bytes *out, const uint8_t *text, size_t length, fp_json_bad_text *bad);
 
-/* Appends a value without blanks outside of strings, its strings escaped as little as possible. More than `most` bytes
+/* Appends a value without blanks outside of strings, its strings escaped as little as possible. Of members of one key
+ * the last one's value stands at the place of the first. More than `most` bytes
  * are not written. False: it is not JSON, at `*at`. */
 bool fp_json_compact(fp_bytes *out, const fp_json_view *view, const fp_json_value *value, size_t most,
                      fp_json_bad_text *bad, uint32_t *at);

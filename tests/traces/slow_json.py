@@ -37,14 +37,11 @@ class Pairs(dict[str, Any]):
     """An object; of a key that repeats the last value stands at the first place. ``repeated``: how many did."""
 
     repeated = 0
-    written: list[tuple[str, Any]]
-    """The members as they stand."""
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> Pairs:
     made = Pairs(pairs)
     made.repeated = len(pairs) - len(made)
-    made.written = pairs
     return made
 
 
@@ -86,7 +83,6 @@ def _mended(value: Any) -> Any:
     if isinstance(value, Pairs):
         made = Pairs({_mended(key): _mended(item) for key, item in value.items()})
         made.repeated = value.repeated
-        made.written = [(_mended(key), _mended(item)) for key, item in value.written]
         return made
     return value
 
@@ -98,7 +94,7 @@ def compact(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(map(compact, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{compact(key)}:{compact(item)}" for key, item in value.written) + "}"
+        return "{" + ",".join(f"{compact(key)}:{compact(item)}" for key, item in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -226,6 +226,14 @@ def test_22_keys_that_repeat() -> None:
     (one,) = slices(fastprof.load(args))
     assert one.stats == (("k", "int64", 3), ("l", "int64", 2))
     assert log(fastprof.load(args))["duplicate_key"] == 2
+    many = ",".join(f'"k{n % 40}": {n}' for n in range(99))  # also inside a value, which is kept as text
+    nested = array(
+        x("a", "0", more=f',"args":{{"v":[{{"b":1, "c":{{"d":2,"d":3}},"\\u0062": [4]}}, {{}}, {{{many}}}]}}')
+    )
+    (one,) = slices(fastprof.load(nested))
+    last = ",".join(f'"k{n}":{n + 80 if n < 19 else n + 40}' for n in range(40))
+    assert one.stats == (("v", "str", '[{"b":[4],"c":{"d":3}},{},{' + last + "}]"),)
+    assert log(fastprof.load(nested))["duplicate_key"] == 2 + 59
 
 
 @pytest.mark.parametrize(("second", "remarks"), [("second", 1), ("first", 0)])
