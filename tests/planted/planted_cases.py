@@ -73,6 +73,8 @@ PLANTED = (
     Case("torch_sleeping_loader", PYTORCH, CPU, "input"),
     Case("torch_looping_optimizer", PYTORCH, CPU, "small_ops"),
     Case("torch_python_between", PYTORCH, CPU, "python"),
+    Case("torch_checkpoint", PYTORCH, CPU, "checkpoint"),
+    Case("torch_slow_step", PYTORCH, CPU, "slow_step"),
     Case("gpu_all_reduce", JAX, GPU, "communication", jax_gpu_runs.exposed_all_reduce),
     Case("gpu_slow_device", JAX, GPU, "straggler", jax_gpu_runs.slow_gpu),
     Case("gpu_late_launches", JAX, GPU, "launch", jax_gpu_runs.late_launches),
