@@ -273,6 +273,8 @@ def _of_no_steps(report: Report, absence: str) -> Report:
     figures = {name: _unknown(one, absence) for name, one in report.scalars.items()}
     tables = {name: table.slice(0, 0) for name, table in report.tables.items()}
     notice = Notice("warning", f"{absence[0].upper()}{absence[1:]}.")
+    if "headline" in figures:
+        figures["headline"] = dataclasses.replace(figures["headline"], value=notice.text, reason=None)
     return dataclasses.replace(report, tables=tables, scalars=figures, notices=(notice,))
 
 

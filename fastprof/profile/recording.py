@@ -49,7 +49,7 @@ def record(
 
     Raises UsageError: an argument is invalid, nothing is imported, or a profiler is recording already; OutputError.
     """
-    if steps is not None and not (len(steps) == 2 and 0 <= steps[0] < steps[1]):
+    if steps is not None and not (isinstance(steps, tuple | list) and len(steps) == 2 and 0 <= steps[0] < steps[1]):
         raise UsageError(f"steps is a first step and the one after the last, as in (10, 15), not {steps!r}")
     if run is not None and not is_run_name(run):
         raise UsageError(f"{run!r} cannot be the name of a run: it is the name of one directory")

@@ -25,7 +25,8 @@ _CATEGORY, _LONG_NAME = "hlo_category", "long_name"
 _PROGRAM, _SYMBOL = "program_id", "symbol_id"
 _CORES: Final = ("TPU", "SPARSECORE")
 _MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
-_ID: Final = pattern_of(r"\((\d{1,20})\)$")
+_ID: Final = pattern_of(r"\(([0-9]{1,20})\)\Z")
+_LARGEST_ID: Final = 2**64 - 1
 _TEXTS: Final = (records.STR, records.REF)
 
 
@@ -121,5 +122,6 @@ def _around(events: HostEvents, line: Line, rows: Int32s) -> Int64s:
     place = np.searchsorted(start, events.start_ps[rows], side="right") - 1
     inside = (place >= 0) & (events.start_ps[rows] - start[place] <= duration[place])
     ids = [_ID.search(events.names[meta]) for meta in events.meta[line.first : line.last].tolist()]
-    known = np.array([int(one[1]) % 2**64 if one else 0 for one in ids], np.uint64).view(np.int64)
+    numbers = [int(one[1]) if one else 0 for one in ids]
+    known = np.array([one if one <= _LARGEST_ID else 0 for one in numbers], np.uint64).view(np.int64)
     return np.where(inside, known[place], 0)

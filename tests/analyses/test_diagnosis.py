@@ -110,6 +110,29 @@ def test_time_that_a_device_waits_is_a_finding_of_what_the_host_did() -> None:
     assert report.scalars["compute_share"].value == pytest.approx(0.6)
 
 
+@pytest.mark.parametrize(("marked", "between"), [(10, True), (20, False)])
+def test_idle_time_between_steps_is_said_to_be_there(marked: int, between: bool) -> None:
+    """Steps of 10 ms of work every 20 ms; nothing else is recorded."""
+    main, stream = [], []
+    for step in range(5):
+        start = step * 20 * MS
+        main.append(event("train", start, marked * MS, {"_r": 1, "step_num": step}))
+        main.append(event("cuLaunchKernelEx", start, MS // 1000, {"correlation_id": step}))
+        stream.append(event("loop_fusion", start, 10 * MS, {"correlation_id": step, **KERNEL}))
+    threads = plane("/host:CPU", [line("python", main, id=1)])
+    gpu = plane("/device:GPU:0", [line("Stream #13(Compute)", stream, id=13)], stats={"device_vendor": "Nvidia"})
+    rows = fastprof.load(xspace(threads, gpu)).report("diagnosis").tables["findings"].to_pylist()
+    (row,) = (row for row in rows if row["cause"] in ("idle", "silent", "python"))
+    assert (row["detail"] == "100.0 % of it is between steps.") is between
+    assert row["advice"].startswith("Programs often load the next batch between steps") is between
+
+
+@pytest.mark.parametrize("name", ["diagnosis", "overview"])
+def test_steps_that_are_not_there_are_what_the_report_says_first(name: str) -> None:
+    report = fastprof.load(steps_of("load_batch")).select(steps=(40, 50)).report(name)
+    assert report.scalars["headline"].value == "No steps 40:50; there are 0 to 9."
+
+
 def compiling(*steps: int) -> bytes:
     """Ten steps; these compile a program before the GPU gets work."""
     main, stream, now = [], [], 0

@@ -103,6 +103,7 @@ def test_rows_of_a_table_with_a_value(ask: Callable[..., Ran]) -> None:
     both = ask(VERB, "--format", "csv", "--table", "hosts?host=beta&events=1").out.splitlines()
     assert [row.split(",")[:2] for row in both[1:]] == [["beta", "1"]]
     assert ask(VERB, "--table", "hosts?host=beta&events=7").err == "fastprof: the table hosts has no such row\n"
+    assert ask(VERB, "--table", "hosts?host=\udcff").err == "fastprof: the table hosts has no such row\n"
     ran = ask(VERB, "--table", "hosts?hots=beta")
     assert ran.code == 2 and "has no column 'hots'; it has: host, events, " in ran.err
     assert "did you mean 'host'?" in ran.err

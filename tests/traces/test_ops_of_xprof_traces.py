@@ -85,3 +85,25 @@ def test_lines_that_xprof_derived_of_gpus_are_no_kernels(tmp_path: Path) -> None
     again = tmp_path / "again.trace.json"
     trace.to_trace(again, format="xprof")
     assert [row["name"] for row in fastprof.load(again).lines.to_pylist()] == names  # none is derived twice
+
+
+@pytest.mark.parametrize(
+    ("module", "program"),
+    [("jit_f(5)", 5), ("jit_f(18446744073709551621)", 0), ("jit_f(99999999999999999999)", 0), ("jit_f(\u0663)", 0),
+     ("jit_f(3)\n", 0), ("jit_f", 0)],
+)  # fmt: skip
+def test_the_program_of_an_op_is_the_number_behind_the_name_of_its_module(module: str, program: int) -> None:
+    """Of at most 64 bits, in plain digits."""
+    names = [{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:TPU:0"}}]
+    names += [
+        {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": name}}
+        for tid, name in ((1, "XLA Ops"), (2, "XLA Modules"))
+    ]
+    rows = [
+        {"ph": "X", "pid": 1, "tid": 2, "ts": 1, "dur": 9, "name": module, "args": {}},
+        {"ph": "X", "pid": 1, "tid": 1, "ts": 2, "dur": 1, "name": "a",
+         "args": {"hlo_category": "f", "long_name": "%a = x"}},
+    ]  # fmt: skip
+    kept = {"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}, "traceEvents": names + rows}
+    report = fastprof.load(json.dumps(kept).encode()).report("hlo_stats")
+    assert report.tables["ops"]["program_id"].to_pylist() == [program]

@@ -109,6 +109,14 @@ class Facts:
             every, budget=budget[self._counts[budget.device]], explained=explained[self._counts[explained.device]]
         )
 
+    def between_steps_share(self, cause: str) -> float:
+        """The part of the time of a cause of gaps that is in no step, over all devices; 0.0: there are no steps."""
+        rows = self.budget.budget
+        rows = rows[rows.cause == GAP_CAUSES.index(cause)]
+        if not self.figure("steps", "step_count"):
+            return 0.0
+        return int(rows.time_ps[rows.step == BETWEEN_STEPS].sum()) / max(int(rows.time_ps.sum()), 1)
+
     def explanations(self, cause: str) -> Counter[str | None]:
         """By what explains time of a cause of gaps, over all devices: that time. None: nothing does."""
         rows = self.budget.explained

@@ -246,9 +246,20 @@ _MEMORY: Final = ("snapshot_count", "allocation_count", "peak_bytes", "capacity_
 
 def _of_idle(facts: Facts, finding: Finding) -> Finding:
     """To record more of the host helps only if its Python is not recorded, nor was asked for."""
-    finding = replace(finding, detail=" ".join(filter(None, [finding.detail, use_in_words(facts)])) or None)
+    between = facts.between_steps_share("idle")
+    where = f"{measured(between, 'share')} of it is between steps." if between >= _MOSTLY_BETWEEN else None
+    details = [finding.detail, where, use_in_words(facts)]
+    finding = replace(finding, detail=" ".join(filter(None, details)) or None)
     has_all = facts.names.has_python or (facts.levels is not None and facts.levels.has_all)
-    return replace(finding, advice=_NOTHING_KNOWN) if has_all else finding
+    if has_all:
+        return replace(finding, advice=_NOTHING_KNOWN)
+    return replace(finding, advice=f"{_BETWEEN_STEPS} {finding.advice}") if where else finding
+
+
+_MOSTLY_BETWEEN: Final = 0.9
+_BETWEEN_STEPS: Final = (
+    "Programs often load the next batch between steps: let the mark of a step hold that too, so that it has a name."
+)
 
 
 _NOTHING_KNOWN: Final = (
