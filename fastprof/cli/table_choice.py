@@ -28,7 +28,7 @@ class TableChoice(NamedTuple):
             if column not in table.column_names:
                 known = ", ".join(table.column_names) + meant(column, table.column_names)
                 raise UsageError(f"--table: the table {self.name} has no column {column!r}; it has: {known}")
-            text = value.encode("utf-8", "surrogateescape")  # of an argument that is no UTF-8
+            text = value.encode("utf-8", "surrogateescape")  # bytes of an argument outside of UTF-8
             there = pc.equal(pc.cast(pc.cast(table[column], pa.string()), pa.binary()), pa.scalar(text, pa.binary()))
             table = table.filter(there)  # rows whose value is unknown go, too
         return table
