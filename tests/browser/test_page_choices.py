@@ -343,6 +343,7 @@ def test_a_link_has_the_filters_and_the_sorting_of_tables(show: Callable[..., An
     page = show("xla", "hlo_stats")
     table = page.locator(".table").first
     table.locator(".filter-all").fill("fusion")
+    page.wait_for_function("() => location.hash.includes('find-')")
     table.get_by_role("columnheader").first.get_by_role("button").click()
     page.wait_for_function("() => location.hash.includes('find-') && location.hash.includes('sort-')")
     count = table.locator(".table-count").inner_text()
