@@ -12,9 +12,9 @@ flows, and what was transcribed go with every host.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from fastprof.wording.patterns import pattern_of
 
 _NAME: Final = pattern_of(r"(?P<host>\S.*) /(?:host|device|job):[^ ].*", re.DOTALL)
 _PLANES: Final = 1
+_Range: TypeAlias = tuple[int, int]
 
 
 def by_host(capture: Capture, file: CaptureFile) -> list[Capture]:
@@ -36,26 +37,26 @@ def by_host(capture: Capture, file: CaptureFile) -> list[Capture]:
     hosts = list(dict.fromkeys(match["host"] for name in capture.part_names if (match := _NAME.fullmatch(name))))
     if not hosts or recorded_environment(capture).get("transcribed_from") not in (XPROF, RUN_METADATA, EVENT_FILE):
         return [capture]
-    owner = [_owner(name, hosts) for name in capture.part_names]
+    longest_first = sorted(hosts, key=len, reverse=True)
+    owner = [_owner(name, longest_first) for name in capture.part_names]
     shared = [name == PLANE for name in capture.part_names]
     own = {None: file.host or capture.host, **{host: host for host in hosts}}
-    used = [host for host in own if any(one == host and not all_ for one, all_ in zip(owner, shared, strict=True))]
+    owning = {one for one, all_ in zip(owner, shared, strict=True) if not all_}
+    used = [host for host in own if host in owning]
     if len(used) == 1:
         own[used[0]] = file.host or used[0]
-    return [_of_host(capture, replace(file, host=own[host]), host, owner, shared) for host in used]
+    ranges = _ranges(capture, used, owner, shared)
+    return [_of_host(capture, replace(file, host=own[host]), host, ranges[host]) for host in used]
 
 
 def _owner(name: str, hosts: Sequence[str]) -> str | None:
-    """The host that a plane's name begins with."""
-    return next((host for host in sorted(hosts, key=len, reverse=True) if name.startswith(f"{host} ")), None)
+    """The host that a plane's name begins with. ``hosts``: the longest names first."""
+    return next((host for host in hosts if name.startswith(f"{host} ")), None)
 
 
-def _of_host(
-    capture: Capture, file: CaptureFile, host: str | None, owner: Sequence[str | None], shared: Sequence[bool]
-) -> Capture:
+def _of_host(capture: Capture, file: CaptureFile, host: str | None, ranges: Sequence[_Range]) -> Capture:
     """The part of the capture that is of one host."""
-    wanted = [one == host or all_ for one, all_ in zip(owner, shared, strict=True)]
-    source = _source_of(capture.source, list(_ranges(capture, wanted)))
+    source = _source_of(capture.source, ranges)
     begin = f"{host} " if host is not None else ""
     found = Capture(replace(file, source=source, before_planes=begin), capture.memory, ImportLog(), capture.salvage)
     found.log = capture.log  # of the file itself, it has all rows already
@@ -64,15 +65,23 @@ def _of_host(
     return found
 
 
-def _ranges(capture: Capture, wanted: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """Offset and length of what of the file goes with the planes that are wanted."""
-    ends = dict(zip(capture.parts["end"].tolist(), wanted, strict=True))
+def _ranges(
+    capture: Capture, hosts: Sequence[str | None], owner: Sequence[str | None], shared: Sequence[bool]
+) -> dict[str | None, list[_Range]]:
+    """By host, offset and length of what of the file goes with its planes, in order. The file is walked once."""
+    of_end = dict(zip(capture.parts["end"].tolist(), zip(owner, shared, strict=True), strict=True))
+    of_all: list[_Range] = []
+    of_host: dict[str | None, list[_Range]] = {host: [] for host in hosts}
     for number, at, _, end in top_fields(capture):
-        if number != _PLANES or ends.get(end):
-            yield at, end - at
+        if number != _PLANES:
+            of_all.append((at, end - at))
+        elif end in of_end:
+            host, is_shared = of_end[end]
+            (of_all if is_shared else of_host[host]).append((at, end - at))
+    return {host: sorted([*of_all, *ranges]) for host, ranges in of_host.items()}
 
 
-def _source_of(entire: Source, ranges: Sequence[tuple[int, int]]) -> Source:
+def _source_of(entire: Source, ranges: Sequence[_Range]) -> Source:
     if entire.memory is not None:
         joined = b"".join(entire.memory[at : at + length] for at, length in ranges)
         part = Source(entire.path, memory=memoryview(joined))

@@ -111,10 +111,10 @@ class Facts:
 
     def between_steps_share(self, cause: str) -> float:
         """The part of the time of a cause of gaps that is in no step, over all devices; 0.0: there are no steps."""
-        rows = self.budget.budget
-        rows = rows[rows.cause == GAP_CAUSES.index(cause)]
         if not self.figure("steps", "step_count"):
             return 0.0
+        rows = self.budget.budget
+        rows = rows[rows.cause == GAP_CAUSES.index(cause)]
         return int(rows.time_ps[rows.step == BETWEEN_STEPS].sum()) / max(int(rows.time_ps.sum()), 1)
 
     def explanations(self, cause: str) -> Counter[str | None]:

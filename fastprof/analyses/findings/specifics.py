@@ -258,7 +258,7 @@ def _of_idle(facts: Facts, finding: Finding) -> Finding:
 
 _MOSTLY_BETWEEN: Final = 0.9
 _BETWEEN_STEPS: Final = (
-    "Programs often load the next batch between steps: let the mark of a step hold that too, so that it has a name."
+    "Programs often load the next batch between steps: put an annotation around that, which names the time."
 )
 
 
