@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from fastprof.cli import arguments, output, servers, signals
 from fastprof.errors import UsageError
 from fastprof.inputs.profiler_client import statuses
+from fastprof.profile.capture_checks import DAMAGED
 from fastprof.render.table_forms import FORMATS
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _NO_SESSION: Final = ("run", "capture", "snapshot", "monitor")
 """Verbs that read no run."""
 _NOT_WRITTEN: Final = 3
 """The exit code of paths that cannot be written."""
+_BAD_DATA: Final = 4
+"""That of captures that are damaged."""
 
 
 @arguments.reader
@@ -141,7 +144,7 @@ def finish(
         raise KeyboardInterrupt
     code = _exit_code(outcomes)
     after = 0 if path is None else shown(args, then, path)
-    return code or after
+    return code or (_BAD_DATA if any(one.code == DAMAGED for one in remarks) else 0) or after
 
 
 def shown(args: argparse.Namespace, then: argparse.Namespace | None, path: str) -> int:

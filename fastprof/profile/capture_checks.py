@@ -18,6 +18,8 @@ _ENOUGH_STEPS: Final = 10
 _OF_DURATION: Final = 0.9
 _MOST_TEXTS: Final = 5
 _LONGEST: Final = 300
+DAMAGED: Final = "damaged"
+_SALVAGE: Final = "read it with on_error=salvage, which keeps what is sound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,14 @@ def checks(
                            words.device_tracer))  # fmt: skip
     for host in profile.tables["hosts"].to_pylist():
         found += _of_host(host, duration_ps, words)
-    return found
+    return [*_losses(profile), *found]
+
+
+def _losses(profile: Profile) -> Iterator[Check]:
+    """What is damaged in captures that were loaded with ``on_error="salvage"``."""
+    for row in profile.tables["import_log"].to_pylist():
+        if row["severity"] == "data_loss":
+            yield Check(DAMAGED, row["path"], f"the capture is damaged: {row['example'][:_LONGEST]}", _SALVAGE)
 
 
 def _steps(steps: Report, lacks: dict[str, str], duration_ps: int, words: _Words) -> Iterator[Check]:

@@ -13,6 +13,7 @@ import pytest
 from profiler_server import ProfilerServer, captured, message, serving
 from test_capture_workers import sample
 from test_run_program import put_jax_beside
+from trace_builder import xspace
 
 from fastprof.cli import rolling
 from fastprof.cli.main import main
@@ -62,7 +63,7 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def profile(_request: Any, context: Any) -> bytes:
         while context.time_remaining() > 4.7:  # the deadline is 5.2 s ahead
             time.sleep(0.01)
-        return captured(b"x")
+        return captured(xspace(b"x"))
 
     with serving(ProfilerServer(profile)) as address:
         flags = ("--duration", "200ms", "--timeout", "5s", "--no-checks", "--progress", "plain")

@@ -83,7 +83,7 @@ def until_left(_request: object, context: grpc.ServicerContext) -> bytes:
 
 
 def test_the_file_is_what_the_answer_holds(take: Run, tmp_path: Path) -> None:
-    sent = os.urandom(3000)  # whatever it is, it is kept
+    sent = xspace(os.urandom(3000))  # whatever a plane holds, it is kept
     server = ProfilerServer(captured(sent))
     with serving(server) as address:
         ran = take(address)
@@ -91,13 +91,13 @@ def test_the_file_is_what_the_answer_holds(take: Run, tmp_path: Path) -> None:
     name = f"127.0.0.1_{server.port}.xplane.pb"
     assert files(tmp_path / "logs") == {name: sent}
     (row,) = ran.workers
-    assert row["size_bytes"] == 3000 and row["attempts"] == 1 and row["file"].endswith(name)
+    assert row["size_bytes"] == len(sent) and row["attempts"] == 1 and row["file"].endswith(name)
     run = Path(row["file"]).parent
     assert time.strptime(run.name, "%Y_%m_%d_%H_%M_%S") and server.requests[0].session_id == run.name
 
 
 def test_the_server_gets_what_was_requested(take: Run) -> None:
-    server = ProfilerServer(captured(b"x"))
+    server = ProfilerServer(captured(xspace(b"x")))
     settings = ("tpu_trace_mode=TRACE_COMPUTE", "number=-3", "flag=true", 'text="5"')
     flags = ("--host-level", "3", "--device-level", "0", "--python-level", "1", "--hosts", "node7")
     with serving(server) as address:
@@ -120,7 +120,7 @@ def test_eight_workers_record_at_once_from_one_moment(take: Run, tmp_path: Path)
 
     def profile(request: Any, _context: object) -> bytes:
         together.wait()
-        return captured(request.host_name.encode())
+        return captured(xspace(request.host_name.encode()))
 
     every = [ProfilerServer(profile) for _ in range(8)]
     before = time.time_ns()
@@ -132,12 +132,12 @@ def test_eight_workers_record_at_once_from_one_moment(take: Run, tmp_path: Path)
     assert len(starts) == 1 and before + NS // 5 <= starts.pop() <= time.time_ns() + NS // 5
     assert len({one.requests[0].session_id for one in every}) == 1
     assert files(tmp_path / "logs") == {
-        f"127.0.0.1_{one.port}.xplane.pb": f"127.0.0.1_{one.port}".encode() for one in every
+        f"127.0.0.1_{one.port}.xplane.pb": xspace(f"127.0.0.1_{one.port}".encode()) for one in every
     }
 
 
 def test_each_failure_is_shown_and_costs_the_others_nothing(take: Run, tmp_path: Path) -> None:
-    good, dying = ProfilerServer(captured(b"good")), ProfilerServer(captured(os.urandom(1 << 21)))
+    good, dying = ProfilerServer(captured(xspace(b"good"))), ProfilerServer(captured(os.urandom(1 << 21)))
     with ExitStack() as stack:
         addresses = [
             stack.enter_context(serving(refusing(grpc.StatusCode.INTERNAL, "no \x1b[2J disk"))),
@@ -151,20 +151,20 @@ def test_each_failure_is_shown_and_costs_the_others_nothing(take: Run, tmp_path:
     assert ran.code == 5
     assert ran.statuses == ["refused", "written", "unreachable", "unsupported", "empty", "lost"]
     assert [row["attempts"] for row in ran.workers] == [1, 1, 2, 1, 1, 1]  # what may have begun is not begun again
-    assert files(tmp_path / "logs") == {f"127.0.0.1_{good.port}.xplane.pb": b"good"}
+    assert files(tmp_path / "logs") == {f"127.0.0.1_{good.port}.xplane.pb": xspace(b"good")}
     errors = [text for text in ran.err.splitlines() if text.startswith("fastprof: 127")]
     assert len(errors) == 5 and r"INTERNAL: no \x1b[2J disk" in errors[0]
     assert "jax.profiler.start_server(PORT)" in errors[1]
 
 
 def test_a_silent_server_is_late_and_not_left_busy(take: Run, tmp_path: Path) -> None:
-    good, silent = ProfilerServer(captured(b"good")), ProfilerServer(until_left)
+    good, silent = ProfilerServer(captured(xspace(b"good"))), ProfilerServer(until_left)
     with serving(good) as one, serving(silent) as other:
         ran = take(other, one, "--delay", "0s", "--timeout", "2s")
         assert silent.left.wait(10)
     assert (ran.code, ran.statuses) == (5, ["late", "written"])
     assert "--delay 0s" in ran.err
-    assert files(tmp_path / "logs") == {f"127.0.0.1_{good.port}.xplane.pb": b"good"}
+    assert files(tmp_path / "logs") == {f"127.0.0.1_{good.port}.xplane.pb": xspace(b"good")}
 
 
 def test_nothing_is_left_if_nothing_came(take: Run, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_busy_server_is_called_again(take: Run, code: grpc.StatusCode, text: s
     def profile(_request: object, context: grpc.ServicerContext) -> bytes:
         if len(server.requests) == 1:
             context.abort(code, text)
-        return captured(b"second")
+        return captured(xspace(b"second"))
 
     server = ProfilerServer(profile)
     with serving(server) as address:
@@ -200,16 +200,16 @@ def test_ipv6(take: Run, tmp_path: Path) -> None:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this machine has no IPv6")
-    server = ProfilerServer(captured(b"six"))
+    server = ProfilerServer(captured(xspace(b"six")))
     with serving(server, "[::1]") as address:
         assert take(address).code == 0
-    assert files(tmp_path / "logs") == {f"[__1]_{server.port}.xplane.pb": b"six"}
+    assert files(tmp_path / "logs") == {f"[__1]_{server.port}.xplane.pb": xspace(b"six")}
 
 
 def test_a_large_answer(take: Run, tmp_path: Path) -> None:
-    sent = os.urandom(1 << 20) * 40
+    sent = xspace(os.urandom(1 << 20) * 40)
     with serving(ProfilerServer(captured(sent))) as address:
-        assert take(address).workers[0]["size_bytes"] == 40 << 20
+        assert take(address).workers[0]["size_bytes"] == len(sent)
     (written,) = files(tmp_path / "logs").values()
     assert hashlib.sha256(written).digest() == hashlib.sha256(sent).digest()
 
@@ -231,7 +231,7 @@ HOSTILE = [
 
 
 def test_names_that_servers_record_stay_in_the_run(take: Run, tmp_path: Path) -> None:
-    spaces = [xspace(hostnames=[name]) for name in HOSTILE]
+    spaces = [xspace(b"", hostnames=[name]) for name in HOSTILE]
     with ExitStack() as stack:
         servers = [stack.enter_context(serving(ProfilerServer(captured(one)))) for one in spaces]
         ran = take(*servers, "--delay", "0s", "--recorded-hosts")
@@ -252,6 +252,10 @@ def test_names_that_servers_record_stay_in_the_run(take: Run, tmp_path: Path) ->
         (b"\x38\x00" * 20_000, "more than 10,000 fields"),
         (b"\xff" * 30, "an integer has no end"),
         (b"", "the answer has no capture"),
+        (captured(b"\x00random bytes"), "13 bytes came that are not a capture, and were not written: field 0 of"),
+        (captured(xspace(b"x")[:-1]), "the message ends within a field"),
+        (captured(b"\x08\x01"), "field 1 of an XSpace is not a number"),
+        (captured(xspace(errors=["no permission"])), "it has no plane, and says: no permission"),
     ],
 )
 def test_answers_that_are_damaged(take: Run, tmp_path: Path, answer: bytes, reason: str) -> None:
@@ -262,10 +266,10 @@ def test_answers_that_are_damaged(take: Run, tmp_path: Path, answer: bytes, reas
 
 
 def test_servers_that_are_old_send_the_capture_as_a_tool(take: Run, tmp_path: Path) -> None:
-    tools = [{"name": "../x", "data": b"other"}, {"name": "xplane.pb", "data": b"old"}]
+    tools = [{"name": "../x", "data": b"other"}, {"name": "xplane.pb", "data": xspace(b"old")}]
     with serving(ProfilerServer(message("ProfileResponse", tool_data=tools).SerializeToString())) as address:
         assert take(address).code == 0
-    assert list(files(tmp_path / "logs").values()) == [b"old"]
+    assert list(files(tmp_path / "logs").values()) == [xspace(b"old")]
 
 
 def test_the_server_writes_if_that_is_requested(take: Run, tmp_path: Path) -> None:
@@ -284,7 +288,9 @@ def test_the_server_writes_if_that_is_requested(take: Run, tmp_path: Path) -> No
 def test_a_clock_that_is_behind_is_late_and_no_clock_is_not(take: Run) -> None:
     def profile(request: Any, context: grpc.ServicerContext) -> bytes:
         an_hour_behind = time.time_ns() - 3600 * NS
-        return until_left(request, context) if request.opts.start_timestamp_ns > an_hour_behind else captured(b"x")
+        if request.opts.start_timestamp_ns > an_hour_behind:
+            return until_left(request, context)
+        return captured(xspace(b"x"))
 
     with serving(ProfilerServer(profile)) as address:
         assert take(address, "--delay", "100ms", "--timeout", "200ms").statuses == ["late"]
@@ -292,7 +298,7 @@ def test_a_clock_that_is_behind_is_late_and_no_clock_is_not(take: Run) -> None:
 
 
 def test_two_captures_within_a_second_are_two_runs(take: Run, tmp_path: Path) -> None:
-    with serving(ProfilerServer(captured(b"x"))) as address:
+    with serving(ProfilerServer(captured(xspace(b"x")))) as address:
         runs = {Path(take(address).workers[0]["file"]).parent for _ in range(3)}
     assert len(runs) == 3 and len(list((tmp_path / "logs" / "plugins" / "profile").iterdir())) == 3
 
@@ -312,15 +318,14 @@ def test_then_shows_the_run(take: Run) -> None:
         (sample(2), (), ["few_steps"]),
         (sample(), ("--duration", "30ms"), ["too_short"]),
         (sample() + xspace(warnings=["5 events were dropped"]), (), ["events_dropped"]),
-        (b"no capture", (), []),
+        (sample().replace(b"train", b"\xff\xff\xff\xff\xff"), (), ["damaged"]),
     ],
 )  # fmt: skip
 def test_what_a_capture_lacks_is_a_remark(take: Run, space: bytes, flags: tuple[str, ...], codes: list[str]) -> None:
     with serving(ProfilerServer(captured(space))) as address:
         ran = take(address, *flags, checks=True)
-    assert ran.code == 0
+    assert ran.code == (4 if codes == ["damaged"] else 0)
     assert [row["code"] for row in json.loads(ran.out)["remarks"]["rows"]] == codes
-    assert ("cannot be checked" in ran.err) == (space == b"no capture")
 
 
 def started(*words: str) -> subprocess.Popen[str]:
@@ -337,7 +342,7 @@ def started(*words: str) -> subprocess.Popen[str]:
 def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
     def profile(_request: object, _context: object) -> bytes:
         assert first.terminated.wait(20)
-        return captured(b"until then")
+        return captured(xspace(b"until then"))
 
     first, deaf = ProfilerServer(profile), ProfilerServer(until_left)
     logs = tmp_path / "logs"
@@ -355,7 +360,7 @@ def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
         assert deaf.left.wait(10)
     assert command.returncode == 130
     assert "written" in out and "cancelled" in out and "Ctrl-C again gives up" in err
-    assert files(logs) == {f"127.0.0.1_{first.port}.xplane.pb": b"until then"}
+    assert files(logs) == {f"127.0.0.1_{first.port}.xplane.pb": xspace(b"until then")}
 
 
 def test_a_terminated_command_leaves_neither_files_nor_busy_servers(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from profiler_server import ProfilerServer, captured, free_port, serving
 from test_capture_workers import sample
+from trace_builder import xspace
 
 from fastprof.cli.main import main
 from fastprof.inputs.profiler_client.addresses import parsed
@@ -63,7 +64,7 @@ def test_a_page_captures_what_the_server_was_given(tmp_path: Path) -> None:
 
 
 def test_hosts_that_were_not_allowed_are_never_reached(tmp_path: Path) -> None:
-    good, stranger = ProfilerServer(captured(b"x")), ProfilerServer(captured(b"x"))
+    good, stranger = ProfilerServer(captured(xspace(b"x"))), ProfilerServer(captured(xspace(b"x")))
     with serving(good) as one, serving(stranger) as other:
         page = Page(tmp_path / "logs", [one])
         for address in (other, f"{one}@{other}", f"{one} ", one.replace("127.0.0.1", "localhost"), "../x"):
@@ -74,7 +75,7 @@ def test_hosts_that_were_not_allowed_are_never_reached(tmp_path: Path) -> None:
 
 
 def test_requests_of_strangers_begin_nothing(tmp_path: Path) -> None:
-    server = ProfilerServer(captured(b"x"))
+    server = ProfilerServer(captured(xspace(b"x")))
     with serving(server) as address:
         page = Page(tmp_path / "logs", [address])
         token = {"authorization": f"Bearer {TOKEN}"}
@@ -90,7 +91,7 @@ def test_requests_of_strangers_begin_nothing(tmp_path: Path) -> None:
 def test_one_at_a_time_and_it_can_be_stopped(tmp_path: Path) -> None:
     def profile(_request: Any, _context: object) -> bytes:
         assert server.terminated.wait(30)
-        return captured(b"until then")
+        return captured(xspace(b"until then"))
 
     server = ProfilerServer(profile)
     with serving(server) as address:
@@ -103,7 +104,7 @@ def test_one_at_a_time_and_it_can_be_stopped(tmp_path: Path) -> None:
         page.post(stop=1)
         assert page.ended()["workers"][0]["status"] == "written"
     assert len(server.requests) == 1
-    assert [path.read_bytes() for path in (tmp_path / "logs").rglob("*.pb")] == [b"until then"]
+    assert [path.read_bytes() for path in (tmp_path / "logs").rglob("*.pb")] == [xspace(b"until then")]
 
 
 def test_failures_are_shown_and_leave_nothing(tmp_path: Path) -> None:

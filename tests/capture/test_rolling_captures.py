@@ -13,6 +13,7 @@ import grpc
 import pytest
 from profiler_server import ProfilerServer, captured, serving
 from test_capture_workers import Run, sample, take
+from trace_builder import xspace
 
 from fastprof.cli.main import main
 from fastprof.cli.servers import waiting_time
@@ -52,7 +53,7 @@ def test_a_capture_that_fails_is_followed_by_the_next(take: Run, tmp_path: Path)
     def profile(_request: Any, context: grpc.ServicerContext) -> bytes:
         if len(server.requests) == 2:
             context.abort(grpc.StatusCode.INTERNAL, "no disk")
-        return captured(b"x")
+        return captured(xspace(b"x"))
 
     server = ProfilerServer(profile)
     with serving(server) as address:
@@ -64,7 +65,7 @@ def test_a_capture_that_fails_is_followed_by_the_next(take: Run, tmp_path: Path)
 
 def test_an_interrupt_between_captures_ends_them_well(take: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _seconds: signal.raise_signal(signal.SIGINT))
-    server = ProfilerServer(captured(b"x"))
+    server = ProfilerServer(captured(xspace(b"x")))
     with serving(server) as address:
         assert take(address, "--every", "1h").code == 0
     assert len(server.requests) == 1
@@ -108,7 +109,7 @@ def test_several_processes_of_a_machine_and_the_flag(
 ) -> None:
     two = of_job("slurm:9012-9013", {"SLURM_JOB_NODELIST": "a[1-2]"})
     assert [str(one) for one in two] == ["a1:9012", "a1:9013", "a2:9012", "a2:9013"]
-    server = ProfilerServer(captured(b"x"))
+    server = ProfilerServer(captured(xspace(b"x")))
     with serving(server) as address:
         host, _, port = address.partition(":")
         monkeypatch.setenv("TPU_WORKER_HOSTNAMES", host)

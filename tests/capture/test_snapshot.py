@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from profiler_server import ProfilerServer, captured, message, serving
+from trace_builder import xspace
 
 from fastprof.cli.main import main
 
@@ -20,7 +21,7 @@ NAMES = {
 @pytest.mark.parametrize("year", NAMES)
 def test_start_snapshot_and_stop(year: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start, snapshot, *stop = NAMES[year]
-    server = ProfilerServer(others={start: b"", snapshot: captured(b"recorded"), **dict.fromkeys(stop, b"")})
+    server = ProfilerServer(others={start: b"", snapshot: captured(xspace(b"recorded")), **dict.fromkeys(stop, b"")})
     logs = tmp_path / "logs"
     with serving(server) as address:
         assert main(["snapshot", "--start", address, "--host-level", "3", "--set", "number=7"]) == 0
@@ -34,12 +35,12 @@ def test_start_snapshot_and_stop(year: str, tmp_path: Path, capsys: pytest.Captu
     assert request.opts.advanced_configuration[0].value.int64_value == 7
     assert called[snapshot] == b""
     assert [path.name for path in logs.rglob("*") if path.is_file()] == ["node7.xplane.pb"]
-    assert next(logs.rglob("*.xplane.pb")).read_bytes() == b"recorded"
+    assert next(logs.rglob("*.xplane.pb")).read_bytes() == xspace(b"recorded")
     assert capsys.readouterr().out.count("done") == 1 + len(stop)
 
 
 def test_snapshots_of_some_and_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = [captured(b"one"), captured(b"", empty=True)]
+    answers = [captured(xspace(b"one")), captured(b"", empty=True)]
     with ExitStack() as stack:
         servers = [stack.enter_context(serving(ProfilerServer(others={"GetSnapshot": one}))) for one in answers]
         servers.append(stack.enter_context(serving(ProfilerServer())))

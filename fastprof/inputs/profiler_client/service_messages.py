@@ -38,7 +38,9 @@ _VERSION: Final = 1
 _MOST_FIELDS: Final = 10_000
 """Of an answer: it comes from another program, which may be anything."""
 _CAPTURE: Final = "xplane.pb"
-_HOSTNAMES: Final = 4
+_PLANES, _ERRORS, _HOSTNAMES = 1, 2, 4
+"""Fields of an XSpace; the third is warnings."""
+_LONGEST: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,20 @@ def profile_answer(data: bytes) -> Answer:
             if bytes(tool.get(1, b"")[:64]).decode("utf-8", "replace") == _CAPTURE:
                 old = [tool.get(2, memoryview(b""))]
     return Answer(tuple(pieces or old), empty)
+
+
+def check_capture(pieces: tuple[memoryview, ...]) -> None:
+    """Raises BadMessageError: by its own fields it is not an XSpace, or has no plane. Planes are not looked into."""
+    planes, first_error = 0, ""
+    for piece in pieces:
+        for one in islice(message_bytes.fields(piece), _MOST_FIELDS):
+            if one.number <= _HOSTNAMES and not isinstance(one.value, memoryview):
+                raise BadMessageError(f"field {one.number} of an XSpace is not a number", one.at)
+            planes += one.number == _PLANES
+            if one.number == _ERRORS:
+                first_error = first_error or message_bytes.text(one.value)[:_LONGEST]
+    if not planes:
+        raise BadMessageError("it has no plane" + (f", and says: {first_error}" if first_error else ""), 0)
 
 
 def hostnames(pieces: tuple[memoryview, ...]) -> list[str]:

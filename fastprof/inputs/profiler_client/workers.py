@@ -25,6 +25,7 @@ from fastprof.inputs.profiler_client.service_messages import (
     STOP,
     TERMINATE,
     Request,
+    check_capture,
     hostnames,
     monitor_answer,
     monitor_request,
@@ -152,6 +153,13 @@ class Worker:
         if not answer.size:
             reason = "" if answer.empty else "the answer has no capture: the server may be too old to send it"
             return self._outcome(EMPTY if answer.empty else BAD_ANSWER, reason)
+        if not answer.empty:
+            try:
+                check_capture(answer.pieces)
+            except BadMessageError as error:
+                where = f" (at byte {error.at:,})" if error.at else ""
+                reason = f"{answer.size:,} bytes came that are not a capture, and were not written: {error.text}{where}"
+                return self._outcome(BAD_ANSWER, reason)
         names = hostnames(answer.pieces) if self.plan.recorded_hosts else []
         host = names[0] if names else self.request.override or self.request.host
         file = self.save(host, answer.pieces)
