@@ -39,7 +39,7 @@ from trace_builder import (
 import fastprof
 from fastprof.decode.nesting import line_rows, nest
 from fastprof.decode.workers import Workers
-from fastprof.export.nesting_stream import PASSES, nesting_stream
+from fastprof.tables.nesting_stream import PASSES, nesting_stream
 
 Span = tuple[int, int]
 Placed = list[tuple[int | None, int | None, int | None]]

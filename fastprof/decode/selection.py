@@ -31,7 +31,8 @@ _NO_TIME = (_MAX, _MIN)
 class Selection:
     """``hosts``: names, literally (None: all). ``planes``, ``lines``, ``names``: all of these conditions; each
     consists of regular expressions and holds if any of them matches. ``time_ps``: events that overlap [from, to).
-    ``host_times``: such a range for each host, by name; other hosts have no events (None: no such condition)."""
+    ``host_times``: such a range for each host, by name; other hosts have no events (None: no such condition).
+    ``line_ids``: of some lines (None: of any)."""
 
     hosts: tuple[str, ...] | None = None
     planes: Conditions = ()
@@ -39,6 +40,7 @@ class Selection:
     names: Conditions = ()
     time_ps: tuple[int, int] | None = None
     host_times: tuple[tuple[str, int, int], ...] | None = None
+    line_ids: tuple[int, ...] | None = None
 
     def narrowed(
         self,
@@ -84,7 +86,12 @@ class Selection:
 
     @property
     def filters_lines(self) -> bool:
-        return self.hosts is not None or bool(self.planes) or bool(self.lines)
+        return self.hosts is not None or bool(self.planes) or self.chooses_lines
+
+    @property
+    def chooses_lines(self) -> bool:
+        """Whether lines of one plane may be kept and left out."""
+        return bool(self.lines) or self.line_ids is not None
 
     def check_hosts(self, known: Sequence[str]) -> None:
         """Raise NotFoundError for a host that the session does not have."""
@@ -113,7 +120,7 @@ class Wanted:
         captures = self.index.captures
         if not self.selection.filters_lines:
             return None
-        if not self.selection.lines:
+        if not self.selection.chooses_lines:
             planes = self.planes()
             return [planes[part.plane_base + part.capture.plane_of_part[part.pieces["part"]]] for part in captures]
         self.index.ensure_lines()
@@ -128,6 +135,8 @@ class Wanted:
             named = np.array(matching(index.line_names, selection.lines), bool)
             shown = np.array(matching(index.line_display_names, selection.lines), bool)
             wanted &= named | (shown & np.array([bool(text) for text in index.line_display_names], bool))
+        if selection.line_ids is not None:
+            wanted &= np.isin(np.arange(len(wanted)), np.array(selection.line_ids, np.int64))
         return wanted
 
     def planes(self) -> Bools:

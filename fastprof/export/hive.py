@@ -23,9 +23,9 @@ from fastprof._version import __version__
 from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Request
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
-from fastprof.export.nesting_stream import PASSES, nesting_stream
 from fastprof.export.writers import Writer
 from fastprof.schema.tables import VERSION
+from fastprof.tables.nesting_stream import PASSES, nesting_stream
 from fastprof.tables.table_set import TABLES, TableSet
 from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns
 from fastprof.wording.patterns import pattern_of

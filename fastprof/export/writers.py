@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from fastprof.schema.tables import plain_schema
 from fastprof.wording.cells import is_text
 from fastprof.wording.json_values import json_text
 from fastprof.wording.spreadsheets import marked_texts
@@ -91,12 +92,6 @@ class CsvWriter:
 
     def close(self) -> None:
         self._writer.close()
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with dictionaries of text as text; of any length, for a text that repeats may pass 2 GiB."""
-    fields = [f.with_type(pa.large_string()) if pa.types.is_dictionary(f.type) else f for f in schema]
-    return pa.schema(fields, schema.metadata)
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:

@@ -25,6 +25,8 @@ from fastprof.wording.quantities import size_text
 from fastprof.wording.screen import printable, wrapped
 
 if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
+
     from fastprof.analyses import contract
     from fastprof.decode.xspace_capture import Capture
     from fastprof.profile.tfprof_views import TfprofAdvice, TfprofView, ViewSets
@@ -146,6 +148,17 @@ class Profile(AnalysisMethods):
         """
         check_batch_rows(batch_rows)
         return self._tables.batches(self._tables.event_request(columns, stats), batch_rows)
+
+    def dataset(self, table: str = "events", *, stats: Sequence[str] = (), plain_texts: bool = False) -> Dataset:
+        """A table as a ``pyarrow.dataset.Dataset``: DuckDB, Polars, pyarrow and others read of it the columns and the
+        rows that a query needs. Planes and lines that a condition excludes are not decoded.
+
+        ``stats``: columns beside events, as in ``event_table``. ``plain_texts``: texts as large_string, for readers
+        that take no dictionaries. It pickles as the profile does. UsageError: no such table or stat.
+        """
+        from fastprof.profile.table_dataset import TableDataset
+
+        return TableDataset(self, table, stats, plain_texts)
 
     def stat_names(self) -> list[str]:
         """The names of the stats of the selected events and of the event metadata in their planes: the names that

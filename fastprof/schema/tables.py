@@ -80,3 +80,9 @@ class TableSchema:
 
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with dictionaries of text as text; of any length, for a text that repeats may pass 2 GiB."""
+    fields = [f.with_type(pa.large_string()) if pa.types.is_dictionary(f.type) else f for f in schema]
+    return pa.schema(fields, schema.metadata)
