@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.cli import arguments, signals
+from fastprof.cli import arguments
 from fastprof.errors import UsageError
 from fastprof.inputs.profiler_client import statuses
 from fastprof.wording.patterns import pattern_of
@@ -157,20 +157,15 @@ def named(args: argparse.Namespace) -> list[Address]:
     every += of_job(args.job, os.environ) if args.job is not None else []
     if not every:
         raise UsageError("give a server: HOST:PORT, --addresses FILE, --dns NAME:PORT or --job KIND:PORT")
-    return reachable(args, every)
+    return each_once(args, every)
 
 
-def reachable(args: argparse.Namespace, every: Sequence[Address]) -> list[Address]:
-    """Each once, and grpcio is there to call them. Raises UsageError."""
-    from fastprof.inputs.profiler_client import calls
-    from fastprof.inputs.profiler_client.addresses import each_once
+def each_once(args: argparse.Namespace, every: Sequence[Address]) -> list[Address]:
+    from fastprof.inputs.profiler_client import addresses
 
-    calls.check_installed()
-    once = each_once(every)
+    once = addresses.each_once(every)
     if len(once) < len(every):
         args.talk.note("addresses that are given twice are called once")
-    with signals.held():
-        import grpc  # noqa: F401  before threads need it
     return once
 
 

@@ -107,7 +107,7 @@ class Answer:
         return sum(map(len, self.pieces))
 
 
-def profile_answer(data: bytes) -> Answer:
+def profile_answer(data: memoryview) -> Answer:
     """Raises BadMessageError. Old servers send the XSpace as the data of a tool, which counts without another."""
     pieces: list[memoryview] = []
     old: list[memoryview] = []
@@ -171,7 +171,7 @@ _KNOWN: Final = ((), (3,), (3, 2), tuple(_FIGURES))
 """By kind of the answer: which figures it has. A figure that is 0 is not written, so the kind decides."""
 
 
-def monitor_answer(data: bytes) -> tuple[str, dict[str, float]]:
+def monitor_answer(data: memoryview) -> tuple[str, dict[str, float]]:
     """The text for people, and the figures that are known. Raises BadMessageError."""
     text, kind, values = "", 0, dict.fromkeys(_FIGURES, 0.0)
     for number, value in _fields(data):
@@ -187,8 +187,8 @@ def monitor_answer(data: bytes) -> tuple[str, dict[str, float]]:
     return text, {name: values[number] for number, name in _FIGURES.items() if number in known}
 
 
-def _fields(data: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    every = message_bytes.fields(memoryview(data))
+def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    every = message_bytes.fields(data)
     for one in islice(every, _MOST_FIELDS):
         yield one.number, one.value
     if next(every, None) is not None:

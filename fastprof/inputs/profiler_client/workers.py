@@ -51,6 +51,8 @@ _LEAST_GRACE_S: Final = 300.0
 """After the end of a capture its server makes the XSpace and sends it: gigabytes take minutes."""
 _TERMINATE_S: Final = 5.0
 """A server that does not answer this soon will not end its capture early either."""
+_GIVING_UP_S: Final = 2.0
+"""A search for the address of a name cannot be ended. Its thread makes no call, and is not waited for longer."""
 
 Save = Callable[[str, Sequence[memoryview]], str]
 """Writes the capture of a host; returns the file. Called from threads, one a worker. Raises FastprofError, OSError."""
@@ -97,6 +99,7 @@ class Worker:
     methods: tuple[str, ...] = (PROFILE,)
     """The names of the call. A server that does not know one is called by the next."""
     outcome: Outcome | None = None
+    has_answer: bool = False
     _connection: Connection | None = None
     _stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -117,19 +120,20 @@ class Worker:
                 if self._stopped.is_set():  # before there was a connection to stop
                     raise CallError(CANCELLED)
                 data = self._called(connection)
-            return self._outcome(DONE) if self.methods in (START, STOP) else self._saved(data)
+            self.has_answer = True
+            return self.ended(DONE) if self.methods in (START, STOP) else self._saved(data)
         except CallError as failure:
-            return self._outcome(failure.status, failure.reason)
+            return self.ended(failure.status, failure.reason)
         except BadMessageError as error:
-            return self._outcome(BAD_ANSWER, f"{error.text} (at byte {error.at:,} of the answer)")
+            return self.ended(BAD_ANSWER, f"{error.text} (at byte {error.at:,} of the answer)")
         except (FastprofError, OSError) as error:
-            return self._outcome(UNWRITTEN, str(error))
+            return self.ended(UNWRITTEN, str(error))
         except Exception as error:  # noqa: BLE001  a thread has no caller: whatever it is, it is an outcome
-            return self._outcome(UNWRITTEN, f"internal error: {type(error).__name__}: {error}")
+            return self.ended(UNWRITTEN, f"internal error: {type(error).__name__}: {error}")
         finally:
             self._connection = None
 
-    def _called(self, connection: Connection) -> bytes:
+    def _called(self, connection: Connection) -> memoryview:
         request = replace(self.request, start_ns=self.plan.start_ns)
         message = b"" if self.methods in (SNAPSHOT, STOP) else request.to_bytes()
         for method in self.methods[:-1]:
@@ -145,27 +149,27 @@ class Worker:
         lead = max(0.0, self.plan.start_ns / 1e9 - time.time())
         return lead + seconds + (max(_LEAST_GRACE_S, seconds) if self.plan.grace_s is None else self.plan.grace_s)
 
-    def _saved(self, data: bytes) -> Outcome:
+    def _saved(self, data: memoryview) -> Outcome:
         answer = profile_answer(data)
         if self.save is None:
             file = f"{self.request.root}/{self.request.session}/{self.request.override or self.request.host}.xplane.pb"
-            return self._outcome(EMPTY if answer.empty else ON_SERVER, file=file)
+            return self.ended(EMPTY if answer.empty else ON_SERVER, file=file)
         if not answer.size:
             reason = "" if answer.empty else "the answer has no capture: the server may be too old to send it"
-            return self._outcome(EMPTY if answer.empty else BAD_ANSWER, reason)
+            return self.ended(EMPTY if answer.empty else BAD_ANSWER, reason)
         if not answer.empty:
             try:
                 check_capture(answer.pieces)
             except BadMessageError as error:
                 where = f" (at byte {error.at:,})" if error.at else ""
                 reason = f"{answer.size:,} bytes came that are not a capture, and were not written: {error.text}{where}"
-                return self._outcome(BAD_ANSWER, reason)
+                return self.ended(BAD_ANSWER, reason)
         names = hostnames(answer.pieces) if self.plan.recorded_hosts else []
         host = names[0] if names else self.request.override or self.request.host
         file = self.save(host, answer.pieces)
-        return replace(self._outcome(EMPTY if answer.empty else WRITTEN, size=answer.size, file=file), host=host)
+        return replace(self.ended(EMPTY if answer.empty else WRITTEN, size=answer.size, file=file), host=host)
 
-    def _outcome(self, status: str, reason: str = "", *, size: int = 0, file: str = "") -> Outcome:
+    def ended(self, status: str, reason: str = "", *, size: int = 0, file: str = "") -> Outcome:
         host = self.request.override or self.request.host
         return Outcome(str(self.address), host, status, reason, size, file=file)
 
@@ -212,8 +216,11 @@ class Crew:
 
     def __exit__(self, *_: object) -> None:
         self.cancel()
-        for thread in self._threads:
-            thread.join()
+        end = time.monotonic() + _GIVING_UP_S
+        for one, thread in zip(self.workers, self._threads, strict=True):
+            thread.join(max(0.0, end - time.monotonic()))
+            if one.has_answer:  # and saves it
+                thread.join()
 
     @property
     def answered(self) -> int:
@@ -236,4 +243,4 @@ class Crew:
             one.cancel()
 
     def outcomes(self) -> list[Outcome]:
-        return [one.outcome for one in self.workers if one.outcome is not None]
+        return [one.outcome or one.ended(CANCELLED) for one in self.workers]

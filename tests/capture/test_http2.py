@@ -1,0 +1,194 @@
+"""Calls over HTTP/2: frames of every shape, texts in Huffman's code, and servers that are not what they seem."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from fastprof.inputs.profiler_client import header_block
+from fastprof.inputs.profiler_client.addresses import parsed
+from fastprof.inputs.profiler_client.calls import CallError, Connection
+from fastprof.inputs.profiler_client.header_block import BadHeadersError
+
+SETTINGS = bytes(9)[:3] + b"\4" + bytes(5)
+END, WHOLE, PADDED, PRIORITY = 1, 4, 8, 32
+
+
+def frame(kind: int, payload: bytes, flags: int = 0, stream: int = 1) -> bytes:
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def field(name: str, value: str) -> bytes:
+    return b"".join((b"\x10", bytes([len(name)]), name.encode(), bytes([len(value)]), value.encode()))
+
+
+def message(text: bytes) -> bytes:
+    return b"\0" + struct.pack(">I", len(text)) + text
+
+
+OPENING = frame(1, b"\x88" + field("content-type", "application/grpc"), WHOLE)
+OK = frame(1, field("grpc-status", "0"), WHOLE | END)
+
+
+@contextmanager
+def saying(answer: bytes) -> Iterator[str]:
+    """The address of a server that sends its settings, waits for a request, answers it and closes."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            one, _ = listening.accept()
+            with one:
+                one.sendall(SETTINGS)
+                data = b""
+                while b"/a/B" not in data and (part := one.recv(1 << 16)):
+                    data += part
+                one.sendall(answer)
+                one.shutdown(socket.SHUT_WR)
+                while one.recv(1 << 16):
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.close()
+            thread.join()
+
+
+def answer(address: str, timeout_s: float = 20.0) -> bytes:
+    with Connection(parsed(address)) as connection:
+        return bytes(connection.answer("/a/B", b"request", timeout_s))
+
+
+def failure(said: bytes) -> CallError:
+    with saying(said) as address, pytest.raises(CallError) as caught:
+        answer(address)
+    return caught.value
+
+
+def test_frames_of_every_shape() -> None:
+    text = bytes(range(256)) * 300
+    data = message(text)
+    parts = [data[:1], data[1:3], data[3:5], b"", data[5:9], data[9:70_000]]
+    said = frame(6, b"12345678", stream=0)  # PING
+    said += frame(1, bytes([2, 0, 0, 0, 0, 1]) + b"\x88" + bytes(2), PADDED | PRIORITY)  # HEADERS that go on
+    said += frame(9, field("content-type", "application/grpc"), WHOLE)
+    said += b"".join(frame(0, part) for part in parts)
+    said += frame(0x77, b"unknown") + frame(8, b"\0\0\1\0") + SETTINGS + frame(7, bytes(3) + b"\1" + bytes(4), stream=0)
+    said += frame(0, b"\3" + data[70_000:] + bytes(3), PADDED)
+    with saying(said + OK) as address:
+        assert answer(address) == text
+
+
+def test_an_answer_without_bytes_is_an_answer() -> None:
+    with saying(OPENING + frame(0, message(b"")) + OK) as address:
+        assert answer(address) == b""
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "reason"),
+    [
+        (b"", "lost", "the connection was closed"),
+        (OPENING + frame(0, message(b"abc")[:-1]), "lost", "closed"),
+        (OPENING + frame(0, message(b"abc")[:-1]) + OK, "lost", "ends too soon"),
+        (OPENING + frame(0, b"\0\xff\xff\xff\xff" + b"little") + OK, "lost", "ends too soon"),
+        (OPENING + frame(0, message(b"abc") + b"d") + OK, "lost", "several messages"),
+        (OPENING + frame(0, b"\1" + message(b"abc")[1:]) + OK, "lost", "compressed"),
+        (frame(3, b"\0\0\0\7"), "unreachable", "REFUSED_STREAM"),
+        (frame(3, b"\0\0\0\x08"), "lost", "CANCEL"),
+        (frame(7, bytes(8) + b"bye", stream=0), "unreachable", "bye"),
+        (frame(7, b"\0\0\0\1\0\0\0\x0b", stream=0), "lost", "ENHANCE_YOUR_CALM"),
+        (frame(1, b"\x8d", WHOLE | END), "refused", "HTTP status 404"),
+        (OK, "refused", "no message"),
+        (frame(1, field("grpc-status", "14"), WHOLE | END), "lost", "UNAVAILABLE"),
+        (frame(1, field("grpc-status", "13") + field("grpc-message", "no%20%C3%A4%0A disk"), WHOLE | END),
+         "refused", "INTERNAL: no ä disk"),
+        (frame(1, field("grpc-status", "x"), WHOLE | END), "refused", "status x"),
+        (frame(1, b"\xff\xff\xff\xff\xff\xff", WHOLE | END), "lost", "too large"),
+        (frame(1, b"\xbe", WHOLE | END), "lost", "not agreed on"),
+        (frame(1, b"\x10\x7f", WHOLE | END), "lost", "end too soon"),
+        (frame(1, b"\x88") + frame(0, b""), "lost", "have no end"),
+        (b"\xff" * 50, "lost", "does not speak HTTP/2"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_is_said(said: bytes, status: str, reason: str) -> None:
+    error = failure(said)
+    assert (error.status, reason in error.reason) == (status, True), error
+
+
+@pytest.mark.parametrize("settings", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n", frame(1, b"\x88")])
+def test_servers_of_other_protocols_are_unreachable(settings: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+
+        def serve() -> None:
+            one, _ = listening.accept()
+            with one:
+                one.sendall(settings)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(CallError) as caught:
+            answer(address)
+        thread.join()
+    assert caught.value.status == "unreachable"
+
+
+def test_silence_ends_at_the_deadline_or_when_it_is_cancelled() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(CallError) as caught:
+            answer(address, 0.05)
+        assert caught.value.status == "late"
+        with Connection(parsed(address)) as connection:
+            ending = threading.Timer(0.05, connection.cancel)
+            ending.start()
+            with pytest.raises(CallError) as caught:
+                connection.answer("/a/B", b"", None)
+            assert caught.value.status == "cancelled"
+            ending.join()
+            with pytest.raises(CallError, match="cancelled"):
+                connection.answer("/a/B", b"", None)
+
+
+def test_whatever_a_server_says_is_an_answer_or_a_failure() -> None:
+    chance = random.Random(18)
+    sound = OPENING + frame(0, message(b"abcdefgh")) + OK
+    for _ in range(60):
+        said = bytearray(sound)
+        for _ in range(chance.randrange(1, 4)):
+            said[chance.randrange(len(said))] = chance.randrange(256)
+        with saying(bytes(said)) as address, suppress(CallError):
+            assert len(answer(address)) <= 8
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("f1e3c2e5f23a6ba0ab90f4ff", "www.example.com"),
+        ("d07abe941054d444a8200595040b8166e082a62d1bff", "Mon, 21 Oct 2013 20:13:21 GMT"),
+        ("9d29ad171863c78f0b97c8e9ae82ae43d3", "https://www.example.com"),
+        ("ffffffff", "?"),
+        ("", ""),
+    ],
+)
+def test_texts_in_huffmans_code(code: str, text: str) -> None:
+    """The examples of RFC 7541, C.4.1 and C.6.1."""
+    data = bytes.fromhex(code)
+    assert header_block.decoded(data) == text
+    assert header_block.read(b"\x20\x40\x81\x1f" + bytes([0x80 | len(data)]) + data) == {"a": text}
+
+
+def test_header_fields_are_read_as_they_are_written() -> None:
+    fields = {"name": "x" * 126, "other": "y" * 127, "third": "ä" * 9000}
+    assert header_block.read(header_block.written(fields)) == fields
+    with pytest.raises(BadHeadersError):
+        header_block.read(header_block.written(fields)[:-1])
