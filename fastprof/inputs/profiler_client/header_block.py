@@ -1,7 +1,7 @@
 """Header fields of HTTP/2 as bytes (RFC 7541): those of a request are written as plain texts; those of an answer are
 read without a dynamic table, because the connection asks for one of size 0.
 
-A text may be in Huffman's code, of which the codes of printable ASCII are known here. They are assigned in the order of
+A text may be in Huffman's code, where the codes of printable ASCII are known here. They are assigned in the order of
 their lengths, and of the characters that share one, so the lengths are all there is to know:
 
     length 5: 0 1 2 a c e i o s t    00000 00001 00010 … 01001
