@@ -385,6 +385,9 @@ static int64_t plane_id(fp_chrome *chrome, const chrome_plane *plane, fp_key_map
 
 /* ---- the whole ---- */
 
+/* No process has this id: one may be called like the plane of the environment. */
+enum { ENVIRONMENT_ID = INT32_MAX };
+
 /* When the trace was taken, and what else the document says of itself. */
 static void put_environment(fp_chrome *chrome) {
   static const char name[] = "Task Environment";
@@ -404,7 +407,7 @@ static void put_environment(fp_chrome *chrome) {
     bool has_stop = chrome->has_span && !__builtin_add_overflow(chrome->unix_ns, chrome->span_ps / 1000, &stop);
     if (has_stop) chrome_put_stat_int(&stats, chrome_stat_number(chrome, "profile_stop_time"), stop);
   }
-  proto_put_number(&to.bytes, PLANE_ID, INT32_MAX);
+  proto_put_number(&to.bytes, PLANE_ID, ENVIRONMENT_ID);
   put_bytes(&to.bytes, PLANE_NAME, (const uint8_t *)name, sizeof name - 1);
   put_stats(chrome, &to, &plane, &stats);
   put_stats(chrome, &to, &plane, &chrome->environment);
@@ -472,7 +475,8 @@ void chrome_put_space(fp_chrome *chrome) {
               sort_by_plane(chrome, &lines, chrome->lines.items, chrome->lines.count, sizeof(chrome_line), offsetof(chrome_line, plane)) &&
               sort_by_plane(chrome, &metadata, chrome->metadatas.items, chrome->metadatas.count, sizeof(chrome_metadata),
                             offsetof(chrome_metadata, plane));
-  chrome->failed |= !done;
+  const fp_key own = {{ENVIRONMENT_ID, 0, 0, 0}};
+  chrome->failed |= !done || fp_key_map_add(&taken, &own) < 0;
   if (done) drop_far_epochs(chrome);
   for (size_t i = 0; done && !chrome->failed && i < chrome->planes.count; i++) {
     const chrome_plane *plane = (const chrome_plane *)chrome->planes.items + places[i].number;

@@ -139,7 +139,8 @@ TABLES = {
                         lambda groups: groups.self_ps(is_rematerialized(groups.table))),
         ), derived=True),
         TableSchema("programs", "a program, largest self time first", (
-            replace(op.PROGRAM_ID, of=key(0)), replace(op.PROGRAM, of=key(1)), *_GROUPED,
+            replace(op.PROGRAM_ID, of=lambda groups: op.known_programs(key(0)(groups))),
+            replace(op.PROGRAM, of=key(1)), *_GROUPED,
         ), derived=True),
         TableSchema("rematerialization", "all ops that compute again what was computed before, or all other ops", (
             Flag("is_rematerialized", "whether the ops compute again what was computed before, to save memory",
@@ -193,7 +194,8 @@ TABLES = {
                    "contracting; null: the text of the op does not show it", of=_each("semantics")),
             Count("memory_space", "number of the memory space, n in S(n) of the layout", _each("memory_space")),
             Count("position", "place among the operands, from 0; -1 for the output", _each("position")),
-            Count("program_id", op.PROGRAM_ID.description, _of_op("program_id")),
+            Count("program_id", op.PROGRAM_ID.description,
+                  lambda rows: op.known_programs(_of_op("program_id")(rows))),
         ), derived=True),
         op.sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
     )

@@ -27,13 +27,14 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
+from fastprof.decode.task_environment import XPROF
 from fastprof.derive.devices import kernel_launch, precision, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, vendors
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.elementwise import KINDS, fusible_ps, kind_of
-from fastprof.derive.ops.kernel_rows import Kernel, Row, by_op, longest_kernel, tensor_core_ps
+from fastprof.derive.ops.kernel_rows import NO_OPS, Kernel, Row, by_op, longest_kernel, tensor_core_ps
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import exact_sum, summed_by, sums_by
 from fastprof.hlo import METADATA_STATS
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 
 NAME = "kernel_stats"
+_OP_NAME = "name"
+"""The stat in which XLA records the framework op of a kernel."""
 READS = Needs(
     planes=(r"^/device:GPU:", *HLO_PLANES),
     stats=(
@@ -63,6 +66,7 @@ READS = Needs(
         "annotation",
         "hlo_module",
         "cuda_graph_node_id",
+        _OP_NAME,
     ),
     metadata_stats=METADATA_STATS,
 )
@@ -106,7 +110,7 @@ TABLES = {
         Text("host", "host that ran it", _of_row(lambda row: row.host)),
         _Name("name", "name of the kernel", _of_row(lambda row: row.kernel.name)),
         Text("op_name", "framework op that launched the kernel, by the metadata of its instruction or else the "
-             "stat tf_op; null: neither is recorded", _of_row(lambda row: row.kernel.op or None)),
+             "stat tf_op; null: neither is recorded", _of_row(lambda row: row.op or None)),
         Count("occurrences", "number of times that the kernel ran", _of_row(lambda row: row.ps[0])),
         Picoseconds("total_ps", "sum of the durations of its occurrences", _of_row(lambda row: row.ps[1])),
         Share("total_share", _SHARE, lambda kernels: [_share(row.ps[1], kernels.total) for row in kernels.rows]),
@@ -221,7 +225,7 @@ def of_host(host: Host, params: Params) -> HostKernels:
         _plane_numbers(events, rows),
         events.meta[rows].astype(np.int64),
         details,
-        stat_beside(*events.texts("tf_op"), rows),
+        _recorded_ops(events, rows),
         stat_beside(*events.texts("equation"), rows),
         stat_beside(*events.texts("hlo_op"), rows),
         stat_beside(*events.ints("program_id"), rows),
@@ -258,6 +262,17 @@ def of_host(host: Host, params: Params) -> HostKernels:
     kernels = zip(numbers, configured, on_devices, sums, sums_ns, strict=True)
     made = [Row(host.name, kernel, *first, *on, ps, ns) for kernel, first, on, ps, ns in kernels]
     return HostKernels(len(planes), made, namer.reasons)
+
+
+def _recorded_ops(events: HostEvents, rows: Int64s) -> Int64s:
+    """The text that names the framework op of each row; -1: none. Traces of XProf lack the programs that know it."""
+    recorded = stat_beside(*events.texts("tf_op"), rows)
+    if events.transcribed_from != XPROF:
+        return recorded
+    named = stat_beside(*events.texts(_OP_NAME), rows)
+    texts = np.unique(recorded)
+    vague = [number for number in texts.tolist() if number < 0 or events.text(number) in NO_OPS]
+    return np.where(np.isin(recorded, vague) & (named >= 0), named, recorded)
 
 
 def _torch_ops(host: Host, rows: Int64s) -> Int64s:

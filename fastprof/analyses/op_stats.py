@@ -182,8 +182,7 @@ TABLES = {
         op.sparse_core_schema(op.PROGRAM_ID, op.CATEGORY, op.NAME, op.OCCURRENCES, op.TOTAL, op.SELF),
         TableSchema("host_ops", "an op of host threads, largest self time first", (
             _RANK,
-            Count("stage_id", "stage of an input pipeline; null: the op is not a stage", op.PROGRAM_ID.of,
-                  lambda rows: rows.table.program_id == 0),
+            Count("stage_id", "stage of an input pipeline; null: the op is not a stage", op.PROGRAM_ID.of),
             _TYPE,
             _OP_NAME,
             *_TIMES,

@@ -72,6 +72,16 @@ def nest(
     return depth, parent, self_time
 
 
+def nested(start: Int64s, duration: Int64s) -> tuple[Int64s, Int64s]:
+    """How many others each event of one line lies in, and the row of the innermost, -1: none. In order of time, longer
+    first."""
+    n = len(start)
+    depth, parent, self_time = np.zeros(n, np.int32), np.full(n, -1, np.int64), np.zeros(n, np.int64)
+    line = line_rows(np.array([n]), np.zeros(1, np.int64))
+    nesting_lines(start, duration, None, line, depth, parent, self_time)
+    return depth.astype(np.int64), parent
+
+
 def nesting_arrays(
     event_id: pa.Array,
     depth: npt.NDArray[np.int32],

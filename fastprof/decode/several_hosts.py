@@ -20,7 +20,7 @@ import numpy as np
 
 from fastprof.decode.flow_records import top_fields
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.task_environment import EVENT_FILE, PLANE, RUN_METADATA, XPROF, recorded_environment
+from fastprof.decode.task_environment import EVENT_FILE, RUN_METADATA, XPROF, parts_of, recorded_environment
 from fastprof.decode.xspace_capture import Capture
 from fastprof.inputs.open_files import PartsOfFile
 from fastprof.inputs.resolve import CaptureFile
@@ -39,7 +39,7 @@ def by_host(capture: Capture, file: CaptureFile) -> list[Capture]:
         return [capture]
     longest_first = sorted(hosts, key=len, reverse=True)
     owner = [_owner(name, longest_first) for name in capture.part_names]
-    shared = [name == PLANE for name in capture.part_names]
+    shared = np.isin(np.arange(len(owner)), parts_of(capture)).tolist()
     own = {None: file.host or capture.host, **{host: host for host in hosts}}
     owning = {one for one, all_ in zip(owner, shared, strict=True) if not all_}
     used = [host for host in own if host in owning]

@@ -8,9 +8,12 @@ from fastprof._native import records
 from fastprof.decode.span_stats import CaptureTexts, owned_spans, read_span_stats
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.value_classes import dataclass
 
 PLANE = "Task Environment"
+TRANSCRIBED_ID = 2**31 - 1
+"""The id of the plane if a scribe of another format made it. A process of a trace may be called so, but has another."""
 KINETO = "Kineto JSON"
 """Traces of PyTorch's profiler, as ``transcribed_from``."""
 XPROF = "XProf JSON"
@@ -60,11 +63,17 @@ def recorded_environment(capture: Capture) -> dict[str, str]:
     return dict(_recorded(capture)[0])
 
 
+def parts_of(capture: Capture) -> Int64s:
+    """The parts of the file that make up the plane."""
+    parts = np.flatnonzero(np.array([name == PLANE for name in capture.part_names], bool))
+    made = parts[capture.parts["id"][parts] == TRANSCRIBED_ID]
+    return made if len(made) else parts
+
+
 def _recorded(capture: Capture) -> tuple[list[tuple[str, str]], dict[str, int]]:
     """The stats of the plane as text, and those that are integers."""
-    parts = [i for i, name in enumerate(capture.part_names) if name == PLANE]
     spans = capture.plane_stat_spans
-    spans = spans[np.isin(spans["part"], parts)]
+    spans = spans[np.isin(spans["part"], parts_of(capture))]
     if not len(spans):
         return [], {}
     table = TextTable(capture.memory)

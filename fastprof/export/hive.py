@@ -23,6 +23,7 @@ from fastprof._version import __version__
 from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Request
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
+from fastprof.export.host_names import note_shortened, shortened
 from fastprof.export.writers import Writer
 from fastprof.schema.tables import VERSION
 from fastprof.tables.nesting_stream import PASSES, nesting_stream
@@ -49,6 +50,7 @@ def export_tables(tables: TableSet | TablesOfRuns, out: Path, chosen: Sequence[s
     events = sum(_event_count(run.tables) for run in runs)
     tally = _Tally(tables.workers, passes * events, hosts * len(chosen))
     for run in runs:
+        _note_names(run)
         for host in run.hosts:
             _Host(run, host, out, writer).export(chosen, tally)
         if "import_log" in chosen:  # it comes last: the other tables of any host add to it
@@ -76,6 +78,12 @@ def _runs_of(tables: TableSet | TablesOfRuns) -> list[_Run]:
     if isinstance(tables, TablesOfRuns):
         return [_Run(name, one, tables.ids, one.selected_hosts()) for name, one in tables.runs.items()]
     return [_Run(None, tables, None, tables.selected_hosts())]
+
+
+def _note_names(run: _Run) -> None:
+    for capture in run.tables.session.captures:
+        if capture.host in run.hosts and _short(capture.host) != capture.host:
+            note_shortened(capture, f"host={_folder_value(capture.host)}")
 
 
 def _about(runs: Sequence[_Run]) -> str:
@@ -231,11 +239,16 @@ class _Host:
 
 
 def _folder_value(name: str) -> str:
-    """The name, URL-encoded, as a partition key has it. What readers take for null is encoded twice, because they
-    decode it first; so is what that would be mistaken for."""
+    """The name, shortened and URL-encoded, as a partition key has it. What readers take for null is encoded twice,
+    because they decode it first; so is what that would be mistaken for."""
+    name = _short(name)
     if _NULL.fullmatch(name):
         name = ("%5F" if name[0] == "_" else "%25") + name[1:]
     return quote(name, safe="")
+
+
+def _short(name: str) -> str:
+    return shortened(name, lambda one: len(quote(one, safe="")))
 
 
 class _Output:

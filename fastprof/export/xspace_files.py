@@ -17,17 +17,14 @@ from typing import Final
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import OutputError, UsageError
+from fastprof.export.host_names import is_long, note_shortened, shortened, without_controls
 from fastprof.export.new_files import complete_folder, output_errors
 from fastprof.tables.table_set import TableSet
 
 SUFFIX: Final = ".xplane.pb"
 _CHUNK: Final = 1 << 22
-_NO_CHARACTERS: Final = dict.fromkeys([ord("/"), *range(0x20), *range(0x7F, 0xA0)], "_")
-"""What no file can be named with, and control characters, which change what a terminal shows."""
 _NOT_FIRST: Final = (".", "~", "#")
 """What files begin with that are hidden, or that some tool has not finished."""
-_LONGEST: Final = 200
-"""Bytes of the name of a host; file systems allow 255 for all of a file's name."""
 
 
 def captures_of(tables: TableSet) -> list[Capture]:
@@ -80,16 +77,19 @@ def write_folder(captures: Sequence[Capture], workers: Workers, out: str, force:
             with (folder / name).open("xb") as file:
                 for chunk in _chunks(capture, workers, done, total):
                     file.write(chunk)
+            if is_long(without_controls(capture.host)):
+                note_shortened(capture, name)
             done += capture.source.size
         for program in programs:
             shutil.copyfile(program, folder / Path(program).name)
 
 
 def file_names(hosts: Sequence[str]) -> list[str]:
-    """The file of each host: its name, with _ for slashes and control characters; the second ``a_b`` is ``a_b#2``."""
+    """The file of each host: its name, shortened, with _ for slashes and control characters; the second ``a_b`` is
+    ``a_b#2``."""
     names: list[str] = []
     for host in hosts:
-        stem = _short(host.translate(_NO_CHARACTERS))
+        stem = shortened(without_controls(host))
         stem = f"_{stem[1:]}" if stem.startswith(_NOT_FIRST) else stem or "unknown"
         name, number = stem + SUFFIX, 1
         while name in names:
@@ -97,11 +97,6 @@ def file_names(hosts: Sequence[str]) -> list[str]:
             name = f"{stem}#{number}{SUFFIX}"
         names.append(name)
     return names
-
-
-def _short(name: str) -> str:
-    data = name.encode("utf-8", "surrogateescape")
-    return name if len(data) <= _LONGEST else data[:_LONGEST].decode("utf-8", "ignore")
 
 
 def _check_not_read(captures: Sequence[Capture], path: Path) -> None:

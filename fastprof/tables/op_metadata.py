@@ -4,8 +4,9 @@
     trace    each event "add.3": long_name "%add.3 = f32[8] …", hlo_category, tf_op, …
 
 Rows of event metadata are made from such events, so that analyses find ops where they look for them. They follow those
-of the capture, one for each plane, program and name. XProf leaves out program_id, which the name of the module around
-the event has, and symbol_id, for which the number of the op stands. It leaves out flops too: they stay unknown.
+of the capture, one for each plane, program and name. XProf leaves out program_id, which the name of the innermost
+module around the event has, if its args do not; and symbol_id, for which the number of the op stands. It leaves out
+flops too: they stay unknown.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native import records
+from fastprof.decode.nesting import nested
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.event_stats import EMPTY, Stat
 from fastprof.tables.host_events import HostEvents, Line, Source
@@ -28,11 +30,12 @@ _MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
 _ID: Final = pattern_of(r"\(([0-9]{1,20})\)\Z")
 _LARGEST_ID: Final = 2**64 - 1
 _TEXTS: Final = (records.STR, records.REF)
+_INTEGERS: Final = (records.INT64, records.UINT64)
 
 
 def event_stats(metadata: Sequence[str]) -> tuple[str, ...]:
     """The stats of events that rows with these stats are made from; none: ops are not requested."""
-    return (*metadata, _CATEGORY, _LONG_NAME) if _SYMBOL in metadata else ()
+    return (*metadata, _CATEGORY, _LONG_NAME, _PROGRAM) if _SYMBOL in metadata else ()
 
 
 def with_ops(events: HostEvents, source: Source, metadata: Sequence[str]) -> HostEvents:
@@ -106,8 +109,9 @@ def _long_names(events: HostEvents, rows: Int32s) -> Int64s:
 
 
 def _programs(events: HostEvents, rows: Int32s) -> Int64s:
-    """The id of the program that runs when each event begins, 0: unknown."""
-    found = np.zeros(len(rows), np.int64)
+    """The id of the program of each event: its own, or that of what runs when it begins; 0: unknown."""
+    own = events.stat(_PROGRAM).of_kinds(_INTEGERS).at(rows)
+    found = np.where(own.kind != records.NONE, own.value, 0)
     for plane in events.planes:
         mine = slice(*np.searchsorted(rows, [plane.first, plane.last]).tolist())
         for line in plane.lines:
@@ -117,11 +121,17 @@ def _programs(events: HostEvents, rows: Int32s) -> Int64s:
 
 
 def _around(events: HostEvents, line: Line, rows: Int32s) -> Int64s:
-    """The id in brackets behind the name of the module that runs when each event begins, 0: none does."""
-    start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
-    place = np.searchsorted(start, events.start_ps[rows], side="right") - 1
-    inside = (place >= 0) & (events.start_ps[rows] - start[place] <= duration[place])
+    """The id in brackets behind the name of the innermost module that runs when each event begins, 0: none does. A
+    module has ended at its end: begins of events take part in the nesting of modules as if each lasted 1 ps."""
+    times, number = np.unique(events.start_ps[rows], return_inverse=True)
+    start = np.concatenate([events.start_ps[line.first : line.last], times])
+    duration = np.concatenate([events.duration_ps[line.first : line.last], np.ones(len(times), np.int64)])
+    order = np.lexsort((-duration, start))
+    _, parent = nested(start[order], duration[order])
+    module = np.full(len(order), -1, np.int64)
+    module[order] = np.where(parent >= 0, order[parent], -1)
+    place = module[line.last - line.first :][number.reshape(-1)]
     ids = [_ID.search(events.names[meta]) for meta in events.meta[line.first : line.last].tolist()]
     numbers = [int(one[1]) if one else 0 for one in ids]
     known = np.array([one if one <= _LARGEST_ID else 0 for one in numbers], np.uint64).view(np.int64)
-    return np.where(inside, known[place], 0)
+    return np.where(place >= 0, known[place], 0)

@@ -222,7 +222,7 @@ def test_the_instruction_is_the_last_of_hlo_op_and_goes_before_tf_op() -> None:
         kernel("not there", 20, 7, **compiled, hlo_op="z"),
     ]
     report = report_of(xspace(programs, plane("/device:GPU:0", [line("s", kernels, id=1)])))
-    assert column(report, "kernels", "op_name") == ["jit(f)/exp", None, "XlaModule"]
+    assert column(report, "kernels", "op_name") == ["jit(f)/exp", None, None]  # XlaModule is written on all kernels
 
 
 def test_a_program_that_the_capture_lacks_leaves_the_op_as_it_was() -> None:

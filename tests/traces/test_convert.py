@@ -128,6 +128,9 @@ def test_progress_counts_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["a/b", "a_b"], ["a_b", "a_b#2"]),
         (["a\x1b[31m\n", "b\x7f\x9b"], ["a_[31m_", "b__"]),
         (["", ".", "..", ".hidden"], ["unknown", "_", "_.", "_hidden"]),
+        (["a\u202egnp.exe", "\u2066b\u2069\u061c\u2028"], ["a_gnp.exe", "_b___"]),
+        (["x" * 300, "x" * 299 + "y"], ["x" * 183 + "~0d4e2ca9e9cbced7", "x" * 183 + "~d71979b42315c20d"]),
+        (["é" * 101], ["é" * 91 + "~96cbf977549895b3"]),
     ],
 )
 def test_names_of_files(hosts: list[str], names: list[str]) -> None:

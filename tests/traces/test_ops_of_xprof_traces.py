@@ -79,31 +79,53 @@ def test_lines_that_xprof_derived_of_gpus_are_no_kernels(tmp_path: Path) -> None
 
     assert capture.op_stats().scalars["device_op_ps"].value == 4_475_521_000
     assert trace.op_stats().scalars["device_op_ps"].value == 4_475_521_000
-    assert trace.kernel_stats().scalars["total_ps"].value == capture.kernel_stats().scalars["total_ps"].value
+    kernels = trace.kernel_stats()
+    assert kernels.tables["ops"].to_pylist() == capture.kernel_stats().tables["ops"].to_pylist()
+    assert kernels.scalars["longest_op"].value == "jit(forward_3d_conv)/jit(main)/conv_general_dilated"
     names = [row["name"] for row in trace.lines.to_pylist()]
+    pids = [row["xplane_id"] for row in trace.planes.to_pylist()]
     assert "XLA Ops - from #1" in names
     again = tmp_path / "again.trace.json"
     trace.to_trace(again, format="xprof")
     assert [row["name"] for row in fastprof.load(again).lines.to_pylist()] == names  # none is derived twice
+    assert [row["xplane_id"] for row in fastprof.load(again).planes.to_pylist()] == pids
 
 
 @pytest.mark.parametrize(
     ("module", "program"),
-    [("jit_f(5)", 5), ("jit_f(18446744073709551621)", 0), ("jit_f(99999999999999999999)", 0), ("jit_f(\u0663)", 0),
-     ("jit_f(3)\n", 0), ("jit_f", 0)],
+    [("jit_f(5)", 5), ("jit_f(18446744073709551621)", None), ("jit_f(99999999999999999999)", None),
+     ("jit_f(\u0663)", None), ("jit_f(3)\n", None), ("jit_f", None)],
 )  # fmt: skip
-def test_the_program_of_an_op_is_the_number_behind_the_name_of_its_module(module: str, program: int) -> None:
+def test_the_program_of_an_op_is_the_number_behind_the_name_of_its_module(module: str, program: int | None) -> None:
     """Of at most 64 bits, in plain digits."""
+    assert programs_of([(module, 1, 9)], [(2, {})]) == [program]
+
+
+def programs_of(modules: list[tuple[str, int, int]], ops: list[tuple[int, dict[str, Any]]]) -> list[int | None]:
+    """The programs of ops that last 1 us each. ``modules``: name, begin and duration; ``ops``: begin and args."""
     names = [{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:TPU:0"}}]
     names += [
         {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": name}}
         for tid, name in ((1, "XLA Ops"), (2, "XLA Modules"))
     ]
-    rows = [
-        {"ph": "X", "pid": 1, "tid": 2, "ts": 1, "dur": 9, "name": module, "args": {}},
-        {"ph": "X", "pid": 1, "tid": 1, "ts": 2, "dur": 1, "name": "a",
-         "args": {"hlo_category": "f", "long_name": "%a = x"}},
+    rows: list[dict[str, Any]] = [
+        {"ph": "X", "pid": 1, "tid": 2, "ts": ts, "dur": dur, "name": name, "args": {}} for name, ts, dur in modules
+    ]
+    rows += [
+        {"ph": "X", "pid": 1, "tid": 1, "ts": ts, "dur": 1, "name": f"a{ts}",
+         "args": {"hlo_category": "f", "long_name": f"%a{ts} = x", **args}}
+        for ts, args in ops
     ]  # fmt: skip
     kept = {"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}, "traceEvents": names + rows}
-    report = fastprof.load(json.dumps(kept).encode()).report("hlo_stats")
-    assert report.tables["ops"]["program_id"].to_pylist() == [program]
+    table = fastprof.load(json.dumps(kept).encode()).report("hlo_stats").tables["ops"]
+    of_op = dict(zip(table["name"].to_pylist(), table["program_id"].to_pylist(), strict=True))
+    return [of_op[f"a{ts}"] for ts, _ in ops]
+
+
+def test_the_program_of_an_op_is_its_own_or_that_of_the_innermost_module() -> None:
+    modules = [("outer(1)", 10, 30), ("inner(2)", 15, 5), ("empty(3)", 20, 0), ("next(4)", 40, 10)]
+    own = {"program_id": "18446744073709551615"}
+    ops: list[tuple[int, dict[str, Any]]] = [
+        (9, {}), (10, {}), (15, {}), (20, {}), (30, {}), (35, own), (40, {}), (50, {}), (60, {"program_id": "7"}),
+    ]  # fmt: skip
+    assert programs_of(modules, ops) == [None, 1, 2, 1, 1, -1, 4, None, 7]

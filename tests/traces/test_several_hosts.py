@@ -112,3 +112,31 @@ def test_tasks_of_a_run_of_tensorflow_1_are_hosts() -> None:
     ]
     held = [row["int_value"] for row in profile.tables["event_stats"].to_pylist() if row["stat"] == "bytes_allocated"]
     assert held == [8, 16]
+
+
+def test_a_process_called_like_the_environment_is_of_one_host(tmp_path: Path) -> None:
+    """Whatever its id, and whatever it says of itself."""
+    path = tmp_path / "vm.trace.json"
+    process = 2**31 - 1
+    path.write_bytes(
+        document(
+            named(process, "Task Environment"), ran(process, "own", 1), named(2, "b /host:CPU"), ran(2, "other", 2),
+            {"ph": "M", "pid": process, "name": "transcribed_from", "args": {"name": "Kineto JSON"}},
+        )
+    )  # fmt: skip
+    profile = fastprof.load(path)
+    assert events_of(profile) == [
+        ("vm", "Task Environment", "own", 1_000_000),
+        ("b", "/host:CPU", "other", 2_000_000),
+    ]
+    assert profile.hosts["start_unix_ns"].to_pylist() == [None, None]
+
+
+def test_a_name_too_long_for_a_path_is_shortened_and_said_to_be(tmp_path: Path) -> None:
+    names = ["h" * 299 + "1", "h" * 299 + "2", "\u6c34" * 60]  # the last one is long once it is URL-encoded
+    events = [one for pid, name in enumerate(names) for one in (named(pid, f"{name} /host:CPU"), ran(pid, "e", 1 + pid))]
+    profile = fastprof.load(document(*events))
+    folder = fastprof.export.write(profile, tmp_path / "out", tables=["events", "import_log"])
+    hosts = sorted(one.name.removeprefix("host=") for one in (folder / "events").iterdir())
+    assert len(hosts) == 3 and max(map(len, hosts)) <= 200
+    assert [row["count"] for row in profile.import_log.to_pylist() if row["code"] == "shortened_name"] == [3]

@@ -35,8 +35,9 @@ from fastprof.derive.ops.gpu_ops import (
     torch_op,
 )
 from fastprof.derive.ops.kernel_names import MEMSET, KernelNames, copy_category
+from fastprof.derive.ops.kernel_rows import NO_OPS
 from fastprof.derive.ops.launches import Launches, enclosing, launches
-from fastprof.derive.ops.references import NO_OPS, Reference, References
+from fastprof.derive.ops.references import Reference, References
 from fastprof.derive.ops.stat_values import distinct_rows, stat_places
 from fastprof.derive.steps.links import numbered
 from fastprof.hlo.modules import Modules

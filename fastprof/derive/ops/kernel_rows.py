@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fastprof.derive.devices import tensor_cores
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.devices.precision import is_narrow
+
+NO_OPS: Final = ("", "(null)", "XlaModule", "XlaModule:")
+"""What is written if no op of a framework is known: XLA writes so on all kernels."""
 
 
 class Kernel(NamedTuple):
@@ -46,6 +49,11 @@ class Row(NamedTuple):
     precision: str | None
     ps: tuple[int, int, int, int]
     ns: tuple[int, int, int, int]
+
+    @property
+    def op(self) -> str:
+        """The framework op that launched it; "": unknown."""
+        return "" if self.kernel.op in NO_OPS else self.kernel.op
 
     @property
     def could(self) -> bool:
@@ -104,7 +112,7 @@ def by_op(rows: Sequence[Row]) -> list[tuple[str, list[Row], int]]:
     """Ops with their kernels and the time of these, longest first."""
     found: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.kernel.op, []).append(row)
+        found.setdefault(row.op, []).append(row)
     ops = [(op, of_op, sum(row.ps[1] for row in of_op)) for op, of_op in found.items()]
     return sorted(ops, key=lambda op: (-op[2], op[0]))
 

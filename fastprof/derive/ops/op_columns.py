@@ -118,6 +118,12 @@ def _share(name: str) -> Formula:
     return lambda rows: known(of(rows))
 
 
+def known_programs(numbers: npt.ArrayLike) -> pa.Array:
+    """Ids of programs, null if no program is known."""
+    numbers = np.asarray(numbers, np.int64)
+    return pa.array(numbers, mask=numbers == 0)
+
+
 def _titles(rows: Any) -> list[str | None]:
     numbers = rows.table.program_id
     titles = {number: rows.title(number) for number in np.unique(numbers).tolist()}
@@ -141,8 +147,8 @@ def _codes(name: str, words: dict[int, str]) -> Formula:
 
 # ---- what an op is
 
-PROGRAM_ID: Final = Count("program_id", "id of the program, uint64 as two's complement; 0 if there is none",
-                          attrgetter("table.program_id"))  # fmt: skip
+PROGRAM_ID: Final = Count("program_id", "id of the program, uint64 as two's complement; null: no program is known",
+                          lambda rows: known_programs(rows.table.program_id))  # fmt: skip
 PROGRAM: Final = Text("program", "name of the program; null: the capture does not contain the program", _titles)
 CATEGORY: Final = Text("category", "category of the instruction", attrgetter("table.category"))
 NAME: Final = Words("name", "name of the instruction", attrgetter("table.name"))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fastprof.derive.devices.kineto_categories import is_kineto, may_launch
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.derive.ops.gpu_ops import last_name
+from fastprof.derive.ops.kernel_rows import NO_OPS
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside, stat_places
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
@@ -22,8 +23,6 @@ from fastprof.tables.host_events import HostEvents
 from fastprof.wording.patterns import pattern_of
 
 TEXTS: Final = ("hlo_op", "hlo_module", "tf_op", "annotation")
-NO_OPS: Final = ("", "(null)", "XlaModule", "XlaModule:")
-"""What is written if no op of a framework is known."""
 _OF_XLA = pattern_of(r"[#,](hlo_op|hlo_module|program_id)=([^,#]*)")
 _DETAILS = pattern_of(r"#[^#]*(?:#|$)")
 _LARGEST = 1 << 64

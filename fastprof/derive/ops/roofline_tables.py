@@ -149,7 +149,7 @@ TABLES: Final = {
             Count("step", "number of the step; null: the row is not a step", attrgetter("step"),
                   lambda rows: rows.step == NO_STEP),
             Count("program_id", f"{op.PROGRAM_ID.description}; null: the row is not of a program",
-                  attrgetter("program"), lambda rows: ~rows.of_program),
+                  attrgetter("program"), lambda rows: ~rows.of_program | (rows.program == 0)),
             Text("program", f"{op.PROGRAM.description}; null: the row is not of a program", lambda rows: [
                 rows.title(number) if is_program else None
                 for number, is_program in zip(rows.program.tolist(), rows.of_program.tolist(), strict=True)
@@ -205,7 +205,8 @@ TABLES: Final = {
         ), derived=True),
         TableSchema("memory", "a memory that an op reads or writes", (
             Count("rank", "rank of the op in the table ops", lambda rows: rows.row + 1),
-            Count("program_id", op.PROGRAM_ID.description, lambda rows: rows.ops.table.program_id[rows.row]),
+            Count("program_id", op.PROGRAM_ID.description,
+                  lambda rows: op.known_programs(rows.ops.table.program_id[rows.row])),
             op.Words("name", "name of the op", lambda rows: [rows.ops.table.name[row] for row in rows.row.tolist()]),
             Text("space", "memory: HBM, CMEM, VMEM, host memory, layout space n (by the program), memory n (by the "
                  "capture); null: not recorded", lambda rows: [space_name(space) for space in rows.spaces]),

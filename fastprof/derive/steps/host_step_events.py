@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from fastprof._native import records
+from fastprof.decode.nesting import nested
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.kineto_categories import LOADERS
 from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.links import having, numbered
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types
-from fastprof.derive.steps.stretches import nesting
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
@@ -155,7 +155,7 @@ def _inside_stages(events: HostEvents, line: Line, is_stage: Bools, consumes: Bo
     """The rows of a line that consume what others made, or that lie in a stage or in such a row, however deep."""
     count = line.last - line.first
     start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
-    _, parent = nesting(np.ascontiguousarray(start), np.ascontiguousarray(duration))
+    _, parent = nested(np.ascontiguousarray(start), np.ascontiguousarray(duration))
     inside = np.append(consumes, False)  # the last is the parent of rows without one
     holds = np.append(is_stage | consumes, False)  # a row makes those inside of it be inside
     parent = np.append(np.where(parent < 0, count, parent), count)

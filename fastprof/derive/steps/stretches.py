@@ -6,8 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof._native import records
-from fastprof._native.kernels import nesting_lines, spans_union
+from fastprof._native.kernels import spans_union
 from fastprof.schema.array_types import Bools, Int64s
 
 Stretches = tuple[Int64s, Int64s]
@@ -52,16 +51,6 @@ def innermost(start: Int64s, duration: Int64s, depth: Int64s, chosen: Bools) -> 
         begin, end = (np.concatenate(pair) for pair in zip(outer, deeper, strict=True))
         found = union(begin, end - begin)
     return found
-
-
-def nesting(start: Int64s, duration: Int64s) -> tuple[Int64s, Int64s]:
-    """How many others each event of a line lies in, and the row of the innermost, -1: none. In order of time, longer
-    first."""
-    line = np.zeros(1, records.LINE_ROWS)
-    line["last"] = n = len(start)
-    depth, parent, self_time = np.zeros(n, np.int32), np.full(n, -1, np.int64), np.zeros(n, np.int64)
-    nesting_lines(start, duration, None, line, depth, parent, self_time)
-    return depth.astype(np.int64), parent
 
 
 def filled(stretches: Stretches, begin: Int64s, duration: Int64s) -> Int64s:

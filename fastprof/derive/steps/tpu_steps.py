@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastprof._native import records
+from fastprof.decode.nesting import nested
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices.device_events import OpEvents, op_events
 from fastprof.derive.steps.core_details import core_details
@@ -28,7 +29,7 @@ from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_figures import tpu_step_values
 from fastprof.derive.steps.step_time import OFF_DUTY, EventType, Markers, longest
-from fastprof.derive.steps.stretches import Stretches, filled, innermost, nesting, nothing, union
+from fastprof.derive.steps.stretches import Stretches, filled, innermost, nothing, union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane, beside
@@ -339,7 +340,7 @@ def _busy(ops: OpEvents, works: Bools) -> Stretches:
         return union(ops.start_ps, ops.duration_ps)
     order = np.lexsort((-ops.duration_ps, ops.start_ps))
     start, duration = ops.start_ps[order], ops.duration_ps[order]
-    return innermost(start, duration, nesting(start, duration)[0], works[order])
+    return innermost(start, duration, nested(start, duration)[0], works[order])
 
 
 def _recorded_collectives(events: HostEvents, ops: OpEvents, group: Int32s) -> Collectives:

@@ -3,7 +3,8 @@
 A process is a plane, a track a line of it. XProf shows the planes of host threads, of GPUs or, without GPUs, of
 TPUs, and custom ones; here others that have events follow, as ``shown`` says. A process is known by its pid: 1000 for
 each host up to this one, 1 and the id of the plane for devices, 501 and that of custom planes, 701 and on for the
-threads of the host. A track is known by its tid: the display id of the line, cut to 32 bits as in XProf.
+threads of the host. In a trace of XProf the ids of planes are pids already. A track is known by its tid: the display id
+of the line, cut to 32 bits as in XProf.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.kernels import rank_order
+from fastprof.decode.task_environment import XPROF
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.forest import all_declare_groups
 from fastprof.schema.value_classes import dataclass
@@ -64,8 +66,8 @@ def processes_of(events: HostEvents) -> list[Process]:
     prefix = _GPU if any(plane.name.startswith(_GPU) for plane in events.planes) else _TPU
     devices = [plane for plane in events.planes if plane.name.startswith(prefix)]
     custom = [plane for plane in events.planes if plane.name.startswith(_CUSTOM_PLANES)]
-    pids = [(_device_pid(plane), plane) for plane in devices]
-    pids += [((_CUSTOM + plane.xplane_id) % 2**32, plane) for plane in custom]
+    pids = [(_device_pid(events, plane), plane) for plane in devices]
+    pids += [(_number(events, plane, _CUSTOM), plane) for plane in custom]
     pids += [(_THREADS + number, plane) for number, plane in enumerate(threads)]
     shown = {plane.number for _, plane in pids}
     others = [plane for plane in events.planes if plane.number not in shown and plane.last > plane.first]
@@ -78,9 +80,20 @@ def processes_of(events: HostEvents) -> list[Process]:
     ]
 
 
-def _device_pid(plane: Plane) -> int:
-    pid = (_DEVICES + plane.xplane_id) % 2**32
+def _device_pid(events: HostEvents, plane: Plane) -> int:
+    pid = _number(events, plane, _DEVICES)
     return pid if pid <= _LAST_DEVICE else _DEVICES
+
+
+def _number(events: HostEvents, plane: Plane, first: int) -> int:
+    """What the pid of a plane is beyond the thousands of its host. A trace may be of one of several hosts."""
+    pid = own_pid(events, plane, first)
+    return pid % PIDS_OF_A_HOST if events.transcribed_from == XPROF else pid
+
+
+def own_pid(events: HostEvents, plane: Plane, first: int) -> int:
+    """The pid of a plane of the only host: ``first`` and its id, which in a trace of XProf is the pid that it had."""
+    return (plane.xplane_id + (first if events.transcribed_from != XPROF else 0)) % 2**32
 
 
 def raw_tracks(events: HostEvents, processes: Iterable[Process]) -> list[Track]:

@@ -51,16 +51,19 @@ class ProfilePlanes:
         devices: Sequence[str] = self._profile.devices.words.to_pylist()
         task = next((task for task in map(task_of, sorted(devices)) if task), None)
         places = [place_of(device, task) for device in devices]
-        names = list(dict.fromkeys([HOST, *(place.plane for place in places)]))
-        distinct = list(dict.fromkeys(places))
-        of_device = np.array([distinct.index(place) for place in places], np.int64)
+        numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+        of_device = np.array([numbers[place] for place in places], np.int64)
         rows = np.flatnonzero(self.timed)
         place_of_row = of_device[self._every.device[rows]]
-        for number, name in enumerate(names):
-            of_plane = {place: rows[place_of_row == at] for at, place in enumerate(distinct) if place.plane == name}
-            yield self._plane(number + 1, name, of_plane)
+        ends = np.cumsum(np.bincount(place_of_row, minlength=len(numbers)))
+        rows = rows[np.argsort(place_of_row, kind="stable")]
+        of_plane: dict[str, dict[Place, Int64s]] = {HOST: {}}
+        for place, some in zip(numbers, np.split(rows, ends[:-1]), strict=False):  # without places there is a part, too
+            of_plane.setdefault(place.plane, {})[place] = some
+        for number, (name, rows_of) in enumerate(of_plane.items()):
+            yield self._plane(number + 1, name, rows_of)
         yield environment("TensorFlow 1 profile", self.zero_us * 1000)
-        yield from _pieces(self._profile.data, len(names) + 1)
+        yield from _pieces(self._profile.data, len(of_plane) + 1)
 
     def _plane(self, number: int, name: str, rows: Mapping[Place, Int64s]) -> bytes:
         """``rows``: of the executions of each place."""
@@ -76,13 +79,16 @@ class ProfilePlanes:
         content += put_all(5, (put(1, stat) + put(2, put(1, stat) + put(2, text)) for text, stat in _STATS.items()))
         return put(1, content)
 
-    def _metadata(self, nodes: Int64s, stat: int) -> bytes:
+    @cached_property
+    def _titles(self) -> pa.Array:
+        """NODE:OP of each node."""
         import pyarrow.compute as pc  # late: most captures do without
 
-        named = pc.binary_join_element_wise(
-            self._profile.names.take(nodes), self._profile.ops.array().take(pa.array(nodes)).cast(pa.string()), ":"
-        )
-        texts = named.cast(pa.large_binary())
+        ops = self._profile.ops.array().cast(pa.string())
+        return pc.binary_join_element_wise(self._profile.names, ops, ":").cast(pa.large_binary())
+
+    def _metadata(self, nodes: Int64s, stat: int) -> bytes:
+        texts = self._titles.take(pa.array(nodes))
         _, offsets, content = texts.buffers()
         bounds = np.frombuffer(offsets, np.int64)[: len(nodes) + 1] if len(nodes) else np.zeros(1, np.int64)
         return transcribing.event_metadata(1, bounds, content if content is not None else b"", stat)

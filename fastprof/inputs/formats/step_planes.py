@@ -33,6 +33,8 @@ _ALLOCATORS: Final = "Allocators"
 _COUNTERS: Final = "_counters_"
 """A plane, and its line of counters, as TensorFlow's own timelines have them."""
 _RUNS: Final = "runs"
+_ENVIRONMENT_ID: Final = 2**31 - 1
+"""Which the scribe of JSON uses, too: processes of traces have other ids."""
 
 
 @dataclass(slots=True)
@@ -303,7 +305,8 @@ def _events(device: Device, rows: Int64s, nodes: Nodes, group: int) -> Events:
 
 def environment(source: str, zero_ns: int) -> bytes:
     """The plane that says what was transcribed, and what times count from."""
-    names = put(2, "Task Environment") + put(5, _entry(1, "transcribed_from")) + put(5, _entry(2, "zero_ns"))
+    names = put(1, _ENVIRONMENT_ID) + put(2, "Task Environment")
+    names += put(5, _entry(1, "transcribed_from")) + put(5, _entry(2, "zero_ns"))
     return put(1, names + put(6, put(1, 1) + put(5, source)) + put(6, put(1, 2) + put(4, zero_ns)))
 
 

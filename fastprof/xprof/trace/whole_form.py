@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,8 +12,9 @@ import numpy.typing as npt
 from fastprof._native.xprof_events import Drawn, Writer
 from fastprof.decode.request import Request
 from fastprof.derive.timeline.derived_track import Arg
+from fastprof.derive.timeline.track_order import own_pid
 from fastprof.errors import UsageError
-from fastprof.tables.host_events import HOST_THREADS, Plane
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 from fastprof.tables.table_set import TableSet
 from fastprof.xprof.trace.event_values import STATS, AddedColumns, Keys, MetadataStats, no_values, of_decoded
 from fastprof.xprof.trace.trace_host import (
@@ -89,7 +90,7 @@ class _Writing:
         self.pid, self.tid = np.zeros(len(lines), np.uint32), np.zeros(len(lines), np.uint32)
         self.shown = np.zeros(len(lines), np.bool_)
         self.titles: dict[int, tuple[str, dict[int, str]]] = {}
-        pids = _pids(trace.raw.planes)
+        pids = _pids(trace.raw)
         for plane, pid in pids.items():
             _, titles = self.titles.setdefault(pid, (plane.name, {}))
             tids = line_tids(trace, plane)
@@ -205,11 +206,11 @@ class _Writing:
             yield piece
 
 
-def _pids(planes: Sequence[Plane]) -> dict[Plane, int]:
+def _pids(events: HostEvents) -> dict[Plane, int]:
     """The numbers of the host's threads and of its devices: GPUs, else TPUs, else custom planes."""
     found: dict[Plane, int] = {}
     for prefix in (GPUS, TPUS, CUSTOM):
-        if devices := [plane for plane in planes if plane.name.startswith(prefix)]:
-            found = {plane: (_DEVICES + plane.xplane_id) % 2**32 for plane in devices}
+        if devices := [plane for plane in events.planes if plane.name.startswith(prefix)]:
+            found = {plane: own_pid(events, plane, _DEVICES) for plane in devices}
             break
-    return found | {plane: _THREADS for plane in planes if plane.name == HOST_THREADS}
+    return found | {plane: _THREADS for plane in events.planes if plane.name == HOST_THREADS}

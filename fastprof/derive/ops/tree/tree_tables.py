@@ -232,8 +232,9 @@ _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made
     Text("bytes_source", "source of the bytes of an op: capture (recorded), else computed from the program; null: "
          "unknown, or the node is not an op",
          lambda rows: rows.spread([op.SOURCES.get(code) for code in rows.table.bytes_source.tolist()])),
-    Count("program_id", "id of the program, uint64 as two's complement; null: the node is neither a program nor an op",
-          lambda rows: rows.of_program(rows.table.program_id.tolist())),
+    Count("program_id", "id of the program, uint64 as two's complement; null: no program is known, or the node is "
+          "neither a program nor an op",
+          lambda rows: rows.of_program(op.known_programs(rows.table.program_id).to_pylist())),
     Text("program", "name of the program; null: the capture does not list it, or the node is neither a program nor an "
          "op", lambda rows: rows.of_program([rows.title(one) for one in rows.table.program_id.tolist()])),
     Text("category", "category of the ops or of the instruction; null: unknown, or the node spans categories",

@@ -131,7 +131,8 @@ class Roofline {
 function totalName(data, row) {
   const scope = data.value(row, "scope");
   if (scope === "step") return `step ${data.value(row, "step")}`;
-  return scope === "program" ? (data.value(row, "program") ?? `program ${data.value(row, "program_id")}`) : scope;
+  const id = data.value(row, "program_id");
+  return scope === "program" ? (data.value(row, "program") ?? (id === null ? "no program" : `program ${id}`)) : scope;
 }
 
 function peaks(body, report) {
