@@ -63,8 +63,8 @@ def blocks(
 ) -> Iterator[Block]:
     """The blocks of all wanted events, lazily. ``known``: what is known of each capture, indexed deep enough."""
     index, pieces = wanted.index, wanted.pieces()
-    for number, part in enumerate(index.captures):
-        segments = known[number].segments
+    for number in wanted.captures():
+        part, segments = index.captures[number], known[number].segments
         if pieces is not None:
             segments = segments[pieces[number][segments["piece"]]]
         out_of_order = unsorted_lines(part.pieces, known[number].segments)

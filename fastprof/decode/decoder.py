@@ -48,8 +48,8 @@ class Decoder:
         if request.stats or wide:
             self._number_used_stats()
         timeless = any(
-            may_lack_start(part.pieces, known.segments)
-            for i, (part, known) in enumerate(zip(captures, self._known, strict=True))
+            may_lack_start(captures[i].pieces, self._known[i].segments)
+            for i in wanted.captures()
             if pieces is None or pieces[i].any()
         )
         has_texts = bool(set(request.events) & {"host", "plane", "line", "name"})
@@ -60,10 +60,10 @@ class Decoder:
     def _event_filters(self) -> list[Filter | None]:
         names = self.index.names
         texts = names.event_names.to_pylist() if self._wanted.selection.names else None
-        filters: list[Filter | None] = []
-        for part, numbers in zip(self.index.captures, names.meta_names, strict=True):
-            meta_names = None if texts is None else [texts[i] for i in numbers.tolist()]
-            filters.append(self._wanted.filter(part.capture.host, meta_names))
+        filters: list[Filter | None] = [None] * len(self.index.captures)
+        for i in self._wanted.captures():
+            meta_names = None if texts is None else [texts[name] for name in names.meta_names[i].tolist()]
+            filters[i] = self._wanted.filter(self.index.captures[i].capture.host, meta_names)
         return filters
 
     def _number_used_stats(self) -> None:

@@ -8,7 +8,7 @@ counted by hopping over them; only lines that are asked for are looked into.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
@@ -198,6 +198,10 @@ class Index:
             self.captures.append(CaptureIndex(capture, planes))
             planes += len(capture.plane_keys)
         self.plane_count = planes
+        self.of_host: dict[str, list[int]] = {}
+        """The numbers of the captures of each host, by its name."""
+        for number, capture in enumerate(captures):
+            self.of_host.setdefault(capture.host, []).append(number)
         self.line_names: list[str] = []
         self.line_display_names: list[str] = []
         self._lines: Records | None = None
@@ -205,24 +209,28 @@ class Index:
         self._names: SessionNames | None = None
         self._dictionaries: dict[str, pa.Array] = {}
 
-    def ensure(self, depth: int, wanted: Sequence[Bools] | None = None) -> None:
-        """Learn so much about the wanted pieces of each capture (None: all), and the headers of all."""
-        parts = list(enumerate(self.captures))
-        if self._lines is not None:
-            parts = [(i, part) for i, part in parts if part.lacks(depth, None if wanted is None else wanted[i])]
-            if not parts:
+    def ensure(self, depth: int, wanted: Mapping[int, Bools] | None = None) -> None:
+        """Learn so much about the wanted pieces of each capture (None: all), and the headers of all. ``wanted``: by
+        number of the capture; of others nothing is."""
+        if self._lines is None:
+            numbers = list(range(len(self.captures)))
+        else:
+            chosen = range(len(self.captures)) if wanted is None else sorted(wanted)
+            numbers = [i for i in chosen if self.captures[i].lacks(depth, None if wanted is None else wanted[i])]
+            if not numbers:
                 return
         with ExitStack() as held:
-            for _, part in parts:  # in the order of captures, as every thread takes them
-                held.enter_context(part.lock)
-            self._learn(parts, depth, wanted)
+            for i in numbers:  # in the order of captures, as every thread takes them
+                held.enter_context(self.captures[i].lock)
+            self._learn(numbers, depth, wanted)
 
-    def _learn(self, parts: list[tuple[int, CaptureIndex]], depth: int, wanted: Sequence[Bools] | None) -> None:
+    def _learn(self, numbers: list[int], depth: int, wanted: Mapping[int, Bools] | None) -> None:
         tasks: list[Callable[[], Any]] = []
         owners: list[CaptureIndex] = []
-        for i, part in parts:
+        for i in numbers:
+            part = self.captures[i]
             everything = np.ones(len(part.pieces), bool)
-            mine = everything if wanted is None else wanted[i]
+            mine = everything if wanted is None else wanted.get(i, ~everything)
             size = int(part.pieces["length"].sum())
             segment_bytes = max(1 << 18, min(4 << 20, size // (8 * self.workers.threads)))
             share = part.index_tasks(mine, depth, segment_bytes)
@@ -249,7 +257,7 @@ class Index:
     def ensure_lines(self) -> None:
         """Learn the headers of all lines, which number them."""
         if self._lines is None:
-            self.ensure(records.HOP, [np.zeros(len(part.pieces), bool) for part in self.captures])
+            self.ensure(records.HOP, {})
 
     @property
     def names(self) -> SessionNames:

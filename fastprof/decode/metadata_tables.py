@@ -233,9 +233,9 @@ def read_all(index: Index) -> None:
 
 def _with_wanted(index: Index, wanted: Mask) -> Iterator[tuple[int, CaptureIndex]]:
     """The captures that have a plane which is wanted."""
-    for i, part in enumerate(index.captures):
-        if wanted[part.plane_base : part.plane_base + len(part.capture.plane_keys)].any():
-            yield i, part
+    bases = np.array([part.plane_base for part in index.captures])
+    numbers = np.unique(np.searchsorted(bases, np.flatnonzero(wanted), side="right") - 1)
+    return ((i, index.captures[i]) for i in numbers.tolist())
 
 
 def _stat_table(

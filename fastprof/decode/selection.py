@@ -115,17 +115,30 @@ class Wanted:
         self.index = index
         self.selection = selection
 
-    def pieces(self) -> list[Bools] | None:
-        """Which pieces of each capture; None: all. Reads the headers of lines first where it has to."""
+    def captures(self) -> list[int]:
+        """The numbers of the captures of the selected hosts. What is done for one host looks at no other, so that a
+        session of a thousand is not walked a thousand times."""
+        hosts = self.selection.hosts
+        if hosts is None:
+            return list(range(len(self.index.captures)))
+        return sorted(number for host in {*hosts} for number in self.index.of_host.get(host, ()))
+
+    def pieces(self) -> dict[int, Bools] | None:
+        """Which pieces of the captures of the selected hosts, by capture; None: all. Reads the headers of lines first
+        where it has to."""
         captures = self.index.captures
         if not self.selection.filters_lines:
             return None
-        if not self.selection.chooses_lines:
-            planes = self.planes()
-            return [planes[part.plane_base + part.capture.plane_of_part[part.pieces["part"]]] for part in captures]
-        self.index.ensure_lines()
-        lines = self.lines()
-        return [lines[part.pieces["line_id"]] for part in captures]
+        if self.selection.chooses_lines:
+            self.index.ensure_lines()
+            lines = self.lines()
+            return {number: lines[captures[number].pieces["line_id"]] for number in self.captures()}
+        planes = self.planes()
+        chosen = {}
+        for number in self.captures():
+            part = captures[number]
+            chosen[number] = planes[part.plane_base + part.capture.plane_of_part[part.pieces["part"]]]
+        return chosen
 
     def lines(self) -> Bools:
         """Which lines, by line_id."""
@@ -141,12 +154,12 @@ class Wanted:
 
     def planes(self) -> Bools:
         """Which planes, by plane_id."""
-        wanted: list[bool] = []
-        for part in self.index.captures:
-            host = self.selection.hosts is None or part.capture.host in self.selection.hosts
+        wanted = np.zeros(self.index.plane_count, bool)
+        for number in self.captures():
+            part = self.index.captures[number]
             names = [name for name, _ in part.capture.plane_keys]
-            wanted += [host and match for match in matching(names, self.selection.planes)]
-        return np.array(wanted, bool)
+            wanted[part.plane_base : part.plane_base + len(names)] = matching(names, self.selection.planes)
+        return wanted
 
     def filter(self, host: str, meta_names: list[str] | None) -> Filter | None:
         """What keeps events of a host's capture; ``meta_names``: the name of each of its event metadata."""

@@ -35,8 +35,7 @@ def read_event(index: Index, number: int, line: int, place: int) -> EventFacts:
     index.ensure_lines()
     part = index.captures[number]
     line_id = int(np.searchsorted(index.lines["plane_id"], part.plane_base)) + line
-    mine = [np.zeros(len(one.pieces), bool) for one in index.captures]
-    mine[number] = part.pieces["line_id"] == line_id
+    mine = {number: part.pieces["line_id"] == line_id}
     index.ensure(records.EVENTS, mine)
     key = _key_at(part, line_id, place)
     event_id = int(index.lines["first_event_id"][line_id]) + place

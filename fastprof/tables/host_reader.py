@@ -129,7 +129,8 @@ def _add_lines(index: Index, wanted: Wanted, planes: list[Plane], line_id: pa.Ar
     lines are there. ``of_xprof``: they are of a trace of XProf."""
     by_id = {plane.plane_id: plane for plane in planes}
     chosen = np.flatnonzero(wanted.lines())
-    names = label(index.line_names, index.line_display_names)
+    titles = [index.line_display_names[line] for line in chosen.tolist()]
+    names = label([index.line_names[line] for line in chosen.tolist()], titles)
     if line_id is None:
         lasts = np.cumsum(index.lines["event_count"][chosen])
         firsts = lasts - index.lines["event_count"][chosen]
@@ -140,12 +141,12 @@ def _add_lines(index: Index, wanted: Wanted, planes: list[Plane], line_id: pa.Ar
         header = index.lines[line]
         plane = by_id[int(header["plane_id"])]
         base_ps, shown = int(header["base_ps"]), int(header["display_id"])
-        title = index.line_display_names[line]
+        name = names[number]
         plane.lines.append(
             Line(
-                number, line, int(header["xline_id"]), names[line], plane, first, last, base_ps, shown, title,
+                number, line, int(header["xline_id"]), name, plane, first, last, base_ps, shown, titles[number],
                 int(header["first_event_id"]), int(header["event_count"]),
-                _is_derived(int(header["xline_id"]), names[line], plane, of_xprof),
+                _is_derived(int(header["xline_id"]), name, plane, of_xprof),
             )
         )  # fmt: skip
 
