@@ -26,14 +26,16 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.late_tables import LateTables
+from fastprof.derive.communication import clock_tables, host_communication
 from fastprof.derive.communication import communication_tables as tables_of
-from fastprof.derive.communication import host_communication
-from fastprof.derive.communication.communication_remarks import remarks, why_nothing
-from fastprof.derive.communication.communication_tables import TABLES as TABLES
+from fastprof.derive.communication.blame import Blame, blame
+from fastprof.derive.communication.clock_remarks import clock_remarks, main_path, why_nobody
+from fastprof.derive.communication.clocks import Clocks
+from fastprof.derive.communication.communication_remarks import ranks_missing, remarks, why_nothing
 from fastprof.derive.communication.communication_tables import StepCosts, step_costs
 from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
-from fastprof.derive.communication.meetings import Meetings, meetings
+from fastprof.derive.communication.meetings import Meetings, compared
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.host import TPU, Host
@@ -65,6 +67,7 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
+TABLES = tables_of.TABLES | clock_tables.TABLES
 _RECORDED: Final = "time that devices recorded, each from its first to its last op"
 SCALARS = {
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
@@ -91,6 +94,15 @@ SCALARS = {
                                 "together"),
     "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in meetings for the last device, summed"),
     "last_device": ScalarSpec(None, "device that others waited for most in meetings, as host: device"),
+    "path_ps": ScalarSpec("ps", "time of the critical path through the meetings of hosts: from the arrival of the last "
+                          "host at the first meeting to the end of the last; of several parts, the one with a "
+                          "straggler, or the longest", "critical path of hosts"),
+    "path_transfer_ps": ScalarSpec("ps", "of path_ps, time from the arrival of the last host at a meeting to the end; "
+                                   "the rest is work of hosts", "transfer on the critical path"),
+    "straggler_host": ScalarSpec(None, "host that delays the others: its excess_ps is at least 1 % of path_ps and "
+                                 "three times that of any other host, in at least two steps"),
+    "straggler_excess_ps": ScalarSpec("ps", "its work on the critical path beyond the median of the hosts"),
+    "straggler_saved_ps": ScalarSpec("ps", "most time that is saved if it works no longer than the median"),
 }  # fmt: skip
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
 OPENING = Opening(
@@ -118,6 +130,11 @@ SECTIONS = (
             alike=Alike(("name",), ("occurrences", "hidden_ps", "exposed_ps", "exposed_share"))),
     Section("Who others wait for", "stragglers", ("device", "meetings", "last_count", "late_ps", "waited_ps",
             "caused_ps"), rows=8, shown=has_rows("stragglers")),
+    Section("Hosts, the one that delays others most first", "blame", ("host", "meetings", "last_count", "waited_ps",
+            "caused_ps", "on_path_ps", "excess_ps", "excess_share", "saved_ps", "steps"), rows=10,
+            shown=has_rows("blame")),
+    Section("Clocks of hosts", "clocks", ("host", "reference", "offset_ps", "drift_ppm", "error_ps", "bound_ps",
+            "meetings", "violated", "ntp_error_ps"), rows=10, shown=has_rows("clocks")),
     Section("Collective operations of several devices", "meetings", ("step", "number", "name", "kind", "device_count",
             "last_device", "skew_ps", "shortest_ps", "longest_ps", "wait_ps"), rows=8, shown=has_rows("meetings")),
 )  # fmt: skip
@@ -149,7 +166,9 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     database = after["steps"].detail_as(SessionSteps).database
     hosts = [one.communication for one in kept]
     numbers = [_step_numbers(one, database, place) for place, one in enumerate(kept)]
-    found = meetings(hosts, numbers)
+    found, seen = compared(hosts, numbers)
+    delays = None if seen is None else blame(seen, found.step)
+    names = [one.host for one in hosts]
     ops = tables_of.operations(hosts)
     spans = tables_of.spans(hosts, numbers, [one.names for one in kept])
     made: dict[str, pa.Table | Callable[[], pa.Table]] = {
@@ -160,13 +179,37 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         "operations": ops,
         "meetings": lambda: tables_of.meetings(hosts, found),
         "stragglers": tables_of.stragglers(hosts, found),
+        "clocks": clock_tables.clocks(names, seen, [one.start_unix_ns for one in hosts]),
+        "blame": clock_tables.blame(names, seen, delays),
+        "host_steps": lambda: clock_tables.host_steps(names, delays, found.step),
     }
     tables = LateTables({name: made[name] for name in TABLES})
     costs = step_costs(spans)
-    figures = scalars(SCALARS, _values(hosts, tables, costs, found, after["steps"]))
-    every = [*remarks(hosts, tables, costs, found), *_of_programs(kept, tables["kinds"])]
+    values = _values(hosts, tables, costs, found, after["steps"]) | _path_values(hosts, tables, seen, delays)
+    of_hosts = clock_remarks(names, seen, delays, tables["blame"], ranks_missing(hosts))
+    every = [
+        *remarks(hosts, tables, costs, found, compared=delays is not None and bool(delays.paths)),
+        *of_hosts,
+        *_of_programs(kept, tables["kinds"]),
+    ]
     notices = tuple(Notice(severity, text) for severity, text in every)
-    return Report(NAME, tables, figures, notices, after)
+    return Report(NAME, tables, scalars(SCALARS, values), notices, after)
+
+
+def _path_values(
+    hosts: Sequence[HostCommunication], tables: Mapping[str, pa.Table], seen: Clocks | None, delays: Blame | None
+) -> dict[str, Value | tuple[None, str]]:
+    path, missing = main_path(delays), ranks_missing(hosts)
+    unknown = missing or why_nobody(seen, path, tables["blame"]) if missing or path is None or path.named < 0 else ""
+    host = -1 if path is None or missing else path.named
+    named = delays is not None and host >= 0
+    return {
+        "path_ps": (None, unknown) if path is None else path.time_ps,
+        "path_transfer_ps": (None, unknown) if path is None else path.transfer_ps,
+        "straggler_host": hosts[host].host if named else (None, unknown),
+        "straggler_excess_ps": int(delays.excess_ps[host]) if delays and named else (None, unknown),
+        "straggler_saved_ps": int(delays.saved_ps[host]) if delays and named else (None, unknown),
+    }
 
 
 def _of_programs(kept: Sequence[KeptHost], kinds: pa.Table) -> Iterator[Remark]:

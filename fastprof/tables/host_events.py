@@ -118,6 +118,11 @@ class HostEvents:
         return self._source.transcribed_from
 
     @property
+    def start_unix_ns(self) -> int | None:
+        """When profiling began, in Unix nanoseconds; None: not recorded."""
+        return self._source.start_unix_ns
+
+    @property
     def slack_ps(self) -> int:
         """What an event may end later than the event that it lies in, as times of traces are rounded."""
         return self._source.slack_ps
@@ -293,6 +298,7 @@ class Source:
         self.plane_base = part.plane_base
         self.transcribed_from = part.environment.transcribed_from
         self.slack_ps = part.environment.slack_ps
+        self.start_unix_ns = part.environment.start_unix_ns
         self.metadata_numbers = {name: i for i, name in enumerate(metadata)}
         self.texts = pa.array([], pa.string())
         self.meta_stats: dict[str, Stat] = {}

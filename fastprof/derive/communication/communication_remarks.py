@@ -51,8 +51,14 @@ def why_nothing(hosts: Sequence[HostCommunication]) -> str | None:
 
 
 def remarks(
-    hosts: Sequence[HostCommunication], tables: Mapping[str, pa.Table], costs: StepCosts | None, found: Meetings
+    hosts: Sequence[HostCommunication],
+    tables: Mapping[str, pa.Table],
+    costs: StepCosts | None,
+    found: Meetings,
+    *,
+    compared: bool,
 ) -> Iterator[Remark]:
+    """``compared``: whether hosts are, by their clocks; then these show who is late."""
     nothing = why_nothing(hosts)
     if nothing is not None:
         yield "warning", nothing[0].upper() + nothing[1:] + "."
@@ -61,7 +67,9 @@ def remarks(
         yield "info", "Nothing communicates: no collective, copy or feed ran on any device."
         return
     yield from _costs(tables, costs, _OF_TORCH if any(host.of_torch for host in hosts) else _OVERLAP)
-    yield from _stragglers(tables["stragglers"], missing := ranks_missing(hosts))
+    missing = ranks_missing(hosts)
+    if not compared:
+        yield from _stragglers(tables["stragglers"], missing)
     yield from _unmatched(found)
     if missing and len(found):
         yield "info", f"{missing}: which one is the last of all is not known."

@@ -106,6 +106,8 @@ class HostCommunication:
     zero_ns: int | None = None
     rank_count: int | None = None
     """What times count from, and of how many ranks the program is; see ranks."""
+    start_unix_ns: int | None = None
+    """When the host's own clock had it that profiling began."""
 
 
 class _Windows(NamedTuple):
@@ -144,7 +146,7 @@ def host_communication(
     present = HostDevices.of(events)
     return HostCommunication(
         events.host, hardware, present, tuple(devices), tuple(operations.known), teams, is_kineto(events),
-        zero_ns(events), rank_count(events),
+        zero_ns(events), rank_count(events), events.start_unix_ns,
     )  # fmt: skip
 
 

@@ -2,16 +2,20 @@
 
 Occurrences of an op with the same number belong together: on each device they are counted in the step, or, without
 steps, over the capture. They count only if all devices have begun before any is done, on the clock of their host,
-because nobody is done before the last one has come. Clocks of different hosts are compared only if these are ranks of
-PyTorch whose traces count from Unix epoch: there, what goes on at once belongs together; see ranks.
+because nobody is done before the last one has come. To find what belongs together, clocks of different hosts are
+compared only if these are ranks of PyTorch whose traces count from Unix epoch: there, what goes on at once belongs
+together; see ranks. Who came last of several hosts follows from their clocks, as far as the meetings show these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
+from fastprof.derive.communication.clock_fit import Attended
+from fastprof.derive.communication.clocks import Clocks, Encounters, clocks, gaps, last_rows, step_shifts
 from fastprof.derive.communication.flights import NO_BYTES, Operation
 from fastprof.derive.communication.host_communication import Device, HostCommunication, merged
 from fastprof.derive.communication.ranks import at_once, offsets_ps
@@ -82,6 +86,10 @@ class Meetings:
         first_begin, last_begin = _least(meeting, found.begin_ps, count), _most(meeting, found.begin_ps, count)
         blocks = np.bincount(meeting[~found.blocks], minlength=count) == 0
         alone = self.host_count == 1
+        self._by_host = _ByHost(found, meeting, ~alone)
+        series, _ = _joined([self.op, found.team[rows], self.number])
+        attended = self._by_host.attended
+        self.encounters = Encounters(attended.take(blocks[attended.meeting]), self.step, series)
         waited = found.duration_ps - self.shortest_ps[meeting]
         first = _device_at(found, meeting, found.begin_ps == first_begin[meeting], count)
         last = _device_at(found, meeting, found.begin_ps == last_begin[meeting], count)
@@ -95,6 +103,48 @@ class Meetings:
 
     def __len__(self) -> int:
         return len(self.op)
+
+    def compare(self, seen: Clocks) -> None:
+        """Find who was first and last of several hosts, if the gap to the next host is four times what their clocks may
+        be off."""
+        each = self._by_host
+        begin = seen.fit.corrected(each.attended.host, each.attended.begin_ps)
+        begin_of_first = seen.fit.corrected(each.attended.host, each.first_begin_ps)
+        error = np.where(seen.known & (seen.fit.error_ps >= 0), seen.fit.error_ps, _UNSURE)[each.attended.host]
+        error = _most(each.attended.meeting, error, len(self))
+        last, sure = each.ahead(begin, error)
+        self.last[sure] = each.last[last]
+        self.skew_ps[sure] = begin[last] - _least(each.attended.meeting, begin_of_first, len(self))[sure]
+        first, sure = each.ahead(-begin_of_first, error)
+        self.first[sure] = each.first[first]
+
+
+_UNSURE: Final = 2**59
+"""An error that no gap exceeds."""
+
+
+class _ByHost:
+    """The hosts of meetings of several. ``first``, ``last``: devices; ``first_begin_ps``: when the first began."""
+
+    def __init__(self, found: _Occurrences, meeting: Int64s, several: Bools) -> None:
+        rows = np.flatnonzero(several[meeting])
+        found, meeting = found.take(rows), meeting[rows]
+        pair, most = _joined([meeting, found.host])
+        used, pair = np.unique(pair, return_inverse=True) if most else (pair, pair)
+        pair, count = pair.reshape(-1), len(used)
+        at = first_of(pair, count)
+        begin, self.first_begin_ps = _most(pair, found.begin_ps, count), _least(pair, found.begin_ps, count)
+        self.last = _device_at(found, pair, found.begin_ps == begin[pair], count)
+        self.first = _device_at(found, pair, found.begin_ps == self.first_begin_ps[pair], count)
+        self.attended = Attended(meeting[at], found.host[at], begin, _least(pair, found.end_ps, count))
+
+    def ahead(self, time_ps: Int64s, error_ps: Int64s) -> tuple[Int64s, Int64s]:
+        """The rows that are later than all others of their meetings by more than four errors, and these meetings."""
+        rows = Attended(self.attended.meeting, self.attended.host, time_ps, time_ps)
+        last = last_rows(rows, len(error_ps))
+        gap = gaps(rows, last)
+        sure = np.flatnonzero((last >= 0) & (error_ps < _UNSURE) & (gap > 4 * np.clip(error_ps, 0, _UNSURE)))
+        return last[sure], sure
 
 
 def devices_of(kept: Sequence[HostCommunication]) -> list[tuple[HostCommunication, Device]]:
@@ -116,6 +166,25 @@ def meetings(kept: Sequence[HostCommunication], groups: Groups) -> Meetings:
     place = _in_order(found.take(rows), meeting[rows], count)
     met, count = found.take(rows), int(chosen.sum())
     return Meetings(operations, met, number[rows], place, count, apart=apart, grouped=grouped)
+
+
+def compared(kept: Sequence[HostCommunication], groups: Groups) -> tuple[Meetings, Clocks | None]:
+    """The meetings, and the clocks of the hosts; None: no host met another."""
+    found, names = meetings(kept, groups), [one.host for one in kept]
+    if not len(found.encounters.rows):
+        return found, None
+    seen = clocks(found.encounters, names)
+    shift = step_shifts(found.encounters, seen)
+    if shift.any():
+        moved = [
+            {group: step + more for group, step in of.items()} for of, more in zip(groups, shift.tolist(), strict=True)
+        ]
+        other = meetings(kept, moved)
+        known = clocks(other.encounters, names, shift)
+        if np.count_nonzero(known.doubtful) < np.count_nonzero(seen.doubtful):
+            found, seen = other, known
+    found.compare(seen)
+    return found, seen
 
 
 def _occurrences(
@@ -252,9 +321,9 @@ def _in_order(found: _Occurrences, meeting: Int64s, count: int) -> Int64s:
 def _pairs(meeting: Int64s, other: Int64s) -> Int64s:
     """The meeting of each distinct pair."""
     pair, count = _joined([meeting, other])
-    of_pair = np.zeros(count, np.int64)
+    of_pair = np.full(count, -1)
     of_pair[pair] = meeting
-    return of_pair
+    return of_pair[of_pair >= 0]  # numbers of pairs may be unused
 
 
 def _device_at(found: _Occurrences, meeting: Int64s, wanted: Bools, count: int) -> Int64s:

@@ -1,0 +1,189 @@
+"""Who makes whom wait: the critical path through the meetings of hosts, from the last end back to the first arrival.
+
+    host a   |==work==|....wait....|T|==work==|T|      the path: b's work, transfer, a's work, transfer
+    host b   |=====work============|T|=work=|.|T|      b's work beyond the median is its excess
+
+At each meeting the path goes to the host that came last, and on to its meeting before. Work and transfer on the path
+add up to its time, to the picosecond. A host that works longer than the median of those it meets, on the path, delays
+all, even those that then make others wait in their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from fastprof.derive.communication.clock_fit import Attended
+from fastprof.derive.communication.clocks import Clocks, gaps, last_rows
+from fastprof.derive.ops.tables import sums_by
+from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
+
+LEAST_SHARE: Final = 0.01
+AHEAD: Final = 3
+FEWEST_STEPS: Final = 2
+"""A host is named if its excess takes this share of the path, is this many times that of the next host, and is in this
+many steps."""
+CLEAR: Final = 4
+"""The excess in a step has to be this many times what clocks may be off, so that it is the host that is late."""
+NET: Final = 0.5
+"""The share of the excess that has to be left if the times in which the host was quicker than the median count, too. A
+host that the path cannot avoid, as its links are slow, is slower and quicker by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The critical path of a part. ``time_ps = work_ps + transfer_ps``; ``named``: the host that delays the others, -1:
+    no single one; ``next_ps``: the largest excess of any other; ``hosts``, ``meetings``: of the path, in order."""
+
+    part: int
+    time_ps: int
+    work_ps: int
+    transfer_ps: int
+    named: int
+    next_ps: int
+    hosts: Sequence[int]
+    meetings: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """By host. ``waited_ps``: for the last hosts of its meetings; ``caused_ps``: what others would wait less, had it
+    come with the next to last host; ``on_path_ps``: its work on the path; ``excess_ps``: of that, what is beyond the
+    median of the hosts that it met; ``saved_ps``: at most that is saved if it works like the median; ``steps``: in
+    which it has an excess. ``work``: a row per meeting of a host, in the order of ``rows``: its work before, -1:
+    unknown; ``wait``: for the last one."""
+
+    meetings: Int64s
+    last_count: Int64s
+    waited_ps: Int64s
+    caused_ps: Int64s
+    on_path_ps: Int64s
+    excess_ps: Int64s
+    saved_ps: Int64s
+    steps: Int64s
+    paths: Sequence[Path]
+    rows: Attended
+    work: Int64s
+    wait: Int64s
+
+
+def blame(clocks: Clocks, step: Int64s) -> Blame:
+    """``step``: of each meeting, -1: none."""
+    rows, count = clocks.rows, len(clocks.known)
+    seen = _Seen(rows)
+    sums = {name: np.zeros(count, np.int64) for name in ("on_path", "excess", "net", "saved", "steps")}
+    paths = [_path(part, seen, step, clocks, sums) for part in np.unique(clocks.fit.part[rows.host]).tolist()]
+    last = seen.last[seen.last >= 0]
+    return Blame(
+        meetings=np.bincount(rows.host, minlength=count),
+        last_count=np.bincount(rows.host[last], minlength=count),
+        waited_ps=sums_by(rows.host, seen.wait, count, "times of waiting"),
+        caused_ps=sums_by(rows.host[last], seen.ahead[rows.meeting[last]] * (seen.many - 1)[rows.meeting[last]], count),
+        on_path_ps=sums["on_path"],
+        excess_ps=sums["excess"],
+        saved_ps=sums["saved"],
+        steps=sums["steps"],
+        paths=paths,
+        rows=rows,
+        work=seen.work,
+        wait=seen.wait,
+    )
+
+
+class _Seen:
+    """What rows show. ``previous``: the row of the host's last meeting that had ended, -1: none; ``work``: from that
+    end to the begin, -1: unknown. By meeting: ``last``, the row that came last; ``ahead``: by how much it came after
+    the next to last; ``many``: hosts; ``usual``: the median of their work."""
+
+    def __init__(self, rows: Attended) -> None:
+        count = int(rows.meeting.max()) + 1 if len(rows) else 0
+        self.rows, self.last = rows, last_rows(rows, count)
+        self.previous = _previous(rows)
+        has = self.previous >= 0
+        self.work = np.where(has, rows.begin_ps - rows.end_ps[self.previous], -1)
+        last_begin = rows.begin_ps[self.last]
+        self.wait = last_begin[rows.meeting] - rows.begin_ps
+        self.many = np.bincount(rows.meeting, minlength=count)
+        self.ahead = gaps(rows, self.last)
+        self.usual = _middles(rows.meeting[has], self.work[has], count)
+
+
+def _previous(rows: Attended) -> Int64s:
+    order = np.lexsort((rows.begin_ps, rows.end_ps, rows.host))
+    previous = np.full(len(rows), -1, np.int64)
+    bounds = np.flatnonzero(np.diff(rows.host[order], prepend=-1, append=-1))
+    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        own = order[first:last]
+        ended = np.searchsorted(rows.end_ps[own], rows.begin_ps[own], side="right")
+        at = np.minimum(ended, np.arange(len(own))) - 1  # a collective that takes no time has ended when it begins
+        previous[own] = np.where(at >= 0, own[np.maximum(at, 0)], -1)
+    return previous
+
+
+def _middles(place: Int64s, values: Int64s, count: int) -> Int64s:
+    """Medians, rounded down; 0: no values."""
+    many = np.bincount(place, minlength=count)
+    if not len(values):
+        return many
+    ordered = values[np.lexsort((values, place))]
+    first = np.cumsum(many) - many
+    low, high = first + np.maximum(many - 1, 0) // 2, first + many // 2
+    last = len(ordered) - 1
+    return np.where(many > 0, (ordered[np.minimum(low, last)] + ordered[np.minimum(high, last)]) // 2, 0)
+
+
+def _path(part: int, seen: _Seen, step: Int64s, clocks: Clocks, sums: dict[str, Int64s]) -> Path:
+    """Walks the critical path of a part, and adds to the sums of its hosts."""
+    rows = seen.rows
+    mine = np.flatnonzero(clocks.fit.part[rows.host] == part)
+    top = int(mine[np.lexsort((rows.host[mine], -rows.end_ps[mine]))[0]])
+    left, arrived = _walk(seen, top)
+    transfer = int((rows.end_ps[left] - rows.begin_ps[arrived]).sum())
+    path = arrived[:-1]  # nothing is known of the work before the first meeting
+    work, meeting, host = seen.work[path], rows.meeting[path], rows.host[path]
+    net = work - seen.usual[meeting]
+    excess = np.maximum(net, 0)
+    count = len(clocks.known)
+    sums["on_path"] += sums_by(host, work, count)
+    sums["excess"] += sums_by(host, excess, count)
+    np.add.at(sums["net"], host, net)
+    sums["saved"] += sums_by(host, np.minimum(excess, seen.ahead[meeting]), count)
+    sums["steps"] += _distinct_steps(host[excess > 0], meeting[excess > 0], step, count)
+    hosts = clocks.fit.part == part
+    time = int(rows.end_ps[top] - rows.begin_ps[arrived[-1]])
+    error = int(clocks.fit.error_ps[hosts].max())
+    named, following = _named(np.where(hosts, sums["excess"], -1), sums["net"], sums["steps"], time, error)
+    order = (rows.host[arrived[::-1]].tolist(), rows.meeting[arrived[::-1]].tolist())
+    return Path(part, time, int(work.sum()), transfer, named, following, *order)
+
+
+def _walk(seen: _Seen, top: int) -> tuple[Int64s, Int64s]:
+    """From the last end back: the row by which the path leaves each meeting, and the row that came last to it."""
+    meeting, last, previous = seen.rows.meeting.tolist(), seen.last.tolist(), seen.previous.tolist()
+    left, arrived, visited, row = [], [], set[int](), top
+    while row >= 0 and meeting[row] not in visited:  # stamps that contradict each other may lead in a circle
+        visited.add(meeting[row])
+        left.append(row)
+        arrived.append(last[meeting[row]])
+        row = previous[arrived[-1]]
+    return np.array(left), np.array(arrived)
+
+
+def _distinct_steps(host: Int64s, meeting: Int64s, step: Int64s, count: int) -> Int64s:
+    """How many steps each host is in; meetings outside of steps count by themselves."""
+    of = np.where(step[meeting] >= 0, step[meeting], -1 - meeting)
+    pairs = np.unique(np.column_stack([host, of]), axis=0)
+    return np.bincount(pairs[:, 0], minlength=count)
+
+
+def _named(excess: Int64s, net: Int64s, steps: Int64s, time_ps: int, error_ps: int) -> tuple[int, int]:
+    """The host to name, -1: none; and the next largest excess."""
+    order = np.argsort(-excess, kind="stable")
+    first, most = int(order[0]), int(excess[order[0]])
+    following = max(int(excess[order[1]]), 0) if len(order) > 1 else 0
+    is_first = most >= max(1, LEAST_SHARE * time_ps) and most >= AHEAD * following and steps[first] >= FEWEST_STEPS
+    is_clear = most >= CLEAR * error_ps * int(steps[first]) and net[first] >= NET * most
+    return (first if is_first and is_clear else -1), following
