@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 ASAN := build/asan
 WHEEL := build/wheel
 STAMP := $(VENV)/.installed
+ENGINES := $(VENV)/engines
 PAGE := tests/page
 PAGE_TOOLS := $(VENV)/page
 PAGE_STAMP := $(PAGE_TOOLS)/.installed
@@ -16,7 +17,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN)
 # What targets say comes whole, one target after the other; older makes mix it.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help build demo test before-unit check core types stubs format unit page bench fuzz asan asan-native wheel docs clean
+.PHONY: help build demo test before-unit check core types stubs format unit page bench fuzz asan asan-native wheel docs clean test-engines
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -96,6 +97,16 @@ wheel: build ## a manylinux wheel in dist, tried in an environment of its own
 	$(WHEEL)/try/bin/pip install --quiet dist/*.whl
 	$(WHEEL)/try/bin/python -P -c "import fastprof; print(fastprof.load('demo/logdir').events.num_rows, 'events')"
 	ls -l dist
+
+$(ENGINES)/.installed: | $(STAMP)
+	$(BIN)/python -m venv $(ENGINES)
+	{ echo "$(CURDIR)"; $(BIN)/python -c 'import site; print(site.getsitepackages()[0])'; } \
+	  > "$$($(ENGINES)/bin/python -c 'import site; print(site.getsitepackages()[0])')/fastprof.pth"
+	$(ENGINES)/bin/python -m pip install --quiet --group engines
+	touch $@
+
+test-engines: build $(ENGINES)/.installed ## Dask, loky, MPI and Ray read hosts, in an environment of its own
+	$(ENGINES)/bin/python -m pytest -p no:xdist --benchmark-disable tests/engines/test_other_engines.py
 
 bench: build ## measure against rivals, half an hour; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py

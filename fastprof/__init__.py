@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fastprof.errors import (
         CaptureError,
         ChangedError,
+        EngineError,
         FastprofError,
         MemoryLimitError,
         NotFoundError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CaptureError",
     "ChangedError",
+    "EngineError",
     "FastprofError",
     "MemoryLimitError",
     "NotFoundError",

@@ -7,7 +7,8 @@ FastprofError                      base class of all errors of this package
 ├── OutputError     (OSError)             the output already exists or cannot be written
 ├── UsageError      (ValueError)          an invalid argument
 ├── ChangedError    (RuntimeError)        the file changed while it was being read
-└── MemoryLimitError (MemoryError)        out of memory
+├── MemoryLimitError (MemoryError)        out of memory
+└── EngineError     (RuntimeError)        an executor lost a host, or cannot be used
 """
 
 from __future__ import annotations
@@ -82,3 +83,7 @@ class ChangedError(FastprofError, RuntimeError):
 
 class MemoryLimitError(FastprofError, MemoryError):
     """An allocation failed."""
+
+
+class EngineError(FastprofError, RuntimeError):
+    """An executor lost the worker of a host, or broke; or its workers do not see the files."""

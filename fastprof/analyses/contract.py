@@ -24,9 +24,12 @@ An analysis is a module of this package:
     def of_host(host, params) -> Any               what is kept of one host, while its events are there
     def of_host_for_others(host, params) -> Any    the same if only analyses after this one are asked for: what these do
                                                    not take may be missing; absent: of_host
+    def numbered(kept, number) -> Any              the same, of the host of another number in the session; absent: what
+                                                   is kept has no number
     def run(kept, params, after) -> Report         the answer, from what was kept of all hosts
 
-Hosts are read one after the other, so memory is one host's events and what is kept of each.
+Hosts are read one after the other, so memory is one host's events and what is kept of each. They may be read by other
+processes: what is kept can be pickled, and refers to no capture, but for its programs (``hlo.programs.Program``).
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ live. The capture carries that plan with the program (HLO). Definitions: docs/an
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
@@ -51,6 +50,7 @@ from fastprof.tables.program_choice import matching, named
 
 if TYPE_CHECKING:
     from fastprof.hlo.modules import Modules
+    from fastprof.hlo.programs import Program as Undecoded
     from fastprof.tables.host_events import HostEvents
 
 NAME = "memory_viewer"
@@ -179,14 +179,14 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``hosts``: those that have exactly this program. ``data``: the bytes of its HloProto; None: not requested, or it
-    does not decode. ``rows``: its rows of the table modules."""
+    """``hosts``: those that have exactly this program. ``own``: it itself, undecoded; None: not requested, or it does
+    not decode. ``rows``: its rows of the table modules."""
 
     title: str
     program_id: int
     hosts: tuple[str, ...]
     hardware: str
-    data: Any = None
+    own: Undecoded | None = None
     rows: tuple[ModuleRow, ...] = ()
 
     def space_number(self, params: Params) -> int:
@@ -221,7 +221,7 @@ def _read(program: Program, modules: Modules, problems: list[str]) -> Program:
     if module is None:
         return program
     try:
-        return replace(program, data=module.data, rows=tuple(module_rows(ProgramMemory(module))))
+        return replace(program, own=modules.program(program.program_id), rows=tuple(module_rows(ProgramMemory(module))))
     except CaptureError as error:
         at = f", at byte {error.offset:,} of its HLO" if error.offset is not None else ""
         problems.append(f"the memory of the program {program.title} does not decode: {error.message}{at}")
@@ -241,7 +241,7 @@ class Shown:
 
 
 def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, Report]) -> Report:
-    programs = [one for one in _distinct(kept) if one.data is not None]
+    programs = [one for one in _distinct(kept) if one.own is not None]
     if params.module is not None:
         programs = _named(programs, kept, str(params.module))
     ordered = sorted(programs, key=lambda one: _taken_by(one, params), reverse=True)
@@ -258,7 +258,7 @@ def _distinct(kept: Sequence[HostPrograms]) -> list[Program]:
     """Programs that several hosts have are one where they are the same to the byte."""
     distinct: dict[Any, Program] = {}
     for program in (one for programs, _ in kept for one in programs):
-        same = b"" if program.data is None else hashlib.blake2b(program.data).digest()
+        same = b"" if program.own is None else program.own.digest
         key = (program.title, program.program_id, same)
         first = distinct.get(key)
         distinct[key] = program if first is None else replace(first, hosts=first.hosts + program.hosts)
@@ -287,8 +287,9 @@ def _taken_by(program: Program, params: Params) -> tuple[int, int]:
 
 
 def _shown(program: Program, params: Params) -> Shown:
-    memory = ProgramMemory(HloModule(program.data))
-    return Shown(replace(program, data=None), memory, memory.space(program.space_number(params)))
+    assert program.own is not None
+    memory = ProgramMemory(HloModule(program.own.data))
+    return Shown(replace(program, own=None), memory, memory.space(program.space_number(params)))
 
 
 def _modules_table(ordered: Sequence[Program], params: Params) -> pa.Table:

@@ -5,29 +5,32 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from fastprof._native import records
 from fastprof.analyses import ANALYSES, parameters, step_choice
 from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar, union
 from fastprof.analyses.failures import Failures
+from fastprof.analyses.keeping import Facts, KeptOfHost, Plan, faults_named, read, sources
+from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.decode.index import Index
-from fastprof.decode.selection import Steps, steps_text
+from fastprof.decode.selection import Steps
 from fastprof.decode.task_environment import KINETO, TIMELINE
-from fastprof.derive.host import Host
+from fastprof.derive.host import Choice, Host
 from fastprof.derive.steps.step_source import AUTO
-from fastprof.errors import CaptureError, MemoryLimitError, UsageError
-from fastprof.tables.host_reader import read_host
+from fastprof.errors import UsageError
 from fastprof.tables.needs import Needs
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
+
+if TYPE_CHECKING:
+    from fastprof.decode.import_log import ImportLog
+    from fastprof.derive.steps.of_host import HostSteps
 
 T = TypeVar("T")
 _HOME: Final = "fastprof.analyses"
@@ -108,6 +111,22 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
         raise UsageError(f"{field.name}: {error}") from None
 
 
+def plan_of(
+    analyses: Mapping[str, Analysis],
+    names: Sequence[str],
+    params: Mapping[str, Any] | None = None,
+    steps: Steps | None = None,
+    keepers: Mapping[str, Keeper] = MappingProxyType({}),
+) -> Plan:
+    """What is computed of each host for the named analyses, of ``closure(names)``. UsageError: a wrong parameter."""
+    chosen = params_of(analyses, params or {})
+    needs = [a.READS for a in analyses.values()] + [one.reads for one in keepers.values()]
+    if steps is not None:
+        needs.append(importlib.import_module(f"{_HOME}.steps").READS)
+    source = next((one.steps_from for one in chosen.values() if hasattr(one, "steps_from")), AUTO)
+    return Plan(tuple(names), analyses, chosen, params or {}, steps, keepers, union(needs), source)
+
+
 def run(
     tables: TableSet,
     names: Iterable[str],
@@ -127,94 +146,94 @@ def run(
     names = list(dict.fromkeys(names))
     with _indexing_meanwhile(tables, names):
         analyses = closure(names)
-    chosen = params_of(analyses, params or {})
-    needs = [a.READS for a in analyses.values()] + [one.reads for one in keepers.values()]
-    if steps is not None:
-        needs.append(importlib.import_module(f"{_HOME}.steps").READS)
-    together = union(needs)
+    return answered(SessionHosts(tables), plan_of(analyses, names, params, steps, keepers))
+
+
+class Hosts(Protocol):
+    """The hosts of a session, wherever they are read; see ``SessionHosts``."""
+
+    @property
+    def log(self) -> ImportLog: ...
+
+    @property
+    def alone(self) -> bool: ...
+
+    def steps(self, source: str) -> list[HostSteps]: ...
+
+    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterable[KeptOfHost]: ...
+
+    def facts(self) -> Facts: ...
+
+
+def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
+    """The reports of the requested analyses, from what is kept of each host."""
+    analyses, names, steps = plan.analyses, plan.names, plan.steps
+    choices = None if steps is None else step_choice.choices(hosts, steps, plan.source)
     kept: dict[str, list[Any]] = {name: [] for name in analyses}
-    of_form: dict[str, list[Any]] = {name: [] for name in keepers}
-    hosts = _hosts(tables)
-    workers = tables.session.workers
-    source = next((one.steps_from for one in chosen.values() if hasattr(one, "steps_from")), AUTO)
-    choices = None if steps is None else step_choice.choices(tables, hosts, steps, source)
+    of_form: dict[str, list[Any]] = {name: [] for name in plan.keepers}
+    places: list[tuple[str, str]] = []
     of_no_step, of_steps = 0, 0
-    failures = Failures(analyses, names, tables.session.log, strict=bool(keepers))
-    keeps = {name: _keeps(one, asked=bool(keepers) or name in names) for name, one in analyses.items()}
-    for done, number in enumerate(hosts):
-        host = _read(tables, number, together)
-        if steps is not None and choices is not None:
-            of_no_step += int(np.count_nonzero(host.groups.group_id < 0))
-            host = host.of_steps(choices[number], steps_text(steps) if "steps" in analyses else None, source)
-            of_steps += len(host.groups.group_id)
-        for name in [name for name in analyses if name not in failures.by_name]:
-            with failures.caught(name), _faults_named(tables, number):
-                kept[name].append(keeps[name](host, chosen[name]))
-        for name, keeper in keepers.items():
-            with _faults_named(tables, number):
-                of_form[name].append(keeper.of_host(host, params or {}))
-        del host
-        if len(hosts) > 1:
-            workers.report("analysing hosts", done + 1, len(hosts))
+    failures = Failures(analyses, names, hosts.log, strict=bool(plan.keepers))
+    for one in hosts.kept(plan, choices, failures.by_name):
+        for name, error in one.errors.items():
+            with failures.caught(name):
+                raise error
+        for name in [*one.kept]:
+            kept[name].append(one.kept.pop(name))
+        for name, value in one.of_form.items():
+            of_form[name].append(value)
+        places.append((one.host, one.path))
+        of_no_step, of_steps = of_no_step + one.of_no_step, of_steps + one.of_steps
     reports: dict[str, Report] = {}
     for name, analysis in analyses.items():
         if name not in failures.by_name:
-            with failures.caught(name), _faults_named(tables, hosts[0] if len(hosts) == 1 else None):
-                reports[name] = analysis.run(kept.pop(name), chosen[name], {n: reports[n] for n in analysis.AFTER})
+            with failures.caught(name), faults_named(*(places[0] if len(places) == 1 else (None, None))):
+                reports[name] = analysis.run(kept.pop(name), plan.params[name], {n: reports[n] for n in analysis.AFTER})
         if name in failures.by_name:
             reports[name] = failures.report(name)
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
     found = {name: _with_note(reports[name], of_no_step if name in of_groups else 0) for name in names}
     if steps is not None and not of_steps:
-        absence = step_choice.absence(tables, hosts, steps, source)
+        absence = step_choice.absence(hosts, steps, plan.source)
         answered = [name for name in names if name not in failures.by_name]
         of_steps_only = [name for name in answered if not getattr(analyses[name], "OF_PROGRAMS", False)]
         found |= {name: _of_no_steps(reports[name], absence) for name in of_steps_only}
-    if keepers:
+    if plan.keepers:
         return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()}
-    found = _of_session(tables.session, hosts, found)
-    reasons = not_of_torch(tables.session, hosts, names)
+    facts = hosts.facts()
+    found = _of_session(facts, found)
+    reasons = _not_of_torch(facts.sources, names)
     return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
 
 
 def of_each_host(tables: TableSet, needs: Needs, of_host: Callable[[Host], T], steps: Steps | None = None) -> list[T]:
     """What ``of_host`` makes of each selected host, whose ``needs`` are read. ``steps``: as in ``run``; UsageError: no
     host has any of them."""
-    hosts, made, events = _hosts(tables), [], 0
+    hosts, made, events = SessionHosts(tables), [], 0
     if steps is not None:
         needs = union([needs, importlib.import_module(f"{_HOME}.steps").READS])
-    choices = None if steps is None else step_choice.choices(tables, hosts, steps)
-    for number in hosts:
-        host = _read(tables, number, needs)
-        with _faults_named(tables, number):
+    choices = None if steps is None else step_choice.choices(hosts, steps, AUTO)
+    for place, number in enumerate(hosts.numbers):
+        host = read(tables, number, needs)
+        with faults_named(host.name, host.raw.capture.path):
             if choices is not None:
-                host = host.of_steps(choices[number], None, AUTO)
+                host = host.of_steps(choices[place], None, AUTO)
                 events += len(host.groups.group_id)
             made.append(of_host(host))
     if steps is not None and not events:
-        raise UsageError(step_choice.absence(tables, hosts, steps))
+        raise UsageError(step_choice.absence(hosts, steps, AUTO))
     return made
 
 
-def _read(tables: TableSet, number: int, needs: Needs) -> Host:
-    with _faults_named(tables, number):
-        stats = needs.stats_of(tables.session.captures[number].plane_keys)
-        events = read_host(tables, number, needs.planes, stats, needs.metadata_stats)
-        return Host(events, tables.session.workers)
-
-
-def _of_session(session: OpenSession, hosts: Sequence[int], reports: dict[str, Report]) -> dict[str, Report]:
+def _of_session(facts: Facts, reports: dict[str, Report]) -> dict[str, Report]:
     """The reports, with what the session lacks: a trace its events, or devices that are those of a capture."""
-    index = session.index
-    index.ensure(records.HOP)
-    sources = {index.captures[number].environment.transcribed_from for number in hosts}
-    if None not in sources and not int(index.lines["event_count"].sum()):
+    if None not in facts.sources and not facts.events:
         nothing = (Notice("warning", _NO_EVENTS),)
         return {
             name: one if getattr(module(name), "OF_PROGRAMS", False) else dataclasses.replace(one, notices=nothing)
             for name, one in reports.items()
         }
-    if sources != {TIMELINE}:
+    if facts.sources != {TIMELINE}:
         return reports
     return {
         name: dataclasses.replace(one, notices=(Notice("info", _OF_TIMELINES), *one.notices))
@@ -224,38 +243,15 @@ def _of_session(session: OpenSession, hosts: Sequence[int], reports: dict[str, R
     }
 
 
-def not_of_torch(session: OpenSession, hosts: Sequence[int], names: Iterable[str] = ANALYSES) -> dict[str, str]:
-    """By analysis that traces of PyTorch's profiler have nothing for, why, if all these hosts are such traces.
-    ``names``: the analyses that are asked for."""
-    sources = {session.index.captures[number].environment.transcribed_from for number in hosts}
+def not_of_torch(session: OpenSession) -> dict[str, str]:
+    """By analysis that traces of PyTorch's profiler have nothing for, why, if all hosts of the session are such
+    traces."""
+    return _not_of_torch(sources(session, range(len(session.captures))), ANALYSES)
+
+
+def _not_of_torch(sources: Collection[str | None], names: Iterable[str]) -> dict[str, str]:
     reasons = {name: getattr(module(name), "NOT_OF_TORCH", None) for name in names} if sources == {KINETO} else {}
     return {name: reason for name, reason in reasons.items() if reason is not None}
-
-
-def _keeps(analysis: Analysis, *, asked: bool) -> Callable[[Host, Any], Any]:
-    """What keeps something of each host for an analysis."""
-    return analysis.of_host if asked else getattr(analysis, "of_host_for_others", analysis.of_host)
-
-
-@contextmanager
-def _faults_named(tables: TableSet, host: int | None) -> Iterator[None]:
-    """Adds the host to errors about numbers beyond 64 bits and about memory. Damaged numbers of a capture may overflow
-    in any computation."""
-    capture = None if host is None else tables.session.captures[host]
-    of, path = ("", None) if capture is None else (f" (host {capture.host})", capture.path)
-    try:
-        yield
-    except CaptureError as error:
-        if capture is None or error.path is not None:
-            raise
-        named = f"host {capture.host}" in error.message
-        raise type(error)(error.message + ("" if named else of), path=path) from error
-    except OverflowError as error:
-        raise CaptureError(f"times or sizes are more than 64 bits can count{of}", path=path) from error
-    except MemoryError as error:
-        if isinstance(error, MemoryLimitError):
-            raise
-        raise MemoryLimitError(f"out of memory in the analysis{of}", path=path) from error
 
 
 def _with_note(report: Report, of_no_step: int) -> Report:
@@ -309,8 +305,3 @@ def _indexing_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None
 def _learn(index: Index) -> None:
     salvage = any(part.capture.salvage for part in index.captures)
     index.ensure(records.STATS if salvage else records.EVENTS)
-
-
-def _hosts(tables: TableSet) -> list[int]:
-    wanted = tables.selection.hosts
-    return [i for i, host in enumerate(tables.session.hosts) if wanted is None or host in wanted]

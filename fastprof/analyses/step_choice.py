@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,15 +32,23 @@ def numbered(numbers: npt.NDArray[np.integer], steps: Steps) -> npt.NDArray[np.b
     return wanted if last is None else wanted & (numbers < last)
 
 
-def choices(tables: TableSet, hosts: Sequence[int], steps: Steps, source: str = AUTO) -> dict[int, Choice]:
-    """By number of the host, which of its groups are wanted."""
-    alike: dict[int, Choice] = dict.fromkeys(hosts, lambda groups: numbered(groups, steps))
-    if len(hosts) == 1:
-        return alike
-    groups = groups_of_steps(steps_of_hosts(tables, hosts, source), steps)
-    if groups is None:
-        return alike
-    return {host: partial(np.isin, test_elements=some) for host, some in zip(hosts, groups, strict=True)}
+class StepsOfHosts(Protocol):
+    """Whose steps are chosen. ``alone``: whether there is one host, or none."""
+
+    @property
+    def alone(self) -> bool: ...
+
+    def steps(self, source: str) -> list[HostSteps]: ...
+
+
+def choices(hosts: StepsOfHosts, steps: Steps, source: str) -> list[Choice]:
+    """Of each host, which of its groups are wanted."""
+    alike: Choice = partial(numbered, steps=steps)
+    if hosts.alone:
+        return [alike]
+    found = hosts.steps(source)
+    groups = groups_of_steps(found, steps)
+    return [alike] * len(found) if groups is None else [partial(np.isin, test_elements=some) for some in groups]
 
 
 def steps_of_hosts(tables: TableSet, hosts: Sequence[int], source: str = AUTO) -> list[HostSteps]:
@@ -54,11 +62,11 @@ def steps_of_hosts(tables: TableSet, hosts: Sequence[int], source: str = AUTO) -
     return found
 
 
-def absence(tables: TableSet, hosts: Sequence[int], steps: Steps, source: str = AUTO) -> str:
-    """Of a session that has none of these steps: a sentence with those that it has."""
+def absence(hosts: StepsOfHosts, steps: Steps, source: str) -> str:
+    """Of hosts that have none of these steps: a sentence with those that they have."""
     from fastprof.derive.steps.across_hosts import combined
 
-    numbers = np.unique(combined(steps_of_hosts(tables, hosts, source)).step).tolist()
+    numbers = np.unique(combined(hosts.steps(source)).step).tolist()
     return absent_steps(steps_text(steps), numbers)
 
 
@@ -71,3 +79,26 @@ def groups_of_steps(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s] | 
         return None
     groups = database.group[numbered(database.step, steps)]
     return [groups[:, place] for place in range(groups.shape[1])]
+
+
+def times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
+    """For each selected host with any of the steps: start of the first and end of the last one, in ps.
+
+    A step on several cores or devices starts with the first of these and ends with the last. The selection of events
+    does not change the steps of a host.
+    """
+    from fastprof.schema.time_sums import ends_of  # with NumPy, late
+
+    names, wanted_hosts = tables.session.hosts, tables.selection.hosts
+    hosts = [number for number, name in enumerate(names) if wanted_hosts is None or name in wanted_hosts]
+    every = steps_of_hosts(tables, hosts)
+    groups = groups_of_steps(every, steps)
+    times: dict[str, tuple[int, int]] = {}
+    for place, number in enumerate(hosts):
+        database = every[place].database
+        some = numbered(database.step, steps) if groups is None else np.isin(database.step, groups[place])
+        wanted = database.present & some[:, np.newaxis]
+        if wanted.any():
+            begins = database.begin_ps[wanted]
+            times[names[number]] = int(begins.min()), int(ends_of(begins, database.duration_ps[wanted]).max())
+    return times

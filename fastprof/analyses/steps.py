@@ -262,6 +262,13 @@ def of_host(host: Host, params: Params) -> KeptHost:
     return KeptHost(found, slow_steps(source.groups, found.database), between)
 
 
+def numbered(kept: KeptHost, number: int) -> KeptHost:
+    """The same of the host of another number."""
+    steps = kept.steps
+    marked = None if steps.marked is None else replace(steps.marked, number=number)
+    return replace(kept, steps=replace(steps, number=number, marked=marked))
+
+
 def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     kept = [one.steps for one in of_hosts]
     database = combined(kept)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,12 +27,16 @@ Faults = list[tuple[str, str, str, int, int]]
 
 
 class ImportLog:
-    """Rows of one session, one per kind of fault and file. Threads may add to it."""
+    """Rows of one session, one per kind of fault and file. Threads may add to it. Pickled it is empty: what another
+    process finds is not of this session, unless its rows are taken over."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str | None, str], LogRow] = {}
         self._seen: set[tuple[str, str, str, int, int]] = set()
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ImportLog, ()
 
     def add(
         self, severity: str, code: str, example: str, path: str | None, count: int = 1, offset: int | None = None
@@ -64,6 +70,18 @@ class ImportLog:
     def paths(self) -> set[str]:
         """The files that rows are about."""
         return {row.path for row in list(self._rows.values()) if row.path is not None}
+
+    def rows(self) -> list[LogRow]:
+        return list(self._rows.values())
+
+    def take(self, rows: Iterable[LogRow]) -> None:
+        """Takes over rows of another process, which may have read the same file more than once."""
+        for row in rows:
+            key = (row.code, row.path, row.severity)
+            with self._lock:
+                known = self._rows.get(key)
+                if known is None or known.count < row.count:
+                    self._rows[key] = row
 
     def table(self) -> pa.Table:
         """Worst first, then in the order of paths and offsets."""

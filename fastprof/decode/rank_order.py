@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.task_environment import recorded_environment
@@ -15,23 +15,27 @@ def by_rank(captures: Sequence[Capture], log: ImportLog) -> list[Capture]:
     order is that of the names."""
     if len(captures) < 2:
         return list(captures)
-    known: dict[int, Capture] = {}
-    ranks = []
-    for capture in captures:
-        rank = _rank_of(recorded_environment(capture))
+    return [captures[place] for place in places_by_rank(((rank_of(one), one.path) for one in captures), log)]
+
+
+def places_by_rank(ranks: Iterable[tuple[int | None, str]], log: ImportLog) -> list[int]:
+    """Of captures with these ranks and paths, the places in the order of the ranks."""
+    known: dict[int, str] = {}
+    listed: list[int] = []
+    every = list(ranks)
+    for rank, path in every:
         if rank is None:
-            return list(captures)
+            return list(range(len(every)))
         if rank in known:
-            first = known[rank].path
-            log.add("notice", "duplicate_rank", f"{first} and this file record the same rank, {rank}", capture.path)
-        known.setdefault(rank, capture)
-        ranks.append(rank)
-    return [captures[place] for place in sorted(range(len(captures)), key=lambda place: ranks[place])]
+            log.add("notice", "duplicate_rank", f"{known[rank]} and this file record the same rank, {rank}", path)
+        known.setdefault(rank, path)
+        listed.append(rank)
+    return sorted(range(len(listed)), key=lambda place: listed[place])
 
 
-def _rank_of(environment: Mapping[str, str]) -> int | None:
+def rank_of(capture: Capture) -> int | None:
     """The rank of the process that was profiled, of ``distributedInfo``; None: not recorded."""
-    text = environment.get("distributedInfo")
+    text = recorded_environment(capture).get("distributedInfo")
     try:
         info = json.loads(text or "null")
     except (ValueError, RecursionError):

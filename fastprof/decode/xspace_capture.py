@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -247,7 +247,14 @@ class Capture:
         return DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
 
 
-def name_hosts(captures: Sequence[Capture], log: ImportLog) -> None:
+class NamedHost(Protocol):
+    """A capture, or what another process says of one."""
+
+    host: str
+    path: str
+
+
+def name_hosts(captures: Sequence[NamedHost], log: ImportLog) -> None:
     """Gives captures whose recorded host names repeat a name of their own: the second ``vm`` becomes ``vm#2``."""
     recorded = {capture.host for capture in captures}
     seen: dict[str, int] = {}

@@ -68,6 +68,10 @@ class Modules:
         program = self._programs.get(program_id)
         return None if program is None else program.title
 
+    def program(self, program_id: int) -> Program:
+        """Undecoded. KeyError: it is unknown."""
+        return self._programs[program_id]
+
     def module(self, program_id: int) -> HloModule | None:
         """None: there is no such program, or it does not decode."""
         if program_id not in self._read:

@@ -6,11 +6,12 @@ has no program of their id: programs are sometimes removed from captures to make
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,11 +43,30 @@ _MODULE_TAG = b"\x0a"
 _NAMED = pattern_of(r".*\((\d+)\)", re.DOTALL)
 
 
+class BytesOfProgram:
+    """What a program is read from where its capture is not open. ``fetch``: returns its bytes, which the capture has
+    from ``offset`` on."""
+
+    def __init__(self, offset: int, fetch: Callable[[], bytes]) -> None:
+        self._offset = offset
+        self._fetch = fetch
+
+    def check_unchanged(self) -> None:
+        """They stay what they are."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        at = offset - self._offset
+        return self._fetch()[at : at + length]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """``id``: a uint64 as an int64 (two's complement). ``title``: how it is listed, ``jit_f(12)``. ``path``: its file,
     from byte ``offset`` on; ``embedded``: whether that is the capture. ``head``: bytes put before those of a file that
-    holds only an HloModuleProto, to make it an HloProto."""
+    holds only an HloModuleProto, to make it an HloProto. ``known_digest``: its digest, if another process computed it.
+
+    A pickled program has its bytes with it.
+    """
 
     id: int
     title: str
@@ -54,8 +74,22 @@ class Program:
     offset: int
     length: int
     embedded: bool
-    source: Source
+    source: Source | BytesOfProgram
     head: bytes = b""
+    known_digest: bytes = b""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = self.source.read(self.offset, self.length)
+        return program_of_bytes, (self.described(), own)
+
+    def described(self) -> tuple[Any, ...]:
+        """All but the source, for ``program_of_bytes``. Reads it once, for the digest."""
+        return self.id, self.title, self.path, self.offset, self.length, self.embedded, self.head, self.digest
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for programs that are the same to the byte."""
+        return self.known_digest or hashlib.blake2b(self.data, digest_size=16).digest()
 
     @property
     def data(self) -> memoryview:
@@ -100,6 +134,13 @@ class Program:
     def place(self, error: CaptureError) -> int:
         """The offset of an error in its bytes."""
         return max((error.offset or 0) - len(self.head), 0)
+
+
+def program_of_bytes(described: tuple[Any, ...], own: bytes | Callable[[], bytes]) -> Program:
+    """A program that was described. ``own``: its bytes, or what returns them."""
+    number, title, path, offset, length, embedded, head, digest = described
+    source = BytesOfProgram(offset, own if callable(own) else lambda: own)
+    return Program(number, title, path, offset, length, embedded, source, head, digest)
 
 
 def programs_of(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]) -> list[Program]:

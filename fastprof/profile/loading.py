@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from fastprof.profile.opened import names_of_runs, open_runs
 from fastprof.profile.profile import Profile
 from fastprof.tables.table_set import BATCH_ROWS
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 
 def load(
     path: Named | Sequence[Named],
@@ -28,6 +31,10 @@ def load(
     threads: int | None = None,
     max_unpacked: int | None = None,
     progress: Progress | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
+    retries: int = 2,
+    host_timeout: float | None = None,
+    in_flight: int | None = None,
 ) -> Profile:
     """Open captures.
 
@@ -44,6 +51,11 @@ def load(
     ``max_unpacked``: the number of bytes that a compressed capture may unpack to; default: 16 GiB.
     ``progress``: called with a stage, the amount done, and the total.
 
+    ``executor``: a concurrent.futures.Executor, or a function that makes one, such as
+    ``fastprof.engines.processes(8)``: analyses then read each host there, and no capture is opened here but for tables;
+    see docs/scale.md. ``retries``: of a host whose worker was lost; ``host_timeout``: seconds that a host may take;
+    ``in_flight``: hosts given to the executor at a time. ``threads`` is then that of a host, default: 1.
+
     Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading maps
     the files and finds their planes. Events are decoded when a table is first used.
     """
@@ -55,6 +67,8 @@ def load(
         "max_unpacked": max_unpacked,
     }
     try:
+        if executor is not None:
+            return _on_engine(path, how, (executor, retries, host_timeout, in_flight), progress)
         return _profile(path, how, progress=progress)
     except (CaptureError, UnreadableError) as error:
         if run is None and isinstance(path, str | os.PathLike):
@@ -101,6 +115,19 @@ def _profile(path: Named | Sequence[Named], how: dict[str, Any], **rest: Any) ->
     from fastprof.profile.several_runs import ProfileOfRuns  # most sessions are one run
 
     return ProfileOfRuns.of(opened, path, how)
+
+
+def _on_engine(
+    path: Named | Sequence[Named], how: dict[str, Any], engine: tuple[Any, ...], progress: Progress | None
+) -> Profile:
+    from fastprof.profile.on_engine import profiles_on_engine  # which most sessions do without
+
+    profiles = profiles_on_engine(path, how, engine, progress)
+    if len(profiles) == 1:
+        return next(iter(profiles.values()))
+    from fastprof.profile.several_runs import ProfileOfRuns
+
+    return ProfileOfRuns.of_profiles(profiles, path, how)
 
 
 def _note_other_run(path: Any, error: FastprofError) -> None:

@@ -32,11 +32,7 @@ def open_runs(
 ) -> tuple[dict[str, TableSet], bool]:
     """The tables of each run by its name, and whether several runs were named; arguments and errors as of ``load``.
     ``again``: they were open before, so each is a file; UnreadableError: a pipe or a device is in its place."""
-    if on_error not in ON_ERROR:
-        raise UsageError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise UsageError("threads must be a whole number of at least 1")
-    most = unpacking.checked(max_unpacked)
+    most = checked_reading(on_error, threads, max_unpacked)
     found = resolve_runs(path, names_of_runs(run), missing_ok=on_error != "raise", as_hosts=as_hosts)
     for file in [file for session in found.values() for file in session.files if again and file.pipe]:
         raise UnreadableError("is a pipe or a device now; a file was expected", path=file.path)
@@ -44,6 +40,16 @@ def open_runs(
     if len(found) == 1:
         return {name: _opened(session, on_error, workers, most) for name, session in found.items()}, False
     return _open_each(found, on_error, workers, most), True
+
+
+def checked_reading(on_error: str, threads: int | None, max_unpacked: int | None) -> int:
+    """The number of bytes that a compressed capture may unpack to. UsageError: one of these has another type
+    or an unknown value."""
+    if on_error not in ON_ERROR:
+        raise UsageError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise UsageError("threads must be a whole number of at least 1")
+    return unpacking.checked(max_unpacked)
 
 
 def names_of_runs(run: str | Run | Sequence[str | Run] | None) -> str | list[str] | None:

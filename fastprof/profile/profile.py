@@ -7,16 +7,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses import ANALYSES
+from fastprof.analyses import ANALYSES, contract
 from fastprof.decode.selection import Interval, Patterns, Selection, Steps, narrowed_steps, steps_text
 from fastprof.errors import FastprofError, NotFoundError, UsageError
 from fastprof.inputs.graph_files import GraphFiles
 from fastprof.profile.analysis_methods import AnalysisMethods
+from fastprof.profile.computing import Computing, computed
 from fastprof.profile.opened import open_runs
-from fastprof.profile.report import Report
+from fastprof.profile.report import ForXprof, Report
 from fastprof.profile.runs_by_name import Runs, no_run
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
@@ -27,7 +27,6 @@ from fastprof.wording.screen import printable, wrapped
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
-    from fastprof.analyses import contract
     from fastprof.decode.xspace_capture import Capture
     from fastprof.profile.tfprof_views import TfprofAdvice, TfprofView, ViewSets
     from fastprof.tables.tables_of_runs import TablesOfRuns
@@ -77,8 +76,10 @@ class Profile(AnalysisMethods):
         """The tables of the selection. If steps are selected: of the time that these take on each host."""
         if self._steps is None:
             return self._of_all_steps
+        from fastprof.analyses import step_choice
+
         every = self._of_all_steps
-        return TableSet(every.session, every.selection.within(_step_times(every, self._steps)))
+        return TableSet(every.session, every.selection.within(step_choice.times(every, self._steps)))
 
     if not TYPE_CHECKING:  # type checkers know the attributes
 
@@ -196,11 +197,10 @@ class Profile(AnalysisMethods):
             runner.params_of(runner.closure(chosen), params)  # raises UsageError with the valid values
         missing = [name for name in chosen if (name, given) not in self._reports]
         if missing:
-            answers = runner.run(self._of_all_steps, missing, params, self._steps)
-            again = partial(_for_xprof, self._session, self._of_all_steps.selection, self._steps, params)
-            self._reports.update(
-                {(name, given): Report(answer, again, self.run or "") for name, answer in answers.items()}
-            )
+            compute, run = self._computing(), self.run or ""
+            again: ForXprof = lambda names: compute(names, params, "xprof")  # noqa: E731  without this profile
+            answers = compute(missing, params, "")
+            self._reports.update({(name, given): Report(answer, again, run) for name, answer in answers.items()})
         found = {name: self._reports[name, given] for name in chosen}
         failures = [report.answer.failure for report in found.values()]
         if failures[0] is not None and None not in failures:
@@ -212,7 +212,11 @@ class Profile(AnalysisMethods):
         host."""
         if form != "xprof":
             return {name: report.answer for name, report in self.reports(*names, **params).items()}
-        return _for_xprof(self._session, self._of_all_steps.selection, self._steps, params, names)
+        return self._computing()(names, params, form)
+
+    def _computing(self) -> Computing:
+        """What computes reports."""
+        return partial(computed, self._session, self._selection, self._steps)
 
     # ---- tfprof
 
@@ -301,10 +305,12 @@ class Profile(AnalysisMethods):
         """
         chosen_runs(self.runs, runs)
         wanted = Selection().narrowed(hosts)
-        wanted.check_hosts(self._session.hosts)
-        selection = self._of_all_steps.selection.narrowed(wanted.hosts, planes, lines, names, time_ps)
-        chosen = narrowed_steps(self._steps, steps)
-        return Profile(TableSet(self._session, selection), self._source, self._how, chosen, self._part)
+        wanted.check_hosts(self.host_names)
+        selection = self._selection.narrowed(wanted.hosts, planes, lines, names, time_ps)
+        return self._narrower(selection, narrowed_steps(self._steps, steps))
+
+    def _narrower(self, selection: Selection, steps: Steps | None) -> Profile:
+        return Profile(TableSet(self._session, selection), self._source, self._how, steps, self._part)
 
     # ---- out
 
@@ -360,6 +366,11 @@ class Profile(AnalysisMethods):
         return [capture.path for capture in self._session.captures]
 
     @property
+    def host_names(self) -> list[str]:
+        """The hosts of the session, selected or not."""
+        return self._session.hosts
+
+    @property
     def run(self) -> str | None:
         """The name of the loaded run of a log directory."""
         return self._session.run
@@ -381,6 +392,11 @@ class Profile(AnalysisMethods):
     @property
     def _session(self) -> OpenSession:
         return self._of_all_steps.session
+
+    @property
+    def _selection(self) -> Selection:
+        """Without the steps that are selected."""
+        return self._of_all_steps.selection
 
     def _selected_captures(self) -> list[Capture]:
         selected = self._of_all_steps._wanted_hosts()
@@ -419,7 +435,7 @@ class Profile(AnalysisMethods):
         return "\n".join(map(printable, lines)) + ">"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reload, (self._source_again(), self._how, self._of_all_steps.selection, self._steps, self._part)
+        return _reload, (self._source_again(), self._how, self._selection, self._steps, self._part)
 
     def _source_again(self) -> Any:
         """The source in a form that can be pickled."""
@@ -449,30 +465,6 @@ def check_names(analyses: Iterable[str]) -> None:
 check_names(ANALYSES)
 
 
-def _step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
-    """For each selected host with any of the steps: start of the first and end of the last one, in ps.
-
-    A step on several cores or devices starts with the first of these and ends with the last. The selection of events
-    does not change the steps of a host.
-    """
-    from fastprof.analyses import step_choice
-    from fastprof.schema.time_sums import ends_of  # with NumPy, late
-
-    names, wanted_hosts = tables.session.hosts, tables.selection.hosts
-    hosts = [number for number, name in enumerate(names) if wanted_hosts is None or name in wanted_hosts]
-    every = step_choice.steps_of_hosts(tables, hosts)
-    groups = step_choice.groups_of_steps(every, steps)
-    times: dict[str, tuple[int, int]] = {}
-    for place, number in enumerate(hosts):
-        database = every[place].database
-        some = step_choice.numbered(database.step, steps) if groups is None else np.isin(database.step, groups[place])
-        wanted = database.present & some[:, np.newaxis]
-        if wanted.any():
-            begins = database.begin_ps[wanted]
-            times[names[number]] = int(begins.min()), int(ends_of(begins, database.duration_ps[wanted]).max())
-    return times
-
-
 def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps | None, part: str | None) -> Profile:
     opened, _ = open_runs(source, **how, again=True)
     tables = next(iter(opened.values())) if part is None else opened[part]
@@ -487,13 +479,3 @@ def chosen_runs(known: Iterable[str], wanted: str | Iterable[str] | None) -> lis
         if name not in there:
             raise NotFoundError(no_run(name, there))
     return [name for name in there if name in names]
-
-
-def _for_xprof(
-    session: OpenSession, selection: Selection, steps: Steps | None, params: Mapping[str, Any], names: Sequence[str]
-) -> dict[str, contract.Report]:
-    """Reports with what XProf's pages need of each host."""
-    from fastprof.analyses import runner
-    from fastprof.xprof import report_xprof
-
-    return runner.run(TableSet(session, selection), names, params, steps, report_xprof.keepers(names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from fastprof.profile.opened import open_runs
 from fastprof.profile.profile import Profile, check_batch_rows, chosen_runs
 from fastprof.profile.report_of_runs import ReportOfRuns
 from fastprof.profile.runs_by_name import Runs
+from fastprof.tables.open_session import OpenSession
 from fastprof.tables.stacked import stacked
 from fastprof.tables.table_set import BATCH_ROWS, TableSet
 from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns
@@ -38,7 +39,12 @@ class ProfileOfRuns(Profile):
     def of(cls, opened: Mapping[str, TableSet], source: Any, how: dict[str, Any]) -> ProfileOfRuns:
         """The runs as they were opened."""
         runs = {name: Profile(tables, source, how, None, name) for name, tables in opened.items()}
-        return cls(runs, FirstIds({name: tables.session for name, tables in opened.items()}), source, how)
+        return cls.of_profiles(runs, source, how)
+
+    @classmethod
+    def of_profiles(cls, runs: Mapping[str, Profile], source: Any, how: dict[str, Any]) -> ProfileOfRuns:
+        """The profiles of all runs."""
+        return cls(runs, FirstIds({name: partial(_session_of, run) for name, run in runs.items()}), source, how)
 
     @property
     def has_runs(self) -> bool:
@@ -125,7 +131,7 @@ class ProfileOfRuns(Profile):
         if not chosen:
             raise UsageError("no run is selected; give at least one name")
         wanted = Selection().narrowed(hosts).hosts
-        there = {name: run._session.hosts for name, run in chosen.items()}
+        there = {name: run.host_names for name, run in chosen.items()}
         known = {host for of_run in there.values() for host in of_run}
         for host in wanted or ():
             if host not in known:
@@ -172,8 +178,12 @@ class ProfileOfRuns(Profile):
         return "\n".join(map(printable, lines)) + ">"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        chosen = {name: (run._of_all_steps.selection, run._steps) for name, run in self._runs.items()}
+        chosen = {name: (run._selection, run._steps) for name, run in self._runs.items()}
         return _reload_runs, (self._source_again(), self._how, chosen)
+
+
+def _session_of(run: Profile) -> OpenSession:
+    return run._session
 
 
 def _reload_runs(source: Any, how: dict[str, Any], chosen: dict[str, tuple[Selection, Steps | None]]) -> Profile:

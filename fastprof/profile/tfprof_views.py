@@ -48,7 +48,7 @@ def views_of_capture(tables: TableSet, steps: Steps | None, step: int) -> ViewSe
     nodes = capture_nodes.together(runner.of_each_host(tables, needs, capture_nodes.nodes_of_host, steps))
     if not nodes:
         raise UsageError("the session has no profile of tfprof, and no ops that ran")
-    of_torch = bool(runner.not_of_torch(tables.session, range(len(tables.session.captures))))
+    of_torch = bool(runner.not_of_torch(tables.session))
     return ViewSet(Captured(nodes, step, of_torch=of_torch))
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastprof.schema.value_classes import dataclass
+
+if TYPE_CHECKING:
+    from fastprof.decode.import_log import ImportLog
+    from fastprof.decode.xspace_capture import NamedHost
 
 _PS_IN_NS: Final = 1000
 _MOST_APART_NS: Final = 2**61 // _PS_IN_NS
@@ -38,3 +42,14 @@ def host_clocks(starts_unix_ns: Sequence[int | None]) -> HostClocks:
     ]
     apart = [number for number, is_near in enumerate(near) if not is_near]
     return HostClocks(offsets, first if sum(near) == len(known) else None, apart)
+
+
+def note_clocks(hosts: Sequence[NamedHost], starts_unix_ns: Sequence[int | None], log: ImportLog) -> None:
+    """A row of import_log for each host that is not on the clock of the others."""
+    for number in host_clocks(starts_unix_ns).apart:
+        why = "unknown" if starts_unix_ns[number] is None else "weeks away from that of other hosts"
+        text = (
+            f"the start of {hosts[number].host} is {why}: its times count from its own start and are not aligned with "
+            "those of other hosts"
+        )
+        log.add("notice", "no_common_clock", text, hosts[number].path)

@@ -75,7 +75,7 @@ def read_host(
         "duration_ps": int64s(decoded.events["duration_ps"]),
         "stats": {name: Stat(*picked) for name, picked in zip(stats, decoded.picks, strict=True)},
     }
-    events = HostEvents(number, own_planes, columns, source)
+    events = HostEvents(tables.session.first + number, own_planes, columns, source)
     events = _timed(events, ~np.asarray(start.is_null())) if start.null_count else events
     return op_metadata.with_ops(events, source, metadata) if of_ops else events
 

@@ -23,7 +23,7 @@ from fastprof.errors import CaptureError, ChangedError, FastprofError, MemoryLim
 from fastprof.inputs.resolve import Session
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.graph_nodes import read_graphs
-from fastprof.tables.host_clocks import host_clocks
+from fastprof.tables.host_clocks import note_clocks
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
 
 class OpenSession:
-    """The captures of a session, opened; what all selections of it share."""
+    """The captures of a session, opened; what all selections of it share. ``first``: the number of the first host, if
+    they are some of the captures of a session."""
 
-    def __init__(self, session: Session, on_error: str, workers: Workers, max_unpacked: int) -> None:
+    def __init__(self, session: Session, on_error: str, workers: Workers, max_unpacked: int, first: int = 0) -> None:
         self.workers = workers
+        self.first = first
         self.log = ImportLog()
         self.run = session.run
         for remark in session.remarks:
@@ -43,7 +45,7 @@ class OpenSession:
         self.captures = by_rank(self._open(session, on_error, max_unpacked), self.log)
         name_hosts(self.captures, self.log)
         self.index = Index(self.captures, workers, self.log)
-        self._note_clocks()
+        note_clocks(self.captures, [part.environment.start_unix_ns for part in self.index.captures], self.log)
         self._all_read = False
         self._reading_all = threading.Lock()
         self._programs: dict[int, list[Program]] = {}
@@ -52,18 +54,6 @@ class OpenSession:
         self._arrows: list[list[Arrows]] | None = None
         self._flow_ends = 0
         self._reading_flows = threading.Lock()
-
-    def _note_clocks(self) -> None:
-        """A row of import_log for each host that is not on the clock of the others."""
-        starts = [part.environment.start_unix_ns for part in self.index.captures]
-        for number in host_clocks(starts).apart:
-            capture = self.captures[number]
-            why = "unknown" if starts[number] is None else "weeks away from that of other hosts"
-            text = (
-                f"the start of {capture.host} is {why}: its times count from its own start and are not aligned with "
-                "those of other hosts"
-            )
-            self.log.add("notice", "no_common_clock", text, capture.path)
 
     def _open(self, session: Session, on_error: str, max_unpacked: int) -> list[Capture]:
         memory = Memory()

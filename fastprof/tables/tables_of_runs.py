@@ -7,7 +7,7 @@ unique in the session; texts that the runs share are one dictionary.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,8 @@ EVENTS = TABLES["events"]
 class FirstIds:
     """The ids of the first plane, line and event of each run, counted when a table needs them."""
 
-    def __init__(self, sessions: Mapping[str, OpenSession]) -> None:
+    def __init__(self, sessions: Mapping[str, Callable[[], OpenSession]]) -> None:
+        """``sessions``: what returns the session of each run."""
         self._sessions = sessions
         self._counts: dict[tuple[str, str], int] = {}
 
@@ -61,14 +62,15 @@ class FirstIds:
 
     def _count(self, run: str, what: str) -> int:
         if (run, what) not in self._counts:
-            index = self._sessions[run].index
+            session = self._sessions[run]()
+            index = session.index
             if what == "planes":
                 count = index.plane_count
             elif what == "lines":
                 index.ensure_lines()
                 count = len(index.lines)
             elif what == "flows":
-                count = self._sessions[run].flow_ends()
+                count = session.flow_ends()
             else:
                 index.ensure(records.HOP)
                 count = int(index.lines["event_count"].sum())

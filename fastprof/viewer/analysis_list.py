@@ -29,7 +29,7 @@ def empty_pages(session: OpenSession) -> dict[str, str | None]:
     """Why pages have nothing to show of a session, by name, as far as its captures declare it; None: no capture of its
     kind has, and the page is not listed."""
     no_programs = {"hlo": OF_PROGRAMS.absent} if content.lack(session.captures, OF_PROGRAMS) else {}
-    not_of_torch = runner.not_of_torch(session, range(len(session.captures)))
+    not_of_torch = runner.not_of_torch(session)
     never = dict.fromkeys([*not_of_torch, *no_programs] if not_of_torch else ())
     return {**content.declared_empty(session.captures), **no_programs, **never}
 

@@ -16,7 +16,7 @@ import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.analyses import ANALYSES, runner, steps
+from fastprof.analyses import ANALYSES, keeping, runner, steps
 from fastprof.analyses.contract import Needs, Report, union
 from fastprof.derive.host import Host
 from fastprof.errors import UsageError
@@ -212,13 +212,13 @@ def test_needs_are_read_together() -> None:
 
 def test_each_host_is_read_once_for_all_analyses(add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[Any, ...]] = []
-    real = runner.read_host
+    real = keeping.read_host
 
     def counted(tables: Any, number: int, *needs: Any) -> Any:
         read.append((number, *needs))
         return real(tables, number, *needs)
 
-    monkeypatch.setattr(runner, "read_host", counted)
+    monkeypatch.setattr(keeping, "read_host", counted)
     add("one", reads=Needs(("CPU",), ("x",)), of_host=lambda host: (id(host), list(host.raw.stats)))
     add("two", after=("one",), reads=Needs(("CPU", "GPU"), ("y",), ("m",)), of_host=lambda host: id(host))
     profile = write(tmp_path, a=host("a"), b=host("b"))
@@ -302,7 +302,7 @@ def test_hosts_compute_what_is_shared_once(add: Add, tmp_path: Path) -> None:
 def test_what_computes() -> None:
     def hardware(*names: str) -> str:
         tables = fastprof.load(xspace(*[plane(name, [line("l")]) for name in names])).table_set
-        return Host(runner.read_host(tables, 0, (), (), ()), tables.session.workers).hardware
+        return Host(read_host(tables, 0, (), (), ()), tables.session.workers).hardware
 
     assert hardware("/host:CPU") == "CPU_ONLY"
     assert hardware("/host:CPU", "/device:TPU:0") == "TPU"
@@ -319,7 +319,7 @@ def test_reports_keep_no_events_of_hosts_alive(captures: Path, monkeypatch: pyte
         read.append(weakref.ref(events))
         return events
 
-    monkeypatch.setattr(runner, "read_host", remembered)
+    monkeypatch.setattr(keeping, "read_host", remembered)
     profile = fastprof.load(captures / "xspace" / "gpu-mi300x-jax-conv-minimal-08")
     gc.collect()
     gc.disable()

@@ -1,0 +1,108 @@
+"""What a session of many hosts takes with an executor: processor time and memory of this process and of its workers.
+
+python benchmarks/engine_hosts.py make FOLDER [--hosts 64] [--steps 125]      captures of a pod, most of them links
+python benchmarks/engine_hosts.py read FOLDER --jobs 2 overview op_stats      0: without an executor
+python benchmarks/engine_hosts.py copies FOLDER --hosts 10000 overview        one host, answered that many times
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import resource
+import tempfile
+import time
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pod_shape import write_pod
+
+import fastprof
+from fastprof.engines import processes
+from fastprof.engines.host_task import HostTask, Kept
+
+DISTINCT = 4
+
+
+class Copies(Executor):
+    """Reads the first host, and gives what was kept of it as the answer for each."""
+
+    def __init__(self) -> None:
+        self.kept: Kept | None = None
+
+    def submit(self, fn: Any, /, *args: Any, **_: Any) -> Future[Kept]:
+        task: HostTask = args[0]
+        self.kept = self.kept or fn(task)
+        (host,) = self.kept.hosts
+        future: Future[Kept] = Future()
+        named = replace(host, host=task.file.host, path=task.file.path)
+        future.set_result(replace(self.kept, number=task.number, hosts=(named,)))
+        return future
+
+
+def make(folder: Path, hosts: int, steps: int) -> None:
+    """The run of a log directory: few captures are written, all its files link to them."""
+    write_pod(folder / "captures", min(hosts, DISTINCT), steps, 7)
+    files = sorted((folder / "captures").iterdir())
+    run = folder / "plugins/profile/pod"
+    run.mkdir(parents=True)
+    for number in range(hosts):
+        (run / f"worker{number:05}.xplane.pb").symlink_to(files[number % len(files)].resolve())
+
+
+def read(folder: Path, jobs: int, names: list[str]) -> dict[str, Any]:
+    executor = processes(jobs) if jobs else None
+    return measured(fastprof.load(folder, executor=executor, threads=1), names)
+
+
+def copies(folder: Path, hosts: int, names: list[str]) -> dict[str, Any]:
+    (first, *_) = sorted((folder / "plugins/profile/pod").glob("worker*"))
+    with tempfile.TemporaryDirectory() as many:
+        for number in range(hosts):
+            (Path(many) / f"worker{number:05}.xplane.pb").symlink_to(first.resolve())
+        executor = Copies()
+        found = measured(fastprof.load(many, executor=executor), names)
+    assert executor.kept is not None
+    return found | {"kept_bytes": len(executor.kept.payload or b""), "kept_raw_bytes": executor.kept.raw_bytes}
+
+
+def measured(profile: fastprof.Profile, names: list[str]) -> dict[str, Any]:
+    begin = time.perf_counter()
+    profile.reports(*names)
+    wall_s = time.perf_counter() - begin
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    del profile
+    gc.collect()  # ends the pool, so that its processes are counted
+    time.sleep(1)
+    others = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "wall_s": round(wall_s, 2),
+        "own_cpu_s": round(own.ru_utime + own.ru_stime, 2),
+        "workers_cpu_s": round(others.ru_utime + others.ru_stime, 2),
+        "own_peak_mib": own.ru_maxrss // 1024,
+        "worker_peak_mib": others.ru_maxrss // 1024,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("make", "read", "copies"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", default=["overview", "op_stats"])
+    parser.add_argument("--hosts", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=125)
+    parser.add_argument("--jobs", type=int, default=2)
+    args = parser.parse_intermixed_args()
+    if args.what == "make":
+        make(args.folder, args.hosts, args.steps)
+    elif args.what == "read":
+        print(json.dumps(read(args.folder, args.jobs, args.names)))
+    else:
+        print(json.dumps(copies(args.folder, args.hosts, args.names)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The executor that reads hosts: one that was given, or one that is made, and made again when it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import Any, Final
+
+from fastprof.errors import EngineError, UsageError
+
+MakesExecutor = Callable[[], Executor]
+_IN_FLIGHT: Final = 64
+
+
+class Engine:
+    """``retries``: how often a host is tried again whose worker was lost, or that took longer than ``host_timeout``
+    seconds (None: it may). ``in_flight``: hosts given to the executor at a time; None: twice its workers, or 64."""
+
+    def __init__(
+        self,
+        executor: Executor | MakesExecutor,
+        retries: int = 2,
+        host_timeout: float | None = None,
+        in_flight: int | None = None,
+    ) -> None:
+        if not isinstance(executor, Executor) and not callable(executor):
+            raise UsageError("executor must be a concurrent.futures.Executor, or a function that makes one")
+        if not isinstance(retries, int) or retries < 0:
+            raise UsageError("retries must be a whole number of at least 0")
+        if host_timeout is not None and not host_timeout > 0:
+            raise UsageError("host_timeout must be a number of seconds above 0")
+        if in_flight is not None and (not isinstance(in_flight, int) or in_flight < 1):
+            raise UsageError("in_flight must be a whole number of at least 1")
+        self.retries, self.host_timeout = retries, host_timeout
+        self._in_flight = in_flight
+        self._make = None if isinstance(executor, Executor) else executor
+        self._executor = executor if isinstance(executor, Executor) else None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the executor is ours: it can be made again."""
+        return self._make is not None
+
+    @property
+    def executor(self) -> Executor:
+        if self._executor is None:
+            assert self._make is not None
+            made = self._make()
+            if not isinstance(made, Executor):
+                raise UsageError(f"executor is a function, but makes no Executor: {type(made).__name__}")
+            self._executor = made
+        return self._executor
+
+    @property
+    def in_flight(self) -> int:
+        workers = getattr(self.executor, "_max_workers", None)  # of pools; others do not say
+        return self._in_flight or (2 * workers if isinstance(workers, int) and workers > 0 else _IN_FLIGHT)
+
+    def stop(self) -> None:
+        """Ends an executor that was made, with what runs in it; the next use makes another. One that was given is left
+        alone."""
+        if self._make is None or self._executor is None:
+            return
+        executor, self._executor = self._executor, None
+        kill_workers(executor)
+
+    def check_renewable(self, error: BaseException) -> None:
+        """EngineError: the executor broke, and was given as an object."""
+        if self._make is None:
+            raise EngineError(
+                f"the executor broke ({type(error).__name__}: {error}); give load(executor=…) a function that makes "
+                "one, and it is made again"
+            ) from error
+
+
+def kill_workers(executor: Executor) -> None:
+    """Ends an executor, and its processes if it is a pool of them: one that hangs cannot be asked to end."""
+    processes: dict[int, Any] = dict(getattr(executor, "_processes", None) or {})
+    executor.shutdown(wait=False, cancel_futures=True)
+    for process in processes.values():
+        with suppress(OSError, ValueError, AttributeError):
+            process.kill()

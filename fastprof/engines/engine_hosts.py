@@ -1,0 +1,209 @@
+"""The hosts of a run as analyses see them, where other processes read them: no file is opened here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+from fastprof.analyses.keeping import Facts, KeptOfHost, Plan
+from fastprof.decode.import_log import ImportLog
+from fastprof.decode.rank_order import places_by_rank
+from fastprof.decode.selection import Selection
+from fastprof.decode.workers import Progress
+from fastprof.decode.xspace_capture import name_hosts
+from fastprof.derive.host import Choice
+from fastprof.derive.steps.of_host import HostSteps
+from fastprof.engines.engine import Engine
+from fastprof.engines.gather import gather
+from fastprof.engines.host_task import VERSIONS, Analyses, BytesOf, HostInFile, HostTask, Kept, Reading, StepsOfHosts
+from fastprof.engines.packing import unpack
+from fastprof.errors import EngineError, FastprofError, UsageError
+from fastprof.inputs.graph_files import GraphFiles
+from fastprof.inputs.resolve import CaptureFile, Session
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_clocks import note_clocks
+
+_MOST_BYTES: Final = 64 << 20
+"""Of captures that are given as bytes and travel with their task."""
+
+
+class EngineSession:
+    """The files of a run that an engine's workers read. ``log``: what they found, as the log of an open session."""
+
+    def __init__(self, session: Session, engine: Engine, reading: Reading, progress: Progress | None = None) -> None:
+        self.engine = engine
+        self.reading = reading
+        self.progress = progress
+        self.run = session.run
+        self.log = ImportLog()
+        for remark in session.remarks:
+            self.log.add(remark.severity, remark.code, remark.message, remark.path)
+        self.files = tuple(map(_travelling, session.files))
+        self._sizes = [_size_of(file) for file in self.files]
+
+    @property
+    def names(self) -> list[str | None]:
+        """The hosts that the names of files contain."""
+        return [file.host for file in self.files]
+
+    def task(self, number: int, work: Any, selection: Selection, **rest: Any) -> HostTask:
+        size, changed = self._sizes[number]
+        reading = replace(self.reading, selection=selection)
+        given = {"first": number, "names": None} | rest
+        return HostTask(
+            VERSIONS, number, file=self.files[number], reading=reading, work=work, size_bytes=size, changed_ns=changed,
+            **given,
+        )  # fmt: skip
+
+
+def _travelling(file: CaptureFile) -> CaptureFile:
+    """The file as a task has it. UsageError: it is read once, or is too large to travel."""
+    source = file.source
+    if isinstance(source, bytes | bytearray | memoryview):
+        if memoryview(source).nbytes > _MOST_BYTES:
+            raise UsageError("captures above 64 MiB that are given as bytes do not travel to workers; give their files")
+        return replace(file, source=bytes(source))
+    if file.pipe or not isinstance(source, str | Path | GraphFiles):
+        raise UsageError("a stream does not travel to workers; save it to a file, and give that")
+    return file
+
+
+def _size_of(file: CaptureFile) -> tuple[int | None, int | None]:
+    try:
+        known = Path(file.source).stat()
+    except (OSError, TypeError, ValueError):
+        return None, None  # the worker says what is wrong with it, if anything
+    return known.st_size, known.st_mtime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A host: the file, the place in it, and its number in the session."""
+
+    file: int
+    at: int
+    number: int
+    name: str
+
+
+class EngineHosts:
+    """Those that are selected."""
+
+    def __init__(self, session: EngineSession, selection: Selection) -> None:
+        self.session = session
+        self.log = session.log
+        self._selection = selection
+        self._facts: Facts | None = None
+        self._places: list[Place] = []
+        self._steps: dict[str, list[HostSteps]] = {}
+
+    @property
+    def alone(self) -> bool:
+        """A file may hold several hosts, and is not looked into here."""
+        return False
+
+    def steps(self, source: str) -> list[HostSteps]:
+        if source not in self._steps:
+            found = self._round(StepsOfHosts(source), Selection(self._selection.hosts), {}, "reading steps")
+            self._steps[source] = [replace(steps, number=place.number) for place, steps in found]
+        return self._steps[source]
+
+    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHost]:
+        """What is kept of each host. Workers do not know ``without``: what they kept for these is dropped."""
+        work = Analyses(plan.names, plan.given, plan.steps, plan.keepers)
+        of_file: dict[int, dict[int, Choice]] = {}
+        for place, choice in zip(self._places, choices or (), strict=choices is not None):
+            of_file.setdefault(place.file, {})[place.at] = choice
+        for place, one in self._round(work, self._selection, of_file, "analysing hosts"):
+            found: KeptOfHost = one
+            for name in without:
+                found.kept.pop(name, None)
+                found.errors.pop(name, None)
+            for name in found.kept if place.number != place.file + place.at else ():
+                if (numbered := getattr(plan.analyses[name], "numbered", None)) is not None:
+                    found.kept[name] = numbered(found.kept[name], place.number)
+            yield found
+
+    def facts(self) -> Facts:
+        assert self._facts is not None, "no host was read"
+        return self._facts
+
+    # ---- a round: a task a file
+
+    def _round(
+        self, work: Analyses | StepsOfHosts, selection: Selection, choices: dict[int, dict[int, Choice]], stage: str
+    ) -> Iterator[tuple[Place, Any]]:
+        """What workers keep of each selected host, in the order of the session."""
+        session, total = self.session, len(self.session.files)
+        tasks = [session.task(i, work, selection, choices=choices.get(i)) for i in range(total)]
+        found = gather(session.engine, tasks, partial(self._report, stage, total))
+        places = self._placed(found)
+        misnamed = [i for i, one in found.items() if any(one.hosts[place.at].host != place.name for place in places[i])]
+        if misnamed:  # the second host of a name: what is kept of it has its name
+            names = {i: tuple(place.name for place in places[i]) for i in misnamed}
+            again = [replace(tasks[i], names=names[i]) for i in misnamed]
+            found |= gather(session.engine, again)
+        every = sorted((place for of_file in places.values() for place in of_file), key=lambda place: place.number)
+        self._places = [place for place in every if selection.hosts is None or place.name in selection.hosts]
+        return self._unpacked(found)
+
+    def _report(self, stage: str, total: int, done: int) -> None:
+        if self.session.progress is not None and total > 1:
+            self.session.progress(stage, done, total)
+
+    def _placed(self, found: dict[int, Kept]) -> dict[int, list[Place]]:
+        """By file the places of its hosts, as if all were opened in one process. Takes over what the log needs to know.
+        Faulty files are taken out of ``found``; if none is left, the last fault is raised."""
+        log = ImportLog()
+        faults = [(i, found.pop(i)) for i in sorted(found) if found[i].fault is not None]
+        for _, one in faults:
+            fault = one.fault
+            assert fault is not None
+            log.add("error", "skipped_host", fault.message, fault.path, offset=fault.offset)
+        if not found:
+            raise cast(FastprofError, faults[-1][1].fault)
+        listed = [(i, at) for i in sorted(found) for at in range(len(found[i].hosts))]
+        order = places_by_rank(((one.rank, one.path) for one in self._hosts(found, listed)), log)
+        hosts = [replace(one) for one in self._hosts(found, [listed[place] for place in order])]
+        name_hosts(hosts, log)
+        note_clocks(hosts, [one.start_unix_ns for one in hosts], log)
+        for i in sorted(found):
+            for row in found[i].log:
+                log.add(row.severity, row.code, row.example, row.path, row.count, row.first_offset)
+        self.log.take(log.rows())
+        self._selection.check_hosts([one.host for one in hosts])
+        wanted = self._selection.hosts
+        chosen = [one for one in hosts if wanted is None or one.host in wanted]
+        self._facts = Facts(frozenset(one.transcribed_from for one in chosen), sum(one.events for one in hosts))
+        places: dict[int, list[Place]] = {i: [] for i in found}
+        for number, (place, host) in enumerate(zip(order, hosts, strict=True)):
+            file, at = listed[place]
+            places[file].append(Place(file, at, number, host.host))
+        return {file: sorted(some, key=lambda place: place.at) for file, some in places.items()}
+
+    def _hosts(self, found: dict[int, Kept], listed: Sequence[tuple[int, int]]) -> list[HostInFile]:
+        return [found[file].hosts[at] for file, at in listed]
+
+    def _unpacked(self, found: dict[int, Kept]) -> Iterator[tuple[Place, Any]]:
+        """Each is unpacked when its first host is taken, and forgotten after that."""
+        of_file: dict[int, list[Any]] = {}
+        for place in self._places:
+            if place.file not in of_file:
+                one = found.pop(place.file)
+                assert one.payload is not None
+                fetch = partial(self._bytes_of_program, place.file)
+                of_file[place.file] = unpack(one.payload, one.raw_bytes, self.log, fetch)
+            yield place, of_file[place.file][place.at]
+            of_file[place.file][place.at] = None
+
+    def _bytes_of_program(self, file: int, program_id: int, offset: int) -> bytes:
+        """One host is asked for the bytes of a program."""
+        task = self.session.task(file, BytesOf(program_id, offset), Selection())
+        (kept,) = gather(self.session.engine, [task]).values()
+        if kept.fault is not None or kept.payload is None:
+            raise kept.fault or EngineError("no worker has the program", path=task.file.path)
+        found: bytes = unpack(kept.payload, kept.raw_bytes, self.log, lambda *_: b"")
+        return found

@@ -1,0 +1,223 @@
+"""Gives tasks to an executor and gathers what comes back, whatever becomes of the workers.
+
+waiting ──► running ──► done           one answer a task: the first counts, later ones are dropped
+   ▲           │
+   └── lost ───┤ the executor broke: who was in flight is a suspect
+               ▼
+            suspects, one at a time: who breaks it alone is the one that breaks it
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from typing import Final
+
+from fastprof.engines.engine import Engine
+from fastprof.engines.host_task import HostTask, Kept
+from fastprof.engines.keep_host import keep_host
+from fastprof.errors import EngineError, FastprofError, NotFoundError, UnreadableError
+from fastprof.wording.quantities import counted, size_text
+
+_GRACE_S: Final = 1.0
+"""How long others are waited for after a fault, so that of several faults it is mostly the same one that is raised."""
+_PATIENCE_S: Final = 0.5
+_LOST: Final = ("KilledWorker", "WorkerCrashedError", "OutOfMemoryError", "NodeDiedError")
+"""What engines raise that run a task again by themselves, when they give up."""
+_UNSEEN: Final = 3
+
+
+def gather(
+    engine: Engine, tasks: Sequence[HostTask], report: Callable[[int], None] = lambda _: None
+) -> dict[int, Kept]:
+    """What was kept of each task, by its number. ``report``: called with how many are done. Raises the fault of a host
+    that the session cannot do without: of several the one with the lowest number."""
+    return _Gathering(engine, tasks, report).run()
+
+
+class _Gathering:
+    def __init__(self, engine: Engine, tasks: Sequence[HostTask], report: Callable[[int], None]) -> None:
+        self.engine = engine
+        self.tasks = tasks
+        self.report = report
+        self.waiting = deque(sorted(tasks, key=lambda task: -(task.size_bytes or 0)))  # the largest first
+        self.suspects: deque[HostTask] = deque()
+        self.running: dict[Future[Kept], HostTask] = {}
+        self.since: dict[Future[Kept], float] = {}
+        self.tried: Counter[tuple[int, str]] = Counter()
+        self.done: dict[int, Kept] = {}
+        self.ends_at: float | None = None
+
+    def run(self) -> dict[int, Kept]:
+        try:
+            while len(self.done) < len(self.tasks) and not self._is_over():
+                self._submit()
+                self._collect()
+        except BaseException:
+            self._leave(stop=True)
+            raise
+        if self.ends_at is not None:
+            self._leave(stop=bool(self.running))
+            raise min((one for one in self.done.values() if self._ends(one)), key=lambda one: one.number).fault  # type: ignore[misc]
+        self._leave(stop=False)
+        return self.done
+
+    def _is_over(self) -> bool:
+        return self.ends_at is not None and (not self.running or time.monotonic() > self.ends_at)
+
+    def _leave(self, *, stop: bool) -> None:
+        for future in self.running:
+            future.cancel()
+        if stop:
+            self.engine.stop()
+
+    # ---- giving
+
+    def _submit(self) -> None:
+        if self.ends_at is not None:
+            return
+        if self.suspects:
+            if not self.running:
+                self._start(self.suspects.popleft())
+            return
+        while self.waiting and len(self.running) < self.engine.in_flight and not self.suspects:
+            self._start(self.waiting.popleft())
+
+    def _start(self, task: HostTask) -> None:
+        if task.number in self.done:
+            return
+        try:
+            future = self.engine.executor.submit(keep_host, task)
+        except BrokenExecutor as error:
+            self._broke(error, [task])
+            return
+        self.running[future] = task
+        self.since[future] = time.monotonic()
+
+    # ---- taking
+
+    def _collect(self) -> None:
+        if not self.running:
+            return
+        limited = self.ends_at is not None or self.engine.host_timeout is not None
+        wait(self.running, _PATIENCE_S if limited else None, FIRST_COMPLETED)
+        ended = [future for future in self.running if future.done()]
+        lost: list[HostTask] = []
+        broken: BaseException | None = None
+        for future in ended:
+            task = self.running.pop(future)
+            self.since.pop(future)
+            try:
+                self._take(task, future.result())
+            except BrokenExecutor as error:
+                lost.append(task)
+                broken = error
+            except CancelledError:
+                self._again(task, "cancelled", EngineError("the executor cancelled the host", path=task.file.path))
+            except FastprofError:
+                raise
+            except Exception as error:  # noqa: BLE001  whatever an engine raises
+                self._failed(task, error)
+        if broken is not None:
+            self._broke(broken, lost)
+        elif self.engine.host_timeout is not None:
+            self._look_for_late(self.engine.host_timeout)
+
+    def _take(self, task: HostTask, kept: Kept) -> None:
+        if task.number in self.done:  # it was run twice
+            return
+        self.done[task.number] = kept
+        self._check_seen()
+        if self._ends(kept) and self.ends_at is None:
+            self.ends_at = time.monotonic() + _GRACE_S
+        for future, other in self.running.items():
+            if other.number == task.number:
+                future.cancel()
+        self.report(len(self.done))
+
+    def _ends(self, kept: Kept) -> bool:
+        """Whether its fault is one that the session cannot do without the host for."""
+        task = next(iter(self.tasks))
+        return kept.fault is not None and (not kept.in_opening or task.reading.on_error == "raise")
+
+    def _check_seen(self) -> None:
+        """EngineError: workers do not see the files."""
+        first = list(self.done.values())[:_UNSEEN]
+        unseen = [one.fault for one in first if isinstance(one.fault, NotFoundError | UnreadableError)]
+        known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them
+        if known and unseen and len(unseen) == len(first) and len(first) == min(_UNSEEN, len(self.tasks)):
+            raise EngineError(
+                "workers do not see this file, and others neither: they need the file systems of this machine",
+                path=unseen[0].path,
+            )
+
+    # ---- faults of workers
+
+    def _fault(self, task: HostTask, error: FastprofError) -> None:
+        self._take(task, Kept(task.number, fault=error, in_opening=True))
+
+    def _again(self, task: HostTask, why: str, error: EngineError, most: int | None = None) -> None:
+        """Tries a host again, or gives it up."""
+        self.tried[task.number, why] += 1
+        if self.tried[task.number, why] > (self.engine.retries if most is None else most):
+            self._fault(task, error)
+        else:
+            self.waiting.append(task)
+
+    def _failed(self, task: HostTask, error: Exception) -> None:
+        lost = next((one.__name__ for one in type(error).__mro__ if one.__name__ in _LOST), None)
+        if lost is not None:
+            text = f"the worker of the host was lost: {lost}: {error}"
+            self._fault(task, EngineError(text, path=task.file.path))
+            return
+        trace = "".join(traceback.format_exception(error)).strip()
+        self._again(task, "failed", EngineError(f"a worker failed on the host: {trace}", path=task.file.path), most=1)
+
+    def _broke(self, error: BaseException, lost: Sequence[HostTask]) -> None:
+        """The executor broke. It does not say for whom: all that it had are suspects."""
+        self.engine.check_renewable(error)
+        together = [*lost, *self.running.values()]
+        self.running.clear()
+        self.since.clear()
+        self.engine.stop()
+        suspects = list({task.number: task for task in together}.values())
+        if len(suspects) > 1:
+            self.suspects.extend(suspects)
+            return
+        (task,) = suspects
+        self.tried[task.number, "killed"] += 1
+        if self.tried[task.number, "killed"] <= self.engine.retries:
+            self.suspects.append(task)
+            return
+        peak = max((one.peak_bytes for one in self.done.values()), default=0)
+        times = counted(self.tried[task.number, "killed"], "time", "times")
+        text = f"the worker of the host was killed {times}, perhaps for its memory"
+        sizes = [f"its file has {size_text(task.size_bytes)}"] if task.size_bytes is not None else []
+        sizes += [f"others took up to {size_text(peak)}"] if peak else []
+        text += f" ({'; '.join(sizes)})" if sizes else ""
+        self._fault(task, EngineError(text, path=task.file.path))
+
+    def _look_for_late(self, host_timeout: float) -> None:
+        """Tries hosts again that take too long. A process that hangs cannot be taken back: its pool is made again."""
+        now = time.monotonic()
+        for future in self.running:
+            if not future.running():
+                self.since[future] = now  # it waits in the executor
+        late = [future for future, since in self.since.items() if now - since > host_timeout]
+        if not late:
+            return
+        tasks = [self.running.pop(future) for future in late]
+        for future in late:
+            self.since.pop(future)
+            future.cancel()
+        if self.engine.is_made:
+            self.engine.stop()
+            self.waiting.extendleft(self.running.values())
+            self.running.clear()
+            self.since.clear()
+        for task in tasks:
+            text = f"the host took longer than host_timeout, {host_timeout:g} s"
+            self._again(task, "late", EngineError(text, path=task.file.path))

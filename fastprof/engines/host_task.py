@@ -1,0 +1,113 @@
+"""What travels to a worker, and back: a task a file, without its bytes, and what was kept of the file's hosts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from fastprof._version import __version__
+from fastprof.decode.import_log import LogRow
+from fastprof.decode.selection import Selection, Steps
+from fastprof.errors import FastprofError
+from fastprof.inputs.resolve import CaptureFile
+from fastprof.schema.tables import VERSION
+from fastprof.schema.value_classes import dataclass
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import Keeper
+    from fastprof.derive.host import Choice
+
+VERSIONS: Final = (
+    f"fastprof {__version__}, tables {VERSION}, Python {sys.version_info.major}.{sys.version_info.minor}, "
+    f"NumPy {np.__version__.partition('.')[0]}"
+)
+"""What both ends of a pickle need to have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analyses:
+    """What is kept of each host for these analyses, as ``runner.plan_of`` takes it."""
+
+    names: tuple[str, ...]
+    params: Mapping[str, Any]
+    steps: Steps | None
+    keepers: Mapping[str, Keeper]
+
+
+@dataclass(frozen=True, slots=True)
+class StepsOfHosts:
+    """The steps of each host, made from ``source``."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class BytesOf:
+    """The bytes of the program of this id and offset."""
+
+    program_id: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How captures are read, as of ``load``, and which events are selected."""
+
+    on_error: str
+    threads: int
+    max_unpacked: int
+    selection: Selection
+
+
+@dataclass(frozen=True, slots=True)
+class HostTask:
+    """``number``: the place of the file; ``first``: the number of its first host in the session; ``names``: what the
+    session calls its hosts, None: as they are called in the file. ``choices``: by place of the host in the file, the
+    groups of the chosen steps. ``size_bytes``, ``changed_ns``: of the file when it was listed; None: it is none."""
+
+    versions: str
+    number: int
+    first: int
+    names: tuple[str, ...] | None
+    file: CaptureFile
+    reading: Reading
+    work: Analyses | StepsOfHosts | BytesOf
+    choices: Mapping[int, Choice] | None = None
+    size_bytes: int | None = None
+    changed_ns: int | None = None
+
+
+@dataclass(slots=True)
+class HostInFile:
+    """A host of a file, selected or not. ``rank``, ``start_unix_ns``: None: not recorded; ``transcribed_from``: as in
+    the environment of its capture; ``events``: how many it has."""
+
+    host: str
+    path: str
+    rank: int | None
+    start_unix_ns: int | None
+    transcribed_from: str | None
+    events: int
+    selected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a worker returns of a task. ``payload``: packed, ``raw_bytes`` long; None: nothing, because of ``fault``.
+    ``in_opening``: whether the fault is one that ``on_error`` decides on. ``log``: rows of import_log."""
+
+    number: int
+    hosts: tuple[HostInFile, ...] = ()
+    payload: bytes | None = None
+    raw_bytes: int = 0
+    fault: FastprofError | None = None
+    in_opening: bool = False
+    log: tuple[LogRow, ...] = field(default=())
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    peak_bytes: int = 0
+    worker: str = ""

@@ -1,0 +1,64 @@
+"""Values on their way between processes: pickled, then compressed. Compiled programs stay with the worker.
+
+A worker packs a program as its description; where it is unpacked, its bytes are fetched when they are read, so that
+10,000 hosts that ran one program send it once. Logs do not travel: what refers to one refers to the session's.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from fastprof.decode.import_log import ImportLog
+from fastprof.hlo.programs import Program, program_of_bytes
+
+_CODEC: Final = "zstd"
+_PROTOCOL: Final = 5
+
+
+def pack(value: object) -> tuple[bytes, int]:
+    """The value, and its size before it is compressed."""
+    into = io.BytesIO()
+    pickler = pickle.Pickler(into, _PROTOCOL)
+    pickler.dispatch_table = copyreg.dispatch_table | {
+        Program: lambda program: (_program, (program.described(),)),
+        ImportLog: lambda _: (_log, ()),
+    }
+    pickler.dump(value)
+    data = into.getbuffer()
+    return pa.compress(data, codec=_CODEC, asbytes=True), len(data)
+
+
+def unpack(packed: bytes, raw_bytes: int, log: ImportLog, fetch: Callable[[int, int], bytes]) -> Any:
+    """The value. ``fetch``: the bytes of the program of an id, which its capture has at an offset."""
+    data = pa.decompress(packed, raw_bytes, codec=_CODEC)
+    return _Unpickler(io.BytesIO(data), log, fetch).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, data: io.BytesIO, log: ImportLog, fetch: Callable[[int, int], bytes]) -> None:
+        super().__init__(data)
+        self._here = {"_log": lambda: log, "_program": lambda described: _fetched(described, fetch)}
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        return self._here[name] if module == __name__ else super().find_class(module, name)
+
+
+def _fetched(described: tuple[Any, ...], fetch: Callable[[int, int], bytes]) -> Program:
+    number, _, _, offset, *_ = described
+    return program_of_bytes(described, lambda: fetch(number, offset))
+
+
+def _program(described: tuple[Any, ...]) -> Program:
+    """Stands in pickles for what ``unpack`` puts there."""
+    raise NotImplementedError
+
+
+def _log() -> ImportLog:
+    """Likewise."""
+    raise NotImplementedError

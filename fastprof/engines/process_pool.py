@@ -1,0 +1,38 @@
+"""Processes of this machine as an executor."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+
+from fastprof.errors import UsageError
+
+
+def processes(workers: int, memory_bytes: int | None = None) -> Callable[[], ProcessPoolExecutor]:
+    """What makes a pool of processes for ``load(executor=…)``. ``memory_bytes``: of data that each may have; a host
+    that needs more is a MemoryLimitError, where the system might have killed the process (Linux).
+
+    They are spawned, never forked, because Arrow's threads do not survive a fork: a script that starts them keeps its
+    work below ``if __name__ == "__main__":``.
+    """
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise UsageError("processes takes a whole number of at least 1")
+    if memory_bytes is not None and (not isinstance(memory_bytes, int) or memory_bytes < 1):
+        raise UsageError("memory_bytes must be a whole number of at least 1")
+
+    def pool() -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(memory_bytes,))
+
+    return pool
+
+
+def _begin(memory_bytes: int | None) -> None:
+    """An interrupt of the terminal reaches all its processes: who started these ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if memory_bytes is not None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))

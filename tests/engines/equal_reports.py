@@ -1,0 +1,26 @@
+"""Whether reports are equal: tables with their types, figures with their reasons, notices, and what renderers take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fastprof.analyses import contract
+from fastprof.render import report_json
+
+DEMO = Path(__file__).resolve().parents[2] / "demo"
+POD = str(DEMO / "pod")
+XLA = str(DEMO / "xla")
+TF_DATA = str(DEMO / "tf-data")
+
+
+def check_equal(found: Mapping[str, contract.Report], expected: Mapping[str, contract.Report]) -> None:
+    assert list(found) == list(expected)
+    for name, report in found.items():
+        other = expected[name]
+        for table, rows in report.tables.items():
+            assert rows.schema == other.tables[table].schema, (name, table)
+            assert rows.equals(other.tables[table]), (name, table)
+        assert report.scalars == other.scalars, name
+        assert report.notices == other.notices, name
+        assert b"".join(report_json.chunks(report)) == b"".join(report_json.chunks(other))

@@ -1,0 +1,268 @@
+"""Hosts read by executors: whatever these do with their workers, reports are those of one process."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from equal_reports import DEMO, check_equal
+from faulty_executors import Hang, Made, TestExecutor
+
+import fastprof
+from fastprof import CaptureError, ChangedError, EngineError, NotFoundError, UsageError
+from fastprof.engines import host_task
+from fastprof.profile.profile import Profile
+
+HOSTS = 5
+NAMES = ("overview", "pod_viewer", "op_profile")
+ORDERS: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "in order": list,
+    "reversed": lambda held: held[::-1],
+    "shuffled": lambda held: random.Random(7).sample(held, len(held)),
+}
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Path:
+    """A run of several hosts, in turn those of the demo."""
+    (source,) = (DEMO / "pod/plugins/profile").iterdir()
+    for number in range(HOSTS):
+        shutil.copy(source / f"host{number % 2}.xplane.pb", tmp_path / f"host{number}.xplane.pb")
+    return tmp_path
+
+
+def check_as_one(profile: Profile, other: Profile, names: tuple[str, ...] = NAMES) -> None:
+    check_equal(profile.answers(names, {}, "json"), other.answers(names, {}, "json"))
+    assert profile.remarks().equals(other.remarks())
+    assert "_of_all_steps" not in profile.__dict__, "the session was opened here"
+
+
+def broken(pod: Path, number: int) -> Path:
+    path = pod / f"host{number}.xplane.pb"
+    path.write_bytes(path.read_bytes()[:5_000])
+    return path
+
+
+def killed_by(*numbers: int, times: int = 1000) -> Callable[[Any], None]:
+    """Breaks the executor when it runs one of these hosts, the first ``times`` times."""
+    left = [times]
+
+    def before(task: Any) -> None:
+        if task.number in numbers and left[0]:
+            left[0] -= 1
+            raise BrokenExecutor("a process ended")
+
+    return before
+
+
+# ---- answers
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_order_of_answers_does_not_matter(pod: Path, order: str) -> None:
+    executor = TestExecutor(ORDERS[order])
+    check_as_one(fastprof.load(pod, executor=executor), fastprof.load(pod))
+    assert sorted(set(executor.given)) == list(range(HOSTS)) and executor.alive
+
+
+def test_chosen_steps_and_hosts_take_two_rounds(pod: Path) -> None:
+    executor = TestExecutor()
+    chosen = fastprof.load(pod, executor=executor).select(steps=(1, 3), hosts=["host1", "host3"])
+    check_as_one(chosen, fastprof.load(pod).select(steps=(1, 3), hosts=["host1", "host3"]), ("overview", "pod_viewer"))
+    assert sorted(executor.given) == sorted([*range(HOSTS)] * 2)
+    missed = fastprof.load(pod, executor=executor).select(steps=900).overview()
+    assert missed.notices == fastprof.load(pod).select(steps=900).overview().notices
+
+
+def test_few_hosts_are_given_at_a_time_and_progress_counts_them(pod: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    most: list[int] = []
+
+    class Counting(TestExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            future = super().submit(*args, **kwargs)
+            most.append(len(self._held))
+            return future
+
+    profile = fastprof.load(pod, executor=Counting(), in_flight=2, progress=lambda *one: seen.append(one))
+    profile.steps()
+    assert max(most) == 2 and [one for one in seen if one[0] == "analysing hosts"] == [
+        ("analysing hosts", done + 1, HOSTS) for done in range(HOSTS)
+    ]
+
+
+def test_pages_of_xprof_and_several_runs(tmp_path: Path) -> None:
+    logdir = tmp_path / "logs/plugins/profile"
+    for run in ("a", "b"):
+        shutil.copytree(DEMO / "pod/plugins/profile/2026_11_21_12_00_00", logdir / run)
+    profile = fastprof.load(tmp_path / "logs", run=["a", "b"], executor=TestExecutor())
+    other = fastprof.load(tmp_path / "logs", run=["a", "b"])
+    assert profile.pod_viewer().to_arrow().equals(other.pod_viewer().to_arrow())
+    assert profile.runs["a"].pod_viewer().to_xprof() == other.runs["a"].pod_viewer().to_xprof()
+    assert profile.events.equals(other.events)  # decoded here
+    assert profile.select(hosts="host1").hosts.equals(other.select(hosts="host1").hosts)
+
+
+def test_hosts_are_ordered_by_rank_and_named_apart(tmp_path: Path) -> None:
+    for name, rank in (("a", 10), ("b", 2), ("c", 0)):
+        events = [{"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 0, "dur": 5}]
+        document = {"schemaVersion": 1, "traceEvents": events, "distributedInfo": {"rank": rank, "world_size": 11}}
+        (tmp_path / f"{name}.pt.trace.json").write_text(json.dumps(document))
+    check_as_one(fastprof.load(tmp_path, executor=TestExecutor()), fastprof.load(tmp_path), ("op_stats",))
+    (source,) = (DEMO / "pod/plugins/profile").iterdir()
+    same = [(source / "host0.xplane.pb").read_bytes()] * 2
+    check_as_one(fastprof.load(same, executor=TestExecutor()), fastprof.load(same))
+
+
+# ---- broken hosts
+
+
+def test_a_broken_host_is_raised_the_lowest_number_first(pod: Path) -> None:
+    broken(pod, 3)
+    path = broken(pod, 1)
+    with pytest.raises(CaptureError) as found:
+        fastprof.load(pod, executor=TestExecutor(ORDERS["reversed"])).overview()
+    assert found.value.path == str(path) and found.value.offset is not None
+
+
+@pytest.mark.parametrize("on_error", ["skip", "salvage"])
+def test_a_broken_host_is_left_out_or_salvaged(pod: Path, on_error: str) -> None:
+    broken(pod, 0)
+    executor = TestExecutor()
+    profile = fastprof.load(pod, executor=executor, on_error=on_error)
+    check_as_one(profile, fastprof.load(pod, on_error=on_error))
+    assert sorted(set(executor.given)) == list(range(HOSTS))
+
+
+def test_files_that_change_or_that_workers_do_not_see(pod: Path) -> None:
+    profile = fastprof.load(pod, executor=TestExecutor())
+    (pod / "host2.xplane.pb").write_bytes((pod / "host1.xplane.pb").read_bytes() + b"\0")
+    with pytest.raises(ChangedError, match="changed after it was listed"):
+        profile.overview()
+    profile = fastprof.load(pod, executor=TestExecutor(), on_error="skip")
+    for path in pod.iterdir():
+        path.unlink()
+    with pytest.raises(EngineError, match="workers do not see this file"):
+        profile.overview()
+
+
+def test_what_cannot_travel_is_refused(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (pod / "host0.xplane.pb").open("rb") as stream, pytest.raises(UsageError, match="save it to a file"):
+        fastprof.load(stream, executor=TestExecutor())
+    with pytest.raises(UsageError, match="must be a concurrent"):
+        fastprof.load(pod, executor=7)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError, match="no host 'other'"):
+        fastprof.load(pod, executor=TestExecutor()).select(hosts="other")
+    monkeypatch.setattr("fastprof.engines.engine_hosts.VERSIONS", "fastprof 0.0")
+    with pytest.raises(UsageError, match="other versions") as found:
+        fastprof.load(pod, executor=TestExecutor()).overview()
+    assert "fastprof 0.0" in str(found.value) and host_task.VERSIONS in str(found.value)
+
+
+# ---- lost workers
+
+
+def test_an_executor_that_breaks_is_made_again_and_no_host_is_lost(pod: Path) -> None:
+    made = Made(before=killed_by(2, times=2))
+    check_as_one(fastprof.load(pod, executor=made, in_flight=3), fastprof.load(pod))
+    assert len(made.made) == 3 and [one.alive for one in made.made] == [False, False, True]
+
+
+def test_the_host_that_kills_workers_is_found_and_no_other_blamed(pod: Path) -> None:
+    made = Made(before=killed_by(2))
+    profile = fastprof.load(pod, executor=made, in_flight=3, retries=1, on_error="skip")
+    others = [pod / f"host{number}.xplane.pb" for number in (0, 1, 3, 4)]
+    check_equal(profile.answers(NAMES, {}, "json"), fastprof.load(others).answers(NAMES, {}, "json"))
+    (row,) = profile.remarks().to_pylist()
+    assert row["code"] == "skipped_host" and row["path"].endswith("host2.xplane.pb")
+    assert row["example"].startswith("the worker of the host was killed 2 times, perhaps for its memory (its file has")
+    with pytest.raises(EngineError, match=r"host2.*killed 1 time"):
+        fastprof.load(pod, executor=Made(before=killed_by(2)), retries=0).overview()
+
+
+def test_an_executor_that_was_given_is_not_made_again(pod: Path) -> None:
+    with pytest.raises(EngineError, match=r"give load.* a function that makes one"):
+        fastprof.load(pod, executor=TestExecutor(before=killed_by(0))).overview()
+
+
+def test_other_errors_of_workers_are_tried_once_more(pod: Path) -> None:
+    left = {1: 1, 3: 1000}
+
+    def before(task: Any) -> None:
+        if left.get(task.number, 0):
+            left[task.number] -= 1
+            raise RuntimeError("out of threads")
+
+    with pytest.raises(EngineError, match="out of threads") as found:
+        fastprof.load(pod, executor=TestExecutor(before=before)).overview()
+    assert found.value.path is not None and found.value.path.endswith("host3.xplane.pb")
+    assert left == {1: 0, 3: 998}
+
+
+def test_what_engines_raise_after_their_own_retries_is_not_tried_again(pod: Path) -> None:
+    class KilledWorker(Exception):  # noqa: N818  as Dask calls it
+        pass
+
+    def before(task: Any) -> None:
+        if task.number == 1:
+            raise KilledWorker("four times")
+
+    executor = TestExecutor(before=before)
+    with pytest.raises(EngineError, match="KilledWorker: four times"):
+        fastprof.load(pod, executor=executor).overview()
+    assert sorted(executor.given) == list(range(HOSTS))
+
+
+def test_a_host_that_hangs_is_given_again(pod: Path) -> None:
+    def once() -> Iterator[bool]:
+        yield True
+        while True:
+            yield False
+
+    hangs = once()
+
+    def before(task: Any) -> None:
+        if task.number == 4 and next(hangs):
+            raise Hang
+
+    made = Made(before=before)
+    check_as_one(fastprof.load(pod, executor=made, host_timeout=0.4), fastprof.load(pod))
+    assert made.given.count(4) >= 2 and len(made.made) == 2
+
+
+def test_an_interrupt_ends_executors_that_were_made_and_no_others(pod: Path) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    made, given = Made(), TestExecutor()
+    for executor in (made, given):
+        with pytest.raises(KeyboardInterrupt):
+            fastprof.load(pod, executor=executor, progress=interrupt, in_flight=2).overview()
+    assert [one.alive for one in made.made] == [False] and given.alive
+    assert len(made.given) < HOSTS + 1
+
+
+# ---- profiles
+
+
+def test_a_pickled_profile_has_no_executor(pod: Path) -> None:
+    profile = fastprof.load(pod, executor=TestExecutor()).select(hosts="host1")
+    again = pickle.loads(pickle.dumps(profile))
+    assert type(again) is Profile
+    check_equal(again.answers(NAMES, {}, "json"), profile.answers(NAMES, {}, "json"))
+
+
+def test_executors_are_checked(pod: Path) -> None:
+    for wrong in ({"retries": -1}, {"host_timeout": 0}, {"in_flight": 0}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            fastprof.load(pod, executor=TestExecutor(), **wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="makes no Executor"):
+        fastprof.load(pod, executor=lambda: "x").overview()  # type: ignore[arg-type, return-value]
+    assert isinstance(TestExecutor(), Executor)

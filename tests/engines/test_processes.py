@@ -1,0 +1,55 @@
+"""Processes of this machine: one that ends takes no host with it but its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+from equal_reports import DEMO, check_equal
+
+import fastprof
+from fastprof import UsageError
+from fastprof.engines import keep_host, process_pool, processes
+from fastprof.engines.host_task import HostTask, Kept
+
+NAMES = ("overview", "op_profile")
+
+
+def deadly() -> None:
+    """A worker that ends when it is given host1."""
+    real = keep_host.keep_host
+
+    def keep(task: HostTask) -> Kept:
+        if task.file.host == "host1":
+            os._exit(9)
+        return real(task)
+
+    keep_host.keep_host = keep
+
+
+def pool() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), initializer=deadly)
+
+
+def test_two_processes_one_of_them_killed() -> None:
+    (source,) = (DEMO / "pod/plugins/profile").iterdir()
+    profile = fastprof.load(source, executor=pool, retries=0, on_error="skip")
+    other = fastprof.load(source / "host0.xplane.pb")
+    check_equal(profile.answers(NAMES, {}, "json"), other.answers(NAMES, {}, "json"))
+    (row,) = profile.remarks().to_pylist()
+    assert row["path"].endswith("host1.xplane.pb") and "killed 1 time" in row["example"]
+
+
+def test_processes_are_spawned_and_counted() -> None:
+    made = processes(3)()
+    assert made._max_workers == 3  # type: ignore[attr-defined]
+    assert made._mp_context.get_start_method() == "spawn"  # type: ignore[attr-defined]
+    made.shutdown()
+    assert processes is process_pool.processes
+    for wrong in (0, True, 2.5):
+        with pytest.raises(UsageError, match="whole number"):
+            processes(wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="memory_bytes"):
+        processes(1, memory_bytes=0)
