@@ -102,6 +102,7 @@ $(ENGINES)/.installed: | $(STAMP)
 	$(BIN)/python -m venv $(ENGINES)
 	{ echo "$(CURDIR)"; $(BIN)/python -c 'import site; print(site.getsitepackages()[0])'; } \
 	  > "$$($(ENGINES)/bin/python -c 'import site; print(site.getsitepackages()[0])')/fastprof.pth"
+	$(ENGINES)/bin/python -m pip install --quiet --upgrade pip
 	$(ENGINES)/bin/python -m pip install --quiet --group engines
 	touch $@
 

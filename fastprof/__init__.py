@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from fastprof.inputs.resolve import Run
+    from fastprof.profile.batch import batch
     from fastprof.profile.loading import load, load_graph, runs, scan
     from fastprof.profile.profile import Profile
     from fastprof.profile.recording import record
@@ -45,6 +46,7 @@ __all__ = [
     "UnreadableError",
     "UsageError",
     "__version__",
+    "batch",
     "load",
     "load_graph",
     "record",
@@ -54,6 +56,7 @@ __all__ = [
 
 _HOMES = {
     "Profile": "profile.profile",
+    "batch": "profile.batch",
     "load": "profile.loading",
     "load_graph": "profile.loading",
     "record": "profile.recording",

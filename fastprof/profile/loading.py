@@ -21,6 +21,8 @@ from fastprof.tables.table_set import BATCH_ROWS
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from fastprof.engines.engine import Engine
+
 
 def load(
     path: Named | Sequence[Named],
@@ -68,7 +70,9 @@ def load(
     }
     try:
         if executor is not None:
-            return _on_engine(path, how, (executor, retries, host_timeout, in_flight), progress)
+            from fastprof.engines.engine import Engine
+
+            return on_engine(path, how, Engine(executor, retries, host_timeout, in_flight), progress)
         return _profile(path, how, progress=progress)
     except (CaptureError, UnreadableError) as error:
         if run is None and isinstance(path, str | os.PathLike):
@@ -117,9 +121,8 @@ def _profile(path: Named | Sequence[Named], how: dict[str, Any], **rest: Any) ->
     return ProfileOfRuns.of(opened, path, how)
 
 
-def _on_engine(
-    path: Named | Sequence[Named], how: dict[str, Any], engine: tuple[Any, ...], progress: Progress | None
-) -> Profile:
+def on_engine(path: Named | Sequence[Named], how: dict[str, Any], engine: Engine, progress: Progress | None) -> Profile:
+    """As ``load``, of what ``engine`` reads."""
     from fastprof.profile.on_engine import profiles_on_engine  # which most sessions do without
 
     profiles = profiles_on_engine(path, how, engine, progress)

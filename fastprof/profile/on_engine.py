@@ -50,11 +50,9 @@ class EngineRun:
 
 
 def profiles_on_engine(
-    path: Named | Sequence[Named], how: dict[str, Any], given: tuple[Any, ...], progress: Progress | None
+    path: Named | Sequence[Named], how: dict[str, Any], engine: Engine, progress: Progress | None
 ) -> dict[str, Profile]:
-    """The profile of each run that is named. ``how``: the arguments of ``load`` about reading; ``given``: those of
-    ``Engine``."""
-    engine = Engine(*given)
+    """The profile of each run that is named. ``how``: the arguments of ``load`` about reading."""
     missing_ok = how["on_error"] != "raise"
     found = resolve_runs(path, how["run"], missing_ok=missing_ok, as_hosts=how["as_hosts"])
     runs = {name: EngineRun(session, engine, how, progress) for name, session in found.items()}
