@@ -34,6 +34,7 @@ _MODULES = (
     "hlo",
     "tfprof",
     "trace",
+    "trends",
     "serve",
     "run",
     "capture",

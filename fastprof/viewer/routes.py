@@ -32,7 +32,7 @@ _PAGE = {
     "/api/analyses": report_answers.analyses,
     "/api/capture": capture_answers.state,
 }
-_LISTING = {"/api/runs": run_answers.runs}
+_LISTING = {"/api/runs": run_answers.runs, "/api/trends": run_answers.trends}
 _OPENING = {"/api/open": run_answers.opened}
 _MADE = {
     "/api/tiles/{key}/{level}/{index}": timeline_answers.tile,

@@ -29,6 +29,17 @@ def runs(call: Call) -> Any:
     }
 
 
+def trends(call: Call) -> Any:
+    """A table with a row for each of the newest runs, and ``pending``, how many are still to be computed."""
+    from fastprof.profile.trends import table
+    from fastprof.render.as_json import described
+
+    rows, pending = call.state.runs.trends(call.whole("limit", _USUAL_RUNS, least=1, most=_MOST_RUNS))
+    found = table(rows)
+    columns = [described(field.name, field) for field in found.schema]
+    return {"pending": pending, "trends": {"table": "trends", "columns": columns, "rows": found.to_pylist()}}
+
+
 def opened(call: Call) -> Any:
     """The run of that name, or the one that is shown first, opened as it is now: the other addresses take its name and
     version. Without a run: why there is none yet."""

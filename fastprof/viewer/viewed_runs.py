@@ -18,6 +18,7 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.run_list import RunList
+from fastprof.viewer.run_trends import RunTrends
 from fastprof.viewer.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class ViewedRuns:
         self._faults: dict[str, _Fault] = {}
         self._passed: tuple[str, str] | None = None
         self.stopping = threading.Event()
+        self._trends = RunTrends(load, cache, self.stopping)
         self.title = _title(source, first)
         self.usual: str | None = None
         """The run that is shown if a request names none."""
@@ -138,6 +140,12 @@ class ViewedRuns:
             empty = next((file for file in run.files if _is_empty(file.source)), None)
             return None if empty is None else f"{empty.path}: the file is empty"
         return None
+
+    def trends(self, most: int) -> tuple[list[dict[str, Any]], int]:
+        """The rows of the newest runs, as far as they are computed, and the number of those that are not."""
+        runs = self._runs.now()[:most]
+        rows = self._trends.known(runs)
+        return rows, len(runs) - len(rows)
 
     # ---- opening
 

@@ -57,6 +57,8 @@ def home(verb: str) -> set[str]:
         return (documented(*names, f"fastprof {verb}") | params) - FILTERS
     if verb in ("hlo", "tfprof"):
         return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
+    if verb == "trends":
+        return documented(*names) - FILTERS - {"--steps", "--host"}
     if verb in ("convert", "serve"):
         return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
     return documented(*names, f"fastprof {verb}")

@@ -12,7 +12,7 @@ const LEARNT_MS = 1_000;
 const WAIT_MS = 2_000;
 const LOOK_MS = 5_000;
 const GONE = 410;
-const BEYOND_ANALYSES = ["timeline", "tfprof", "hlo"];
+const BEYOND_ANALYSES = ["timeline", "trends", "tfprof", "hlo"];
 
 /** Starts the page. `sourceOf(run)`: where the data of a run come from; null is the one that the server shows. */
 export async function start(sourceOf) {
@@ -60,14 +60,19 @@ class App {
   /** Asks once which analyses there are. Only the timeline does not wait for that: the server has to import them. */
   learn() {
     this.learnt ??= this.source.analyses().then(({ analyses, pages }) => {
-      Object.assign(this.session, { analyses,
-        pages: pages ?? [...BEYOND_ANALYSES, ...analyses.map((one) => one.name)] });
+      Object.assign(this.session, { analyses, pages: pages ?? this.pagesOf(analyses) });
       if (this.route) this.shell.describe(this.route);
     }, (error) => {
       this.learnt = null;
       throw error;
     });
     return this.learnt;
+  }
+
+  /** All pages of a server: trends are of several runs. */
+  pagesOf(analyses) {
+    const every = [...BEYOND_ANALYSES, ...analyses.map((one) => one.name)];
+    return this.session.directory ? every : every.filter((name) => name !== "trends");
   }
 
   /** Asks, once analyses are known, which pages have nothing to show; a page that was computed may have more to say. */

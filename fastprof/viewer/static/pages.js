@@ -2,6 +2,7 @@
 
 export const PAGES = {
   timeline: () => import("./timeline/page.js"),
+  trends: () => import("./pages/trends.js"),
   overview: () => import("./pages/overview.js"),
   diagnosis: () => import("./pages/diagnosis.js"),
   input_pipeline: () => import("./pages/input_pipeline.js"),

@@ -9,7 +9,7 @@ import { label } from "./units.js";
 import { seen } from "./unseen.js";
 
 const GROUPS = [
-  ["", ["timeline"]],
+  ["", ["timeline", "trends"]],
   ["Summary", ["overview", "diagnosis", "steps", "gaps", "input_pipeline", "annotations", "python_time", "inference"]],
   ["Ops", [
     "op_stats",
@@ -28,6 +28,7 @@ const GROUPS = [
 ];
 const EXTRA = {
   timeline: { title: "Trace viewer", summary: "" },
+  trends: { title: "Trends", summary: "The runs of the log directory: step time, idle devices, findings, memory." },
   tfprof: { title: "tfprof",
     summary:
       "Nodes and ops by name scope, by input, by op and by line of code: time, memory, operations, parameters." },

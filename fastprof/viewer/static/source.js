@@ -20,6 +20,7 @@ const REQUESTS = {
   flows: "flows",
   lanes: "lanes",
   hlo: "hlo",
+  trends: "trends",
 };
 
 /** What went wrong, in a sentence for the user; `status` is that of HTTP, 0 where the server was not reached. */

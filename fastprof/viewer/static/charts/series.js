@@ -25,22 +25,25 @@ export function stacked(element, { x, series, unit, kind = "bars", xTitle, label
   }, { label, height, onclick, legend: "right" });
 }
 
-/** Lines over ascending numbers. `series`: {name, values, colour, dash, titles}; `xUnit`: that of `x`. */
+/** Lines over ascending numbers, or over names. `series`: {name, values, colour, dash, titles}; `xUnit`: that of `x`. */
 export function lines(element, { x, series, unit, xUnit, xTitle = "", label, height = 280, onclick }) {
   const axis = scale(series.flatMap((one) => one.values), unit);
   const across = xUnit ? scale([x.at(0), x.at(-1)], xUnit) : null;
-  const isCount = !across && x.every(Number.isInteger);
+  const isNamed = typeof x[0] === "string";
+  const isCount = !across && !isNamed && x.every(Number.isInteger);
   const describe = (at) => [
-    `${xTitle || "At"} ${across ? text(x[at], xUnit) : x[at]}`,
+    isNamed ? x[at] : `${xTitle || "At"} ${across ? text(x[at], xUnit) : x[at]}`,
     ...series.map((one) => `${one.name}: ${text(one.values[at], unit)}${one.titles ? `, ${one.titles[at]}` : ""}`),
   ];
   return plot(element, {
-    x: { values: x, title: [xTitle, across?.unit].filter(Boolean).join(", "), divide: across?.divide,
-      integers: isCount },
+    x: isNamed
+      ? { names: x, title: xTitle }
+      : { values: x, title: [xTitle, across?.unit].filter(Boolean).join(", "), divide: across?.divide,
+        integers: isCount },
     y: { title: axis.unit, divide: axis.divide },
     series: series.map((one, at) => ({
       kind: "line",
-      marked: isCount && x.length <= MOST_MARKED,
+      marked: (isCount || isNamed) && x.length <= MOST_MARKED,
       ...one,
       colour: one.colour ?? colour(at),
       dash: DASHES[one.dash],

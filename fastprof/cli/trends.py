@@ -1,0 +1,78 @@
+"""Show the runs of a log directory as a table: step time, idle devices, what costs most, memory.
+
+A row is a run, the newest first. Each run is analysed once: its row is kept in the cache folder of fastprof serve.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from fastprof.cli import arguments, opening, output
+from fastprof.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from fastprof.inputs.resolve import Run
+    from fastprof.profile.profile import Profile
+
+_BAD_DATA = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_session(parser)
+    arguments.add_output(parser, limited="runs, the newest")
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from fastprof.profile.trends import table
+    from fastprof.viewer.cache_folder import CacheFolder
+    from fastprof.viewer.run_trends import RunTrends
+
+    form = output.format_for(args.format, args.output)
+    chosen = _chosen(args)
+    shown = chosen[: arguments.row_limit(args.limit, form)]
+    reading = opening.reading(args)
+    by_name = {one.name: one for one in shown}
+
+    def load(name: str) -> Profile:
+        from fastprof import load
+
+        profile: Profile = load(by_name[name], **reading | {"run": None})
+        return profile
+
+    trends = RunTrends(load, CacheFolder())
+    rows: list[dict[str, Any]] = []
+    for one in shown:
+        args.talk.progress("analysing runs", len(rows), len(shown))
+        rows.append(trends.row(one))
+    args.talk.progress.clear()
+    unread = [row for row in rows if "problem" in row]
+    found = table(rows)
+    if form == "table" and not unread:
+        found = found.drop_columns(["problem"])
+    with output.opened(args, form) as sink:
+        output.send_table(args, sink, found, "trends", form, "runs")
+    if len(shown) < len(chosen):
+        args.talk.note(f"showing {len(shown):,} of {len(chosen):,} runs; --limit all shows the others")
+    for row in unread:
+        args.talk.error(f"{row['run']}: {row['problem']}")
+    output.note_written(args)
+    return _BAD_DATA if len(unread) == len(rows) else 0
+
+
+def _chosen(args: argparse.Namespace) -> list[Run]:
+    """The runs, newest first. Raises UsageError, NotFoundError."""
+    import fastprof
+
+    if len(args.session) > 1 or "-" in args.session or args.as_hosts:
+        raise UsageError("trends are of the runs of one log directory: give one path, without --as-hosts")
+    runs = fastprof.runs(args.session[0])
+    names = opening.reading(args)["run"]
+    if names is None:
+        return runs
+    wanted = {names} if isinstance(names, str) else set(names)
+    missing = wanted - {one.name for one in runs}
+    if missing:
+        raise NotFoundError(f"no run {min(missing)!r}", path=args.session[0])
+    return [one for one in runs if one.name in wanted]

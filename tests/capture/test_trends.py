@@ -1,0 +1,122 @@
+"""Trends over the runs of a log directory: ``fastprof trends``, and what the page gets."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trace_builder import event, line, plane, task_environment, xspace
+
+from fastprof.cli.main import main
+from fastprof.profile import trends
+from fastprof.viewer.cache_folder import CacheFolder
+from tests.viewer.served import Served
+
+OLD, NEW = "2026_01_01_00_00_00", "2026_01_02_00_00_00"
+Rows = Callable[..., list[dict[str, Any]]]
+
+
+def capture(slow: int = 900, start: int = 10**9) -> bytes:
+    """Ten steps a microsecond apart: nine of 500 ns, and one that may be slow, all computing for 300 ns."""
+    durations = [500] * 4 + [slow] + [500] * 5
+    rows = [event("train", 1000 * i, took, {"step_num": i, "_r": 1}) for i, took in enumerate(durations)]
+    ops = [event("dot.1", 1000 * i + 100, 300, {"hlo_op": "dot.1", "hlo_module": "m"}) for i in range(10)]
+    return xspace(plane("/host:CPU", [line("main", rows), line("worker", ops)]), task_environment(start))
+
+
+def write(logs: Path, run: str, data: bytes) -> Path:
+    folder = logs / "plugins" / "profile" / run
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "vm.xplane.pb"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.fixture
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FASTPROF_CACHE", str(tmp_path / "cache"))
+    write(tmp_path / "logs", OLD, capture(start=7))
+    write(tmp_path / "logs", NEW, capture(slow=950))
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def rows(logs: Path, capsys: pytest.CaptureFixture[str]) -> Rows:
+    def run(*flags: str, code: int = 0) -> list[dict[str, Any]]:
+        assert main(["trends", str(logs), "--format", "json", *flags]) == code
+        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
+        return found
+
+    return run
+
+
+def test_a_run_is_a_row_of_what_its_reports_say(rows: Rows) -> None:
+    new, old = rows()
+    assert [new["run"], old["run"]] == [NEW, OLD]
+    assert (old["step_count"], old["step_time_p50_ps"], old["step_time_max_ps"]) == (10, 500, 900)
+    assert (new["step_time_max_ps"], new["start_unix_ns"], old["start_unix_ns"]) == (950, 10**9, 7)
+    # From the first op to the last, 9,300 ps, devices compute 10 times 300 ps.
+    assert old["idle_share"] == pytest.approx(1 - 3000 / 9300) and 0 < old["finding_share"] < 1
+    assert old["finding"] and old["memory_peak_bytes"] is None and old["problem"] is None
+
+
+def test_a_run_is_analysed_once_and_again_if_it_changes(
+    rows: Rows, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysed: list[str] = []
+    real = trends.of_profile
+
+    def counted(profile: Any) -> dict[str, Any]:
+        analysed.append(profile.run)
+        return real(profile)
+
+    monkeypatch.setattr(trends, "of_profile", counted)
+    first = rows()
+    assert rows() == first and analysed == [NEW, OLD]
+    write(logs, OLD, capture(slow=700))
+    assert [row["step_time_max_ps"] for row in rows()] == [950, 700] and analysed == [NEW, OLD, OLD]
+    shutil.rmtree(logs / "plugins" / "profile" / NEW)
+    assert [row["run"] for row in rows()] == [OLD] and len(analysed) == 3
+
+
+def test_runs_that_cannot_be_read_cost_the_others_nothing(
+    rows: Rows, logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(logs, NEW, b"no capture")
+    broken, sound = rows()
+    assert broken["step_count"] is None and "vm.xplane.pb" in broken["problem"] and sound["problem"] is None
+    assert rows("--run", NEW, code=4) == [broken]
+    assert main(["trends", str(logs)]) == 0
+    assert f"fastprof: {NEW}: " in capsys.readouterr().err
+
+
+def test_runs_are_chosen(rows: Rows, logs: Path) -> None:
+    assert [row["run"] for row in rows("--limit", "1")] == [NEW]
+    assert [row["run"] for row in rows("--run", OLD)] == [OLD]
+    assert main(["trends", str(logs), "--run", "none"]) == 3
+    assert main(["trends", str(logs), "--as-hosts"]) == main(["trends", str(logs), str(logs)]) == 2
+
+
+def test_the_page_gets_rows_as_they_are_computed(logs: Path, tmp_path: Path) -> None:
+    served = Served(str(logs), cache=CacheFolder(tmp_path / "cache"))
+
+    def complete() -> list[str]:
+        for _ in range(2000):
+            answer = served.get("/api/trends")
+            if not answer["pending"]:
+                return [row["run"] for row in answer["trends"]["rows"]]
+            time.sleep(0.005)
+        raise AssertionError("the rows did not come")
+
+    assert complete() == [NEW, OLD]
+    units = {one["name"]: one["unit"] for one in served.get("/api/trends")["trends"]["columns"]}
+    assert (units["step_time_p50_ps"], units["idle_share"], units["memory_peak_bytes"]) == ("ps", "share", "bytes")
+    shutil.rmtree(logs / "plugins" / "profile" / OLD)  # as a ring of runs does
+    write(logs, "2026_01_03_00_00_00", capture())
+    assert complete() == ["2026_01_03_00_00_00", NEW]
+    assert [row["run"] for row in served.get("/api/trends", limit=1)["trends"]["rows"]] == ["2026_01_03_00_00_00"]
