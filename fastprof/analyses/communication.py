@@ -101,7 +101,7 @@ SCALARS = {
                                    "the rest is work of hosts", "transfer on the critical path"),
     "straggler_host": ScalarSpec(None, "host that delays the others: its excess_ps is at least 1 % of path_ps and "
                                  "three times that of any other host, in at least two steps"),
-    "straggler_excess_ps": ScalarSpec("ps", "its work on the critical path beyond the median of the hosts"),
+    "straggler_excess_ps": ScalarSpec("ps", "its work on the critical path beyond the median of the others"),
     "straggler_saved_ps": ScalarSpec("ps", "most time that is saved if it works no longer than the median"),
 }  # fmt: skip
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")

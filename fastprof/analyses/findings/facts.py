@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Report, Value
+from fastprof.analyses.contract import Report, Scalar, Value
 from fastprof.analyses.findings.names_of_host import NamesOfHost
 from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES, BudgetOfHosts
 from fastprof.derive.causes.cause_names import GAP_CAUSES
@@ -145,7 +145,11 @@ class Facts:
         return self.reports[analysis].tables[table]
 
     def figure(self, analysis: str, name: str) -> Value:
-        return self.reports[analysis].scalars[name].value
+        return self.scalar(analysis, name).value
+
+    def scalar(self, analysis: str, name: str) -> Scalar:
+        """The figure with the reason why it is unknown, if it is."""
+        return self.reports[analysis].scalars[name]
 
     def devices(self) -> str:
         """The devices as the subject of a sentence, with a verb."""

@@ -20,6 +20,7 @@ from fastprof.analyses.findings.advice import advice, on_collectives
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
 from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.communication.clock_remarks import in_words, saving_of
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.value_classes import dataclass
@@ -60,20 +61,7 @@ def found(facts: Facts) -> Iterator[Finding]:
     if spent is None:
         return
     if spent.waited_ps:
-        missing = _ranks_missing(facts)
-        host, device = (None, None) if missing else spent.last()
-        yield Finding(
-            "straggler",
-            f"Devices wait in collectives for {device or host or 'the last of them'}",
-            spent.waited_ps,
-            POSSIBLE if missing else CERTAIN if host else LIKELY,
-            _shown(facts, "stragglers"),
-            advice("straggler", facts.framework),
-            is_bound=bool(missing),
-            detail=missing,
-            host=host,
-            device=device,
-        )
+        yield _straggler(facts, spent)
     ops = [row for row in facts.table(COMMUNICATION, "operations").to_pylist() if row["scope"] == BETWEEN_DEVICES]
     kinds = _exposed(facts)
     yield Finding(
@@ -86,6 +74,34 @@ def found(facts: Facts) -> Iterator[Finding]:
         is_bound=True,
         op=ops[0]["name"] if ops else None,
         detail=_by_kind(facts, kinds),
+    )
+
+
+def _straggler(facts: Facts, spent: _Spent) -> Finding:
+    """Of several hosts, the one that delays the others on the critical path, which need not be the last; of one, or if
+    their clocks are not known, the device that is last."""
+    missing, delays = _ranks_missing(facts), facts.table(COMMUNICATION, "blame")
+    of_path = bool(delays.num_rows) and not missing
+    host, device = (None, None) if missing or of_path else spent.last()
+    detail, table = missing, "stragglers"
+    cost, is_bound = spent.waited_ps, bool(missing)
+    if of_path:
+        straggler, table = facts.scalar(COMMUNICATION, "straggler_host"), "blame"
+        host = None if straggler.value is None else str(straggler.value)
+        text = str(straggler.reason) if host is None else in_words(delays, host)
+        detail = f"{text[0].upper()}{text[1:]}."
+        cost, is_bound = (cost, False) if host is None else saving_of(delays, host)
+    return Finding(
+        "straggler",
+        f"Devices wait in collectives for {device or host or 'the last of them'}",
+        cost,
+        POSSIBLE if missing else CERTAIN if host else LIKELY,
+        _shown(facts, table),
+        advice("straggler", facts.framework),
+        is_bound=is_bound,
+        detail=detail,
+        host=host,
+        device=device,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.communication.clock_fit import Attended
+from fastprof.derive.communication.clock_fit import Attended, of_others
 from fastprof.derive.communication.clocks import Clocks, gaps, last_rows
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int64s
@@ -52,7 +52,7 @@ class Path:
 class Blame:
     """By host. ``waited_ps``: for the last hosts of its meetings; ``caused_ps``: what others would wait less, had it
     come with the next to last host; ``on_path_ps``: its work on the path; ``excess_ps``: of that, what is beyond the
-    median of the hosts that it met; ``saved_ps``: at most that is saved if it works like the median; ``steps``: in
+    median of the other hosts; ``saved_ps``: at most that is saved if it works like the median; ``steps``: in
     which it has an excess. ``work``: a row per meeting of a host, in the order of ``rows``: its work before, -1:
     unknown; ``wait``: for the last one."""
 
@@ -96,7 +96,7 @@ def blame(clocks: Clocks, step: Int64s) -> Blame:
 class _Seen:
     """What rows show. ``previous``: the row of the host's last meeting that had ended, -1: none; ``work``: from that
     end to the begin, -1: unknown. By meeting: ``last``, the row that came last; ``ahead``: by how much it came after
-    the next to last; ``many``: hosts; ``usual``: the median of their work."""
+    the next to last; ``many``: hosts; by row ``usual``: the median work of the others."""
 
     def __init__(self, rows: Attended) -> None:
         count = int(rows.meeting.max()) + 1 if len(rows) else 0
@@ -108,7 +108,8 @@ class _Seen:
         self.wait = last_begin[rows.meeting] - rows.begin_ps
         self.many = np.bincount(rows.meeting, minlength=count)
         self.ahead = gaps(rows, self.last)
-        self.usual = _middles(rows.meeting[has], self.work[has], count)
+        self.usual = np.zeros(len(rows), np.int64)
+        self.usual[has] = of_others(rows.meeting[has], self.work[has])[0]
 
 
 def _previous(rows: Attended) -> Int64s:
@@ -123,18 +124,6 @@ def _previous(rows: Attended) -> Int64s:
     return previous
 
 
-def _middles(place: Int64s, values: Int64s, count: int) -> Int64s:
-    """Medians, rounded down; 0: no values."""
-    many = np.bincount(place, minlength=count)
-    if not len(values):
-        return many
-    ordered = values[np.lexsort((values, place))]
-    first = np.cumsum(many) - many
-    low, high = first + np.maximum(many - 1, 0) // 2, first + many // 2
-    last = len(ordered) - 1
-    return np.where(many > 0, (ordered[np.minimum(low, last)] + ordered[np.minimum(high, last)]) // 2, 0)
-
-
 def _path(part: int, seen: _Seen, step: Int64s, clocks: Clocks, sums: dict[str, Int64s]) -> Path:
     """Walks the critical path of a part, and adds to the sums of its hosts."""
     rows = seen.rows
@@ -144,13 +133,18 @@ def _path(part: int, seen: _Seen, step: Int64s, clocks: Clocks, sums: dict[str, 
     transfer = int((rows.end_ps[left] - rows.begin_ps[arrived]).sum())
     path = arrived[:-1]  # nothing is known of the work before the first meeting
     work, meeting, host = seen.work[path], rows.meeting[path], rows.host[path]
-    net = work - seen.usual[meeting]
+    net = work - seen.usual[path]
     excess = np.maximum(net, 0)
     count = len(clocks.known)
     sums["on_path"] += sums_by(host, work, count)
     sums["excess"] += sums_by(host, excess, count)
     np.add.at(sums["net"], host, net)
-    sums["saved"] += sums_by(host, np.minimum(excess, seen.ahead[meeting]), count)
+    saved = np.minimum(excess, seen.ahead[meeting])
+    sums["saved"] += sums_by(host, saved, count)
+    first = rows.host[arrived[-1]]
+    if (host == first).any():  # its work before the first meeting is not known, and counts like its usual work
+        usual = int(np.sort(saved[host == first])[np.count_nonzero(host == first) // 2])
+        sums["saved"][first] += min(usual, int(seen.ahead[rows.meeting[arrived[-1]]]))
     sums["steps"] += _distinct_steps(host[excess > 0], meeting[excess > 0], step, count)
     hosts = clocks.fit.part == part
     time = int(rows.end_ps[top] - rows.begin_ps[arrived[-1]])

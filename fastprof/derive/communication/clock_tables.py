@@ -74,7 +74,7 @@ _BLAME: Final = TableSchema(
                     "the next to last one", lambda rows: rows.caused_ps),
         Picoseconds("on_path_ps", "work of the host on the critical path: time between its collectives, where the path "
                     "goes through it", lambda rows: rows.on_path_ps),
-        Picoseconds("excess_ps", "of on_path_ps, time beyond the median of the hosts of each meeting: what it delays "
+        Picoseconds("excess_ps", "of on_path_ps, time beyond the median of the others at each meeting: what it delays "
                     "others, even those that then make others wait. Less than this is saved, as others may be late too",
                     lambda rows: rows.excess_ps),
         Share("excess_share", "excess_ps / time of the critical path of the part", lambda rows: shares(
