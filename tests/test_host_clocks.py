@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from clock_pods import Pod, write_clocks
 from trace_builder import event, line, plane, u64, xspace
+from trace_readers import read_chrome, read_perfetto
 
 import fastprof
+from fastprof.errors import UsageError
 from fastprof.profile.trace_out import Trace
-from fastprof.tables.host_clocks import HostClocks, host_clocks
+from fastprof.tables.host_clocks import HostClocks, by_reference, host_clocks
 
 START, WEEKS = 1_700_000_000_000_000_000, 60 * 86_400 * 10**9
 US = 1_000_000
@@ -67,3 +71,32 @@ def test_a_stop_that_is_not_a_time_is_unknown(tmp_path: Path) -> None:
         {"start_unix_ns": START, "stop_unix_ns": None}
     ]
     assert [row["code"] for row in p.import_log.to_pylist()] == ["time_overflow"]
+
+
+def test_hosts_are_put_where_their_references_are() -> None:
+    clock = HostClocks([0, 5_000, 9_000, 1_000], 100, [])
+    offsets = {"a": ("b", -20_400), "b": ("b", 0), "d": ("b", 7), "gone": ("b", 1), "c": ("gone", 2)}
+    assert by_reference(clock, ["a", "b", "c", "d"], offsets) == HostClocks([600, 21_000, 25_000, 21_007], 84, [])
+
+
+@pytest.mark.parametrize("form", ["json", "pftrace"])
+def test_a_trace_is_aligned_by_collectives_on_request(form: str, tmp_path: Path) -> None:
+    """Ends of a collective that hosts leave together, on clocks that are milliseconds apart."""
+    write_clocks(tmp_path / "run", Pod(seed=3, hosts=3, steps=6, collectives=2))
+    session = fastprof.load(tmp_path / "run")
+    spread = {}
+    for align in (False, True):
+        out = tmp_path / f"{align}.{form}"
+        session.to_trace(out, derived=False, align_clocks=align)
+        shown = read_chrome(out.read_bytes()) if form == "json" else read_perfetto(out.read_bytes())
+        ends = [one.start_ps + one.duration_ps for one in shown.slices if one.name == "all-reduce.1"]
+        assert len(ends) == 18 and min(one.start_ps for one in shown.slices) >= 0
+        together = np.sort(ends).reshape(6, 3)
+        spread[align] = int((together[:, -1] - together[:, 0]).max())
+    assert spread[True] < 15 * US < 500 * US < spread[False]
+
+
+def test_clocks_are_aligned_in_traces_for_other_viewers_only(tmp_path: Path) -> None:
+    write_clocks(tmp_path, Pod(hosts=2, steps=3))
+    with pytest.raises(UsageError, match="only in the formats chrome and perfetto"):
+        fastprof.load(tmp_path).to_trace(tmp_path / "out.json", format="xprof", align_clocks=True)

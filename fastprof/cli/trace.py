@@ -51,6 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for xprof and xprof-streaming: cut longer texts that events repeat, such as names, or all: no limit "
         "(default: 10000)",
     )
+    group.add_argument(
+        "--align-clocks",
+        action="store_true",
+        help="for chrome and perfetto: move hosts by what their collectives show of their clocks; see the table "
+        "clocks of the verb communication",
+    )
     out = parser.add_argument_group("output")
     out.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of standard output; .gz: compressed")
     out.add_argument("--force", action="store_true", help="overwrite an existing FILE")
@@ -73,6 +79,9 @@ def run(args: argparse.Namespace) -> None:
     opening.check_one_run(session, "a trace file")
     profile = opening.selected(session, args)
     resolution = DEFAULT_RESOLUTION if args.resolution is None else max(args.resolution, 0)
+    offsets = trace_out.offsets_of(session.report("communication")) if args.align_clocks else None
+    if offsets is not None and len(offsets) < 2:
+        args.talk.note("clocks are not aligned, because no collectives show how they differ")
     trace = trace_out.Trace(
         profile.table_set,
         form,
@@ -80,6 +89,7 @@ def run(args: argparse.Namespace) -> None:
         stats=args.stats or ALL,
         resolution=resolution,
         max_text=MOST_TEXT if args.max_text is None else max(args.max_text, 0),
+        offsets=offsets,
     )
     if args.output not in (None, "-") and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
         opening.note_log(profile, args.talk)
@@ -98,7 +108,7 @@ def run(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace, form: str) -> None:
     """Raise UsageError for flags that exclude each other."""
     if form.startswith("xprof"):
-        for given, flag in ((args.raw, "--raw"), (args.stats, "--stats")):
+        for given, flag in ((args.raw, "--raw"), (args.stats, "--stats"), (args.align_clocks, "--align-clocks")):
             if given:
                 raise UsageError(f"{flag} applies only to --format chrome and perfetto")
     elif args.max_text is not None:

@@ -17,7 +17,7 @@ from fastprof.derive.timeline.track_order import COUNTER, processes_of, raw_trac
 from fastprof.export.trace_batches import ALL, HostNames, RawBatches, SharedStats, selected_ids
 from fastprof.export.trace_derived import Derived
 from fastprof.export.trace_tracks import host_tracks, texts_of, titled
-from fastprof.tables.host_clocks import host_clocks
+from fastprof.tables.host_clocks import Offsets, by_reference, host_clocks
 from fastprof.tables.host_reader import host_lines
 from fastprof.tables.table_set import TableSet
 
@@ -29,13 +29,16 @@ Writer = JsonWriter | PerfettoWriter
 
 class TraceFile:
     """The selected events of a session as a file in a form. ``derived``: with tracks that XProf derives, steps, flows
-    and counters, for which the events of a host are read whole. ``stats``: one of trace_batches.STATS.
+    and counters, for which the events of a host are read whole. ``stats``: one of trace_batches.STATS. ``offsets``: of
+    clocks that are known better than by when hosts recorded to have started.
 
     Once ``chunks`` has ended, ``events`` says how many events of the capture were written, ``untimed`` how many were
     left out since they have no start.
     """
 
-    def __init__(self, tables: TableSet, form: str, derived: bool = True, stats: str = ALL) -> None:
+    def __init__(
+        self, tables: TableSet, form: str, derived: bool = True, stats: str = ALL, offsets: Offsets | None = None
+    ) -> None:
         self.tables = tables
         self.form = form
         self.derived = derived
@@ -44,7 +47,7 @@ class TraceFile:
         session = tables.session
         selected = tables.selection.hosts
         self._numbers = [i for i, host in enumerate(session.hosts) if selected is None or host in selected]
-        self._shifts, self._start_unix_ns = self._aligned()
+        self._shifts, self._start_unix_ns = self._aligned(offsets)
         self._names = self._flows = 0
         self._pids: set[int] = set()
 
@@ -74,11 +77,15 @@ class TraceFile:
 
     # ---- hosts
 
-    def _aligned(self) -> tuple[dict[int, int], int | None]:
+    def _aligned(self, offsets: Offsets | None) -> tuple[dict[int, int], int | None]:
         """What to add to the times of each host, in ps, so that they count from one start, and it in Unix ns."""
-        index = self.tables.session.index
-        clock = host_clocks([index.captures[number].environment.start_unix_ns for number in self._numbers])
-        return dict(zip(self._numbers, clock.offsets_ps, strict=True)), clock.start_unix_ns
+        session = self.tables.session
+        numbers = self._numbers if not offsets else range(len(session.hosts))  # references may not be selected
+        clock = host_clocks([session.index.captures[number].environment.start_unix_ns for number in numbers])
+        if offsets:
+            clock = by_reference(clock, session.hosts, offsets)
+        shifts = dict(zip(numbers, clock.offsets_ps, strict=True))
+        return {number: shifts[number] for number in self._numbers}, clock.start_unix_ns
 
     def _hosts(self) -> list[dict[str, Any]]:
         session = self.tables.session

@@ -329,17 +329,22 @@ class Profile(AnalysisMethods):
         stats: str = "all",
         resolution: float = 8000,
         max_text: int = 10_000,
+        align_clocks: bool = False,
         force: bool = False,
     ) -> None:
         """Write the selected events for a trace viewer; see docs/trace.md. ``format``: "chrome", "perfetto", "xprof" or
         "xprof-streaming"; None: by the suffix of ``out``. Compressed if ``out`` ends in .gz. ``max_text``: in XProf's
-        formats, bytes of a text that several events may repeat; 0: no limit. ``force``: replace an existing file."""
-        from fastprof.profile.trace_out import Trace, form_of
+        formats, bytes of a text that several events may repeat; 0: no limit. ``align_clocks``: move hosts by
+        what the report ``communication`` knows of their clocks. ``force``: replace an existing file."""
+        from fastprof.profile.trace_out import Trace, form_of, offsets_of
 
         form = form_of(str(out)) if format is None else format
         if form is None:
             raise UsageError(f"the suffix of {out} does not name a trace format; give format")
-        trace = Trace(self._tables, form, derived=derived, stats=stats, resolution=resolution, max_text=max_text)
+        offsets = offsets_of(self.report("communication")) if align_clocks else None
+        trace = Trace(
+            self._tables, form, derived=derived, stats=stats, resolution=resolution, max_text=max_text, offsets=offsets
+        )
         trace.write(out, force)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

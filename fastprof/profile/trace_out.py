@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastprof.decode.selection import Selection
 from fastprof.errors import UsageError
@@ -15,10 +16,14 @@ from fastprof.export.new_files import new_file, output_errors
 from fastprof.export.trace_batches import ALL, STATS
 from fastprof.export.trace_files import CHROME, PERFETTO, TraceFile
 from fastprof.inputs.made_ahead import made_ahead
+from fastprof.tables.host_clocks import Offsets
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
 from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION, MOST_TEXT
 from fastprof.xprof.trace.chunks import chunks as xprof_chunks
+
+if TYPE_CHECKING:
+    from fastprof.profile.report import Report
 
 XPROF, STREAMING = "xprof", "xprof-streaming"
 FORMS = (CHROME, PERFETTO, XPROF, STREAMING)
@@ -38,12 +43,18 @@ def form_of(path: str) -> str | None:
     return _SUFFIXES.get(Path(path.removesuffix(GZIP)).suffix.lower())
 
 
+def offsets_of(communication: Report) -> Offsets:
+    """What the clocks of hosts that met in collectives differ from those of their references, where it is known."""
+    rows = communication.tables["clocks"].select(["host", "reference", "offset_ps"]).to_pylist()
+    return {row["host"]: (row["reference"], row["offset_ps"]) for row in rows if row["offset_ps"] is not None}
+
+
 class Trace:
     """The selected events of a session in one of ``FORMS``. UsageError: no such format, stats or resolution.
 
-    ``derived``, ``stats``: as in TraceFile, for chrome and perfetto. ``resolution``, for xprof-streaming: the number of
-    events that fit in a row; 0: all. ``max_text``, for xprof and xprof-streaming: bytes of a text that several
-    events may repeat; 0: no limit.
+    ``derived``, ``stats``, ``offsets``: as in TraceFile, for chrome and perfetto. ``resolution``, for xprof-streaming:
+    the number of events that fit in a row; 0: all. ``max_text``, for xprof and xprof-streaming: bytes of a text that
+    several events may repeat; 0: no limit.
     """
 
     def __init__(
@@ -55,6 +66,7 @@ class Trace:
         stats: str = ALL,
         resolution: float = DEFAULT_RESOLUTION,
         max_text: int = MOST_TEXT,
+        offsets: Offsets | None = None,
     ) -> None:
         if form not in FORMS:
             raise UsageError(f"there is no trace format {form!r}; there are: {', '.join(FORMS)}{meant(form, FORMS)}")
@@ -62,7 +74,9 @@ class Trace:
             raise UsageError(f"stats must be one of {', '.join(STATS)}, not {stats!r}")
         if not math.isfinite(resolution) or resolution < 0:
             raise UsageError("resolution must be a number of events, or 0 for all")
-        self.file = TraceFile(tables, form, derived, stats) if form in (CHROME, PERFETTO) else None
+        self.file = TraceFile(tables, form, derived, stats, offsets) if form in (CHROME, PERFETTO) else None
+        if offsets is not None and self.file is None:
+            raise UsageError("clocks are aligned only in the formats chrome and perfetto")
         if not isinstance(max_text, int) or max_text < 0:
             raise UsageError("max_text must be a number of bytes, or 0 for no limit")
         self._tables, self._form, self._resolution, self._max_text = tables, form, resolution, max_text

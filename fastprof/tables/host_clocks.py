@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fastprof.schema.value_classes import dataclass
@@ -25,6 +25,24 @@ class HostClocks:
     offsets_ps: list[int]
     start_unix_ns: int | None
     apart: list[int]
+
+
+Offsets = Mapping[str, tuple[str, int]]
+"""By host whose clock is known against that of another one: the other, and what is added to have its times."""
+
+
+def by_reference(clock: HostClocks, hosts: Sequence[str], offsets: Offsets) -> HostClocks:
+    """The clock of ``hosts``, but those with an offset are put where their references are; the first is at 0."""
+    place = {host: number for number, host in enumerate(hosts)}
+    moved = list(clock.offsets_ps)
+    for host, (reference, offset) in offsets.items():
+        if host in place and reference in place:
+            moved[place[host]] = clock.offsets_ps[place[reference]] + offset
+    early_ns = -(
+        min(moved, default=0) // _PS_IN_NS
+    )  # start of the earliest, in nanoseconds so that it has a time of day
+    start = None if clock.start_unix_ns is None else clock.start_unix_ns - early_ns
+    return HostClocks([one + early_ns * _PS_IN_NS for one in moved], start, clock.apart)
 
 
 def host_clocks(starts_unix_ns: Sequence[int | None]) -> HostClocks:
