@@ -101,7 +101,7 @@ def _captured(args: argparse.Namespace) -> list[Address]:
     directory = _source(args)
     if not isinstance(directory, str) or not Path(directory).is_dir():
         raise UsageError("--capture writes to a log directory: give one, and nothing else")
-    return servers.each_once(args, [one for several in args.capture for one in several])
+    return servers.reachable(args, [one for several in args.capture for one in several])
 
 
 def _opened(args: argparse.Namespace) -> Profile | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.cli import arguments
+from fastprof.cli import arguments, signals
 from fastprof.errors import UsageError
 from fastprof.inputs.profiler_client import statuses
 from fastprof.wording.patterns import pattern_of
@@ -157,15 +157,20 @@ def named(args: argparse.Namespace) -> list[Address]:
     every += of_job(args.job, os.environ) if args.job is not None else []
     if not every:
         raise UsageError("give a server: HOST:PORT, --addresses FILE, --dns NAME:PORT or --job KIND:PORT")
-    return each_once(args, every)
+    return reachable(args, every)
 
 
-def each_once(args: argparse.Namespace, every: Sequence[Address]) -> list[Address]:
-    from fastprof.inputs.profiler_client import addresses
+def reachable(args: argparse.Namespace, every: Sequence[Address]) -> list[Address]:
+    """Each once, and what calls them is there. Raises UsageError."""
+    from fastprof.inputs.profiler_client import calls
+    from fastprof.inputs.profiler_client.addresses import each_once
 
-    once = addresses.each_once(every)
+    calls.check_installed()
+    once = each_once(every)
     if len(once) < len(every):
         args.talk.note("addresses that are given twice are called once")
+    with signals.held():
+        import h2.connection  # noqa: F401  before threads need it
     return once
 
 

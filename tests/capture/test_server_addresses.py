@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -82,6 +83,14 @@ def test_flags_that_do_not_fit(
     assert main(["capture", *words]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_h2_the_command_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    assert main(["capture", "a:1", "-o", "logs"]) == 2
+    assert "pip install 'fastprof-arrow[capture]'" in capsys.readouterr().err
 
 
 def test_monitor_shows_what_the_server_says(capsys: pytest.CaptureFixture[str]) -> None:

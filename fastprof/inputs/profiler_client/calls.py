@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import socket
 import threading
@@ -11,8 +12,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from fastprof.inputs.profiler_client.header_block import STATUS, BadHeadersError
-from fastprof.inputs.profiler_client.http2 import Call, ProtocolError, Reply
+from fastprof.errors import UsageError
+from fastprof.inputs.profiler_client.http2 import STATUS, Call, ProtocolError, Reply
 from fastprof.inputs.profiler_client.statuses import (
     BUSY,
     CANCELLED,
@@ -56,6 +57,11 @@ class CallError(Exception):
         self.reason = reason
 
 
+def check_installed() -> None:
+    if importlib.util.find_spec("h2") is None:
+        raise UsageError("capturing needs h2; install it with: pip install 'fastprof-arrow[capture]'")
+
+
 class Connection:
     """To one server, for calls from several threads, each over a socket of its own. A context manager; leaving it ends
     the calls."""
@@ -96,13 +102,14 @@ class Connection:
         until = until if deadline is None else min(until, deadline)
         status = UNREACHABLE
         try:
-            with self._connected(until) as connected, Call(connected, until) as call:
+            with self._connected(until) as connected:
+                call = Call(connected, until)
                 call.open()
                 status, call.deadline = LOST, deadline
                 return call.reply(str(self._address), method, request)
         except ProtocolError as error:
             raise CallError(status if error.has_begun else UNREACHABLE, str(error)) from None
-        except (OSError, BadHeadersError) as error:
+        except OSError as error:
             if isinstance(error, TimeoutError) and deadline is not None and time.monotonic() >= deadline:
                 raise CallError(LATE) from None
             raise CallError(status, _reason(error)) from None
@@ -138,7 +145,5 @@ def _answer(reply: Reply) -> memoryview:
     raise CallError(status, f"{code}: {details}" if details else code)
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "it did not answer in time"
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+def _reason(error: OSError) -> str:
+    return "it did not answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)

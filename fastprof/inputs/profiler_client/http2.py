@@ -1,15 +1,15 @@
-"""One call of a gRPC server over a socket of its own: HTTP/2 without encryption (RFC 9113), as far as a call needs it.
+"""One call of a gRPC server over a socket of its own. The frames are h2's business; ours is what a call is.
 
     client                                            server
-      preface, SETTINGS, WINDOW_UPDATE  ──────────────►
-                                        ◄──────────────  SETTINGS
-      HEADERS, DATA: the request        ──────────────►            from here on it may have begun
-                                        ◄──────────────  HEADERS, DATA …: the answer, in frames of up to a mebibyte
-      WINDOW_UPDATE: more may come      ──────────────►
-                                        ◄──────────────  HEADERS: the status
+      settings, window  ──────────────────────────────►
+                                        ◄──────────────  settings
+      header fields, the request        ──────────────►            from here on it may have begun
+                                        ◄──────────────  header fields, data …: the answer
+      the window moves on               ──────────────►
+                                        ◄──────────────  header fields: the status
 
 The answer is received into memory of its own size, once: it begins with its length, and memory that nothing was written
-to takes no room, so a length that is a lie costs nothing.
+to takes no room, so a length that is a lie costs nothing. grpcio holds an answer three times.
 """
 
 from __future__ import annotations
@@ -18,31 +18,22 @@ import mmap
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
-from io import BufferedReader
-from typing import Final, NamedTuple, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.inputs.profiler_client import header_block
-from fastprof.inputs.profiler_client.header_block import BadHeadersError
 from fastprof.schema.value_classes import dataclass
 
-DATA, HEADERS, RESET, SETTINGS, PING, GO_AWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
-_END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 1, 1, 4, 8, 32
-_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_TABLE_SIZE, _PUSH, _WINDOW, _FRAME_SIZE = 1, 2, 4, 5
-"""Settings."""
-_OUR_WINDOW: Final = 8 << 20
+if TYPE_CHECKING:
+    from h2.events import Event
+
+STATUS: Final = ":status"
+_WINDOW: Final = 8 << 20
 """How many bytes of the answer may be on their way."""
 _USUAL_WINDOW: Final = 65_535
-_MOST_OF_FRAME: Final = 1 << 20
-_FRAME_WITHOUT_SETTINGS: Final = 1 << 14
-_MOST_HEADERS: Final = 1 << 18
-_BUFFER: Final = 1 << 16
+_READ: Final = 1 << 18
 _STREAM: Final = 1
 _PREFIX: Final = 5
 """Before a message: whether it is compressed, and its length in four bytes."""
-_REFUSED_STREAM: Final = 7
-_ERRORS: Final = {1: "PROTOCOL_ERROR", 2: "INTERNAL_ERROR", 7: "REFUSED_STREAM", 8: "CANCEL", 11: "ENHANCE_YOUR_CALM"}
 
 
 class ProtocolError(Exception):
@@ -61,149 +52,105 @@ class Reply:
     message: memoryview | None
 
 
-class _Frame(NamedTuple):
-    length: int
-    kind: int
-    flags: int
-    stream: int
-
-
 class Call:
     """On a connected socket. ``deadline``: of ``time.monotonic``; None: none. Raises OSError, TimeoutError at the
-    deadline, and ProtocolError. A context manager; leaving it lets go of the socket."""
+    deadline, and ProtocolError."""
 
     def __init__(self, connected: socket.socket, deadline: float | None) -> None:
-        self._socket = connected
+        from h2.config import H2Configuration
+        from h2.connection import H2Connection
+        from h2.settings import SettingCodes, Settings
+
         self.deadline = deadline
-        self._file = cast(BufferedReader, connected.makefile("rb", _BUFFER))
+        self._socket = connected
+        self._h2 = H2Connection(H2Configuration(client_side=True, header_encoding=None))
+        self._h2.local_settings = Settings(
+            client=True,
+            initial_values={SettingCodes.ENABLE_PUSH: 0, SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW},
+        )
         self._message = _Message()
-        self._taken = 0
-        """Bytes that came since the server was last allowed to send more."""
-
-    def __enter__(self) -> Call:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()  # a socket is closed with the last of its files
+        self._fields: dict[str, str] = {}
+        self._is_open = self._has_ended = False
 
     def open(self) -> None:
         """Returns when the server has shown that it speaks HTTP/2."""
-        wanted = {_TABLE_SIZE: 0, _PUSH: 0, _WINDOW: _OUR_WINDOW, _FRAME_SIZE: _MOST_OF_FRAME}
-        settings = b"".join(struct.pack(">HI", name, value) for name, value in wanted.items())
-        more = struct.pack(">I", _OUR_WINDOW - _USUAL_WINDOW)
-        self._send(_PREFACE + _frame(SETTINGS, 0, 0, settings) + _frame(WINDOW_UPDATE, 0, 0, more))
-        frame = self._head()
-        if (frame.kind, frame.stream, frame.flags & _ACK) != (SETTINGS, 0, 0) or frame.length % 6:
-            raise ProtocolError("the server does not speak HTTP/2")
-        self._on_control(frame, self._exactly(frame.length))
+        self._h2.initiate_connection()
+        self._h2.increment_flow_control_window(_WINDOW - _USUAL_WINDOW)
+        self._send()
+        while not self._is_open:
+            self._receive()
 
     def reply(self, authority: str, path: str, request: bytes) -> Reply:
-        fields = {
-            ":method": "POST",
-            ":scheme": "http",
-            ":path": path,
-            ":authority": authority,
-            "te": "trailers",
-            "content-type": "application/grpc",
-            "user-agent": "fastprof",
-        }
+        fields = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", authority),
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            ("user-agent", "fastprof"),
+        ]
         if self.deadline is not None:
-            fields["grpc-timeout"] = _timeout(self.deadline - time.monotonic())
-        block = header_block.written(fields)
+            fields.append(("grpc-timeout", _timeout(self.deadline - time.monotonic())))
         body = struct.pack(">BI", 0, len(request)) + request
-        if len(body) > _USUAL_WINDOW or len(block) > _FRAME_WITHOUT_SETTINGS:
+        if len(body) > self._h2.outbound_flow_control_window:
             raise ProtocolError("the request is too large", has_begun=False)
-        parts = [body[at : at + _FRAME_WITHOUT_SETTINGS] for at in range(0, len(body), _FRAME_WITHOUT_SETTINGS)]
-        frames = [_frame(DATA, _END_STREAM * (part is parts[-1]), _STREAM, part) for part in parts]
-        self._send(_frame(HEADERS, _END_HEADERS, _STREAM, block) + b"".join(frames))
-        answered: dict[str, str] = {}
-        for block in self._header_blocks():
-            answered |= header_block.read(block)
-        return Reply(answered, self._message.whole())
+        self._h2.send_headers(_STREAM, fields)
+        most = self._h2.max_outbound_frame_size
+        for at in range(0, len(body), most):
+            self._h2.send_data(_STREAM, body[at : at + most], end_stream=at + most >= len(body))
+        self._send()
+        while not self._has_ended:
+            self._receive()
+        return Reply(self._fields, self._message.whole())
 
-    def _header_blocks(self) -> Iterator[bytes]:
-        """Blocks of header fields, until the stream ends; the message is taken meanwhile."""
-        is_end = False
-        while not is_end:
-            frame = self._head()
-            if frame.kind == DATA and frame.stream == _STREAM:
-                self._take(frame)
-                is_end = bool(frame.flags & _END_STREAM)
-            elif frame.kind == HEADERS and frame.stream == _STREAM:
-                yield self._header_block(frame)
-                is_end = bool(frame.flags & _END_STREAM)
-            else:
-                self._on_control(frame, self._exactly(frame.length))
+    def _receive(self) -> None:
+        from h2.exceptions import ProtocolError as Broken
 
-    def _header_block(self, frame: _Frame) -> bytes:
-        block = _unpadded(frame, self._exactly(frame.length))
-        while not frame.flags & _END_HEADERS:
-            frame = self._head()
-            if frame.kind != CONTINUATION or len(block) + frame.length > _MOST_HEADERS:
-                raise ProtocolError("header fields that have no end")
-            block += self._exactly(frame.length)
-        return block
-
-    def _take(self, frame: _Frame) -> None:
-        left = frame.length
-        padding = 0
-        if frame.flags & _PADDED:
-            padding = self._exactly(1)[0]
-            left -= 1 + padding
-            if left < 0:
-                raise ProtocolError("padding that is longer than its frame")
-        while left:
-            space = self._message.space(left)
-            self._await()
-            count = self._file.readinto(space)
-            if not count:
-                raise ProtocolError("the connection was closed")
-            self._message.came(count)
-            left -= count
-        self._exactly(padding)
-        self._taken += frame.length
-        if self._taken >= _OUR_WINDOW // 4:
-            more = struct.pack(">I", self._taken)
-            self._taken = 0
-            self._send(_frame(WINDOW_UPDATE, 0, 0, more) + _frame(WINDOW_UPDATE, 0, _STREAM, more))
-
-    def _on_control(self, frame: _Frame, payload: bytes) -> None:
-        """Frames about the connection, and the end of the call."""
-        if frame.kind == SETTINGS and not frame.flags & _ACK:
-            self._send(_frame(SETTINGS, _ACK, 0, b""))
-        elif frame.kind == PING and not frame.flags & _ACK:
-            self._send(_frame(PING, _ACK, 0, payload))
-        elif frame.kind == RESET and frame.stream == _STREAM and len(payload) == 4:
-            (error,) = struct.unpack(">I", payload)
-            name = _ERRORS.get(error, f"error {error}")
-            raise ProtocolError(f"the server ended the call: {name}", has_begun=error != _REFUSED_STREAM)
-        elif frame.kind == GO_AWAY and len(payload) >= 8:
-            last, error = struct.unpack(">II", payload[:8])
-            text = payload[8:200].decode("utf-8", "replace")
-            if last < _STREAM or error:
-                reason = " ".join(part for part in (_ERRORS.get(error, f"error {error}"), text) if part)
-                raise ProtocolError(f"the server closed the connection: {reason}", has_begun=last >= _STREAM)
-
-    def _head(self) -> _Frame:
-        high, low, kind, flags, stream = struct.unpack(">BHBBI", self._exactly(9))
-        frame = _Frame(high << 16 | low, kind, flags, stream & 0x7FFF_FFFF)
-        if frame.length > _MOST_OF_FRAME:
-            raise ProtocolError("the server does not speak HTTP/2")
-        return frame
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            self._await()
-            part = self._file.read1(size - len(data))
-            if not part:
-                raise ProtocolError("the connection was closed")
-            data += part
-        return data
-
-    def _send(self, data: bytes) -> None:
         self._await()
-        self._socket.sendall(data)
+        data = self._socket.recv(_READ)
+        if not data:
+            raise ProtocolError("the connection was closed")
+        try:
+            for event in self._h2.receive_data(data):
+                self._on(event)
+            self._send()
+        except (Broken, UnicodeDecodeError) as error:
+            raise ProtocolError(f"the server does not speak HTTP/2: {error or type(error).__name__}") from None
+
+    def _on(self, event: Event) -> None:
+        from h2 import events
+
+        if isinstance(event, events.DataReceived):
+            self._message.add(event.data)
+            self._h2.acknowledge_received_data(event.flow_controlled_length, _STREAM)
+        elif isinstance(event, events.ResponseReceived | events.TrailersReceived):
+            fields = event.headers or ()
+            self._fields |= {name.decode(): value.decode("utf-8", "replace") for name, value in fields}
+        elif isinstance(event, events.StreamEnded):
+            self._has_ended = True
+        elif isinstance(event, events.RemoteSettingsChanged):
+            self._is_open = True
+        elif isinstance(event, events.StreamReset) and not self._has_ended:
+            refused = event.error_code == 7  # REFUSED_STREAM
+            raise ProtocolError(f"the server ended the call: {_error(event.error_code)}", has_begun=not refused)
+        elif isinstance(event, events.ConnectionTerminated) and not self._has_ended:
+            self._on_end(event.last_stream_id or 0, event.error_code, event.additional_data or b"")
+
+    def _on_end(self, last_stream: int, error: int | None, text: bytes) -> None:
+        """The server ends the connection, after the streams up to ``last_stream``."""
+        from h2.connection import ConnectionState
+
+        if last_stream < _STREAM or error:
+            reason = " ".join(one for one in (_error(error), text[:200].decode("utf-8", "replace")) if one)
+            raise ProtocolError(f"the server closed the connection: {reason}", has_begun=last_stream >= _STREAM)
+        self._h2.state_machine.state = ConnectionState.CLIENT_OPEN  # it finishes our call; h2 takes it for closed
+
+    def _send(self) -> None:
+        data = self._h2.data_to_send()
+        if data:
+            self._await()
+            self._socket.sendall(data)
 
     def _await(self) -> None:
         """The next wait ends at the deadline."""
@@ -220,32 +167,29 @@ class _Message:
     """An answer on its way: the prefix, then the message, in memory of its size."""
 
     def __init__(self) -> None:
-        self._prefix = bytearray(_PREFIX)
+        self._prefix = b""
         self._body: memoryview | None = None
         self._at = 0
 
-    def space(self, most: int) -> memoryview:
-        """Where the next bytes go, at most ``most`` of them."""
-        if self._at < _PREFIX:
-            return memoryview(self._prefix)[self._at : self._at + most]
-        assert self._body is not None
-        begin = self._at - _PREFIX
-        if begin == len(self._body):
-            raise ProtocolError("an answer of several messages")
-        return self._body[begin : begin + most]
-
-    def came(self, count: int) -> None:
-        self._at += count
-        if self._body is None and self._at == _PREFIX:
+    def add(self, data: bytes) -> None:
+        own = _PREFIX - len(self._prefix)
+        self._prefix += data[:own]
+        data = data[own:] if own else data
+        if self._body is None and len(self._prefix) == _PREFIX:
             compressed, length = struct.unpack(">BI", self._prefix)
             if compressed:
                 raise ProtocolError("an answer that is compressed, which was not requested")
             self._body = _memory(length)
+        if data and self._body is not None:
+            if len(data) > len(self._body) - self._at:
+                raise ProtocolError("an answer of several messages")
+            self._body[self._at : self._at + len(data)] = data
+            self._at += len(data)
 
     def whole(self) -> memoryview | None:
-        if not self._at:
+        if not self._prefix:
             return None
-        if self._body is None or self._at - _PREFIX < len(self._body):
+        if self._body is None or self._at < len(self._body):
             raise ProtocolError("an answer that ends too soon")
         return self._body
 
@@ -263,16 +207,6 @@ def _timeout(seconds: float) -> str:
     return f"{milliseconds}m" if milliseconds < 10**8 else f"{milliseconds // 1000}S"
 
 
-def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    return struct.pack(">BHBBI", len(payload) >> 16, len(payload) & 0xFFFF, kind, flags, stream) + payload
-
-
-def _unpadded(frame: _Frame, payload: bytes) -> bytes:
-    begin, end = 0, len(payload)
-    if frame.flags & _PADDED and payload:
-        begin, end = 1, end - payload[0]
-    if frame.flags & _PRIORITY:
-        begin += 5
-    if begin > end:
-        raise BadHeadersError("padding that is longer than its frame")
-    return payload[begin:end]
+def _error(code: Any) -> str:
+    """The name of an error of HTTP/2; nothing for none."""
+    return "" if not code else getattr(code, "name", f"error {code}")
