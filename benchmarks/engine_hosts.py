@@ -46,7 +46,7 @@ class Copies(Executor):
 def make(folder: Path, hosts: int, steps: int) -> None:
     """The run of a log directory: few captures are written, all its files link to them."""
     write_pod(folder / "captures", min(hosts, DISTINCT), steps, 7)
-    files = sorted((folder / "captures").iterdir())
+    files = [file.rename(file.with_suffix(".data")) for file in sorted((folder / "captures").iterdir())]
     run = folder / "plugins/profile/pod"
     run.mkdir(parents=True)
     for number in range(hosts):

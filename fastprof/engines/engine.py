@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ class Engine:
         self._in_flight = in_flight
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else None
+        self._end: weakref.finalize[..., Engine] | None = None
 
     @property
     def is_made(self) -> bool:
@@ -50,7 +52,14 @@ class Engine:
             if not isinstance(made, Executor):
                 raise UsageError(f"executor is a function, but makes no Executor: {type(made).__name__}")
             self._executor = made
+            self._end = weakref.finalize(self, made.shutdown)
+            self._end.atexit = False  # the interpreter ends what is left itself
         return self._executor
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its workers are all on this machine: to run a host twice at once makes nothing quicker."""
+        return isinstance(self.executor, ThreadPoolExecutor) or hasattr(self.executor, "_processes")
 
     @property
     def in_flight(self) -> int:
@@ -63,6 +72,8 @@ class Engine:
         if self._make is None or self._executor is None:
             return
         executor, self._executor = self._executor, None
+        if self._end is not None:
+            self._end.detach()
         kill_workers(executor)
 
     def check_renewable(self, error: BaseException) -> None:
@@ -81,3 +92,5 @@ def kill_workers(executor: Executor) -> None:
     for process in processes.values():
         with suppress(OSError, ValueError, AttributeError):
             process.kill()
+    if processes:
+        executor.shutdown(wait=True)  # quick now; a pool that ends while the interpreter does is an error there

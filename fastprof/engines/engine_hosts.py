@@ -28,6 +28,10 @@ from fastprof.tables.host_clocks import note_clocks
 
 _MOST_BYTES: Final = 64 << 20
 """Of captures that are given as bytes and travel with their task."""
+_FORKED: Final = (
+    "workers are forks of another process, in which threads of Arrow may have run and may hang: spawn them, as "
+    "fastprof.engines.processes does"
+)
 
 
 class EngineSession:
@@ -173,6 +177,8 @@ class EngineHosts:
         for i in sorted(found):
             for row in found[i].log:
                 log.add(row.severity, row.code, row.example, row.path, row.count, row.first_offset)
+        if any(one.forked for one in found.values()):
+            log.add("notice", "forked_workers", _FORKED, None)
         self.log.take(log.rows())
         self._selection.check_hosts([one.host for one in hosts])
         wanted = self._selection.hosts

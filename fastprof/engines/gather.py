@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from typing import Final
 
+import numpy as np
+
 from fastprof.engines.engine import Engine
 from fastprof.engines.host_task import HostTask, Kept
 from fastprof.engines.keep_host import keep_host
@@ -28,6 +30,9 @@ _PATIENCE_S: Final = 0.5
 _LOST: Final = ("KilledWorker", "WorkerCrashedError", "OutOfMemoryError", "NodeDiedError")
 """What engines raise that run a task again by themselves, when they give up."""
 _UNSEEN: Final = 3
+_SLOWER: Final = 3
+_SLACK_S: Final = 10.0
+"""A host is slow that runs this many times as long as others for each byte, and this much longer."""
 
 
 def gather(
@@ -102,7 +107,7 @@ class _Gathering:
     def _collect(self) -> None:
         if not self.running:
             return
-        limited = self.ends_at is not None or self.engine.host_timeout is not None
+        limited = self.ends_at is not None or self.engine.host_timeout is not None or self._may_run_twice()
         wait(self.running, _PATIENCE_S if limited else None, FIRST_COMPLETED)
         ended = [future for future in self.running if future.done()]
         lost: list[HostTask] = []
@@ -123,8 +128,11 @@ class _Gathering:
                 self._failed(task, error)
         if broken is not None:
             self._broke(broken, lost)
-        elif self.engine.host_timeout is not None:
+            return
+        if self.engine.host_timeout is not None:
             self._look_for_late(self.engine.host_timeout)
+        if self._may_run_twice():
+            self._look_for_stragglers()
 
     def _take(self, task: HostTask, kept: Kept) -> None:
         if task.number in self.done:  # it was run twice
@@ -199,6 +207,25 @@ class _Gathering:
         sizes += [f"others took up to {size_text(peak)}"] if peak else []
         text += f" ({'; '.join(sizes)})" if sizes else ""
         self._fault(task, EngineError(text, path=task.file.path))
+
+    def _may_run_twice(self) -> bool:
+        """When nothing is left to give, idle machines may run what others are slow with."""
+        return not (self.waiting or self.suspects or self.ends_at or self.engine.is_here) and bool(self._paces())
+
+    def _paces(self) -> list[float]:
+        """Seconds a byte of the hosts that are done."""
+        sizes = {task.number: task.size_bytes for task in self.tasks}
+        return [one.wall_s / size for one in self.done.values() if one.fault is None and (size := sizes[one.number])]
+
+    def _look_for_stragglers(self) -> None:
+        """Gives hosts a second time, once, that take much longer than their size explains. Answers are equal, so the
+        first one will do."""
+        pace, now = float(np.median(self._paces())), time.monotonic()
+        for future, task in list(self.running.items()):
+            usual = pace * (task.size_bytes or 0)
+            if now - self.since[future] > _SLOWER * usual + _SLACK_S and not self.tried[task.number, "slow"]:
+                self.tried[task.number, "slow"] += 1
+                self._start(task)
 
     def _look_for_late(self, host_timeout: float) -> None:
         """Tries hosts again that take too long. A process that hangs cannot be taken back: its pool is made again."""

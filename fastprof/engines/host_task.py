@@ -98,7 +98,8 @@ class HostInFile:
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What a worker returns of a task. ``payload``: packed, ``raw_bytes`` long; None: nothing, because of ``fault``.
-    ``in_opening``: whether the fault is one that ``on_error`` decides on. ``log``: rows of import_log."""
+    ``in_opening``: whether the fault is one that ``on_error`` decides on. ``log``: rows of import_log.
+    ``forked``: whether the worker is a fork of another process."""
 
     number: int
     hosts: tuple[HostInFile, ...] = ()
@@ -111,3 +112,4 @@ class Kept:
     cpu_s: float = 0.0
     peak_bytes: int = 0
     worker: str = ""
+    forked: bool = False

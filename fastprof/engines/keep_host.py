@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import socket
 import sys
@@ -34,6 +35,7 @@ def keep_host(task: HostTask) -> Kept:
         wall_s=time.perf_counter() - begin,
         cpu_s=time.process_time() - cpu,
         peak_bytes=peak_bytes(),
+        forked=type(multiprocessing.current_process()).__name__ == "ForkProcess",
         worker=f"{socket.gethostname()}:{os.getpid()}",
     )
 

