@@ -10,6 +10,7 @@ import { choice, reportPage, tableSection } from "../report_page.js";
 import { number, text } from "../units.js";
 import { CoreMap, scaleBar, shade } from "./core_map.js";
 import { columnPairs, detailsPanel, linkRow, pairList, timelineButton } from "./details.js";
+import { worstHostsOf } from "./hosts_that_meet.js";
 
 const PARTS = list(`device_compute_ps=Device compute, device_to_device_ps=Device to device,
   device_collectives_ps=Device collectives, host_compute_ps=Host compute, kernel_launch_ps=Kernel launch,
@@ -25,7 +26,8 @@ export const show = reportPage(draw, { params: ["steps", "steps_from"] });
 
 async function draw(body, report, context) {
   if (!report.tables.cores.length) return sentence(body, "The capture has no steps to show.");
-  return new PodViewer(body, report, context).draw();
+  new PodViewer(body, report, context).draw();
+  if (new Set(report.tables.cores.column("host")).size > 1) return worstHostsOf(body, context);
 }
 
 /** The name of a core without that of its host. */

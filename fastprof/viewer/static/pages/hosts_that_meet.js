@@ -1,0 +1,70 @@
+// Hosts that meet in collectives: which of them delays the others, in which steps, and how far apart their clocks are.
+
+import { section, sentence } from "../cards.js";
+import { stacked } from "../charts/series.js";
+import { picker } from "../controls.js";
+import { list } from "../list.js";
+import { asked, choice, reportTable, tableSection } from "../report_page.js";
+import { number } from "../units.js";
+import { CoreMap } from "./core_map.js";
+
+const METRICS = list(`beyond_ps=Work beyond the median host, work_ps=Work between collectives,
+  waited_ps=Waiting for the last host`);
+const MOST_HOSTS = 10;
+const MOST_CELLS = 400_000;
+
+/** What the report communication has of several hosts; nothing if there is one, or none met another. */
+export function hostsThatMeet(body, report, context) {
+  const { blame, clocks } = report.tables;
+  if (!clocks.length) return;
+  if (blame.length) worstHosts(body, report, context);
+  hostMap(body, report, context);
+  tableSection(context, body, "clocks", clocks, { title: "Clocks of hosts" });
+}
+
+/** The hosts that delay the others most, on the page of another report; nothing if a saved report lacks them. */
+export async function worstHostsOf(body, context) {
+  const analysis = context.analyses.find(({ name }) => name === "communication");
+  if (!analysis) return;
+  const options = { ...asked(analysis, context), tables: "blame,clocks" };
+  const report = await context.source.report(analysis.name, options, context.signal);
+  if (context.signal.aborted || !report.tables.blame.length) return;
+  worstHosts(body, report, Object.create(context, { analysis: { value: analysis } }));
+}
+
+/** The hosts that delay the others most, as bars, and a table of all. */
+function worstHosts(body, report, context) {
+  const { blame } = report.tables;
+  const part = section(body, "Who delays the others", {
+    note:
+      "Along the critical path, which at each collective goes to the host that came last: work of a host beyond the median of the others is its excess.",
+  });
+  const { straggler_host: straggler } = report.scalars;
+  sentence(part, straggler.value === null ? `${capital(straggler.reason)}.` : `${straggler.value} delays the others.`);
+  const worst = blame.where((row) => row < MOST_HOSTS);
+  if (worst.length < blame.length) sentence(part, `The first ${MOST_HOSTS} of ${number(blame.length)} hosts.`);
+  stacked(part, { x: worst.column("host"), series: [
+    { name: "Excess on the critical path", values: worst.column("excess_ps"), colour: "#d9534f" },
+    { name: "It waited for others", values: worst.column("waited_ps"), colour: "#7fa6e8" },
+  ], unit: "ps", label: "Excess and waiting by host", height: 260 });
+  reportTable(context, part, "blame", blame, { rows: MOST_HOSTS });
+}
+
+function capital(text) {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
+function hostMap(body, report, context) {
+  const data = report.tables.host_steps.where((row) => report.tables.host_steps.value(row, "step") !== null);
+  const steps = [...new Set(data.column("step"))].sort((one, other) => one - other);
+  if (steps.length < 2 || data.length > MOST_CELLS) return;
+  const metric = choice(context, "of", METRICS.map(([name]) => name));
+  const part = section(body, "All steps on all hosts", {
+    note: "A row is a host, a column a step.",
+    actions: [
+      picker({ label: "Colour by", options: METRICS, value: metric, onchange: (to) => context.push({ of: to }) }),
+    ],
+  });
+  const map = new CoreMap(part, data, { steps, metric, of: "host", label: "Steps by host", onselect: () => {} });
+  context.on_theme(() => map.draw());
+}
