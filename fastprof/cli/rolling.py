@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -46,15 +45,15 @@ def check(args: argparse.Namespace) -> None:
 
 def captures(args: argparse.Namespace, capture: Callable[[bool], tuple[int, CapturedRun | None]]) -> int:
     """The exit code of all. ``capture``: takes one; whether it is the last is known before if ``--count`` is given."""
-    runs: deque[CapturedRun] = deque()
+    from fastprof.profile.captured_run import NewestRuns
+
+    runs = NewestRuns(args.keep)
     codes: set[int] = set()
     for is_last in _rounds(args):
         code, run = capture(is_last)
         codes.add(code)
         if run is not None:
-            runs.append(run)
-        while args.keep is not None and len(runs) > args.keep:
-            runs.popleft().remove()
+            runs.add(run)
     if len(codes) == 1:
         return codes.pop()
     return _NOT_WRITTEN if _NOT_WRITTEN in codes else servers.SOME

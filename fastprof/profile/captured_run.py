@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count, islice
@@ -105,6 +106,20 @@ class CapturedRun:
             return False
         self._made.append(folder)
         return True
+
+
+class NewestRuns:
+    """Of captures again and again: the ``most`` newest runs stay, None: all."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._runs: deque[CapturedRun] = deque()
+
+    def add(self, run: CapturedRun) -> None:
+        """Removes what is too old. Raises OutputError."""
+        self._runs.append(run)
+        while self._most is not None and len(self._runs) > self._most:
+            self._runs.popleft().remove()
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""Captures that the page begins: of the servers that were named at the start, into the log directory, one at a time."""
+"""Captures that the page begins: of the servers that were named at the start, into the log directory, one at a time,
+once or again and again."""
 
 from __future__ import annotations
 
@@ -8,15 +9,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.errors import FastprofError
+from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.query import RequestError
 
 if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.addresses import Address
     from fastprof.inputs.profiler_client.service_messages import Options
     from fastprof.inputs.profiler_client.workers import Crew, Outcome
+    from fastprof.profile.captured_run import NewestRuns
 
 _COMMON_DELAY_S: Final = 3.0
 """Before several begin at one moment."""
+_GRACE_S: Final = 30.0
+"""Of captures again and again: after its end, or after the time to the next if that is longer, a server that has not
+answered is late, so that the others are captured again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rolling:
+    """Captures again and again: ``every_ms`` after the one before began, until they are stopped. The ``keep`` newest
+    runs stay."""
+
+    every_ms: int
+    keep: int
 
 
 class PageCapture:
@@ -32,10 +47,16 @@ class PageCapture:
         self._outcomes: list[Outcome] = []
         self._run: str | None = None
         self._error: str | None = None
+        self._rolling: Rolling | None = None
+        self._stopped = threading.Event()
+        self._next_s: float | None = None
+        self._taken_count = self._failed_count = 0
 
     def state(self) -> dict[str, Any]:
         """``stage``: of the capture that goes on, None without one, with ``done`` of ``total``; then what became of the
-        last: ``workers``, ``run`` if something was written, ``error`` if it could not begin."""
+        last that ended: ``workers``, ``run`` if something was written, ``error`` if it could not begin. ``every_ms``,
+        ``keep``: of captures again and again, else None; ``taken``: how many have ended, ``failed``: those of them in
+        which a server delivered nothing."""
         stage, done, total = self._stage()
         workers = [{"address": one.address, "status": one.status, "reason": one.reason} for one in self._outcomes]
         return {
@@ -46,11 +67,15 @@ class PageCapture:
             "workers": workers,
             "run": self._run,
             "error": self._error,
+            "every_ms": self._rolling.every_ms if self._rolling else None,
+            "keep": self._rolling.keep if self._rolling else None,
+            "taken": self._taken_count,
+            "failed": self._failed_count,
         }
 
-    def start(self, addresses: Sequence[str], options: Options) -> None:
-        """Returns at once. No address: all. RequestError 403: an address was not named at the start; 409: a capture
-        goes on."""
+    def start(self, addresses: Sequence[str], options: Options, rolling: Rolling | None = None) -> None:
+        """Returns at once. No address: all; without ``rolling``: one capture. RequestError 403: an address was not
+        named at the start; 409: a capture goes on."""
         strangers = [one for one in addresses if one not in self._allowed]
         if strangers:
             raise RequestError(403, f"{strangers[0][:200]!r} is not among the servers that fastprof serve was given")
@@ -59,21 +84,26 @@ class PageCapture:
             if self._thread is not None and self._thread.is_alive():
                 raise RequestError(409, "a capture is being taken; wait for its end, or stop it")
             self._outcomes, self._run, self._error, self._crew = [], None, None, None
+            self._rolling, self._next_s = rolling, None
+            self._taken_count = self._failed_count = 0
+            self._stopped.clear()
             delay = _COMMON_DELAY_S if len(chosen) > 1 else 0.0
             self._begin_s, self._duration_s = time.monotonic() + delay, options.duration_ms / 1000
             self._thread = threading.Thread(
-                target=self._capture, args=(chosen, options, delay), daemon=True, name="fastprof-capture"
+                target=self._captures, args=(chosen, options, rolling), daemon=True, name="fastprof-capture"
             )
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends the capture early; what was recorded is kept."""
+        """Ends the capture early, and those that would follow; what was recorded is kept."""
+        self._stopped.set()
         crew = self._crew
         if crew is not None:
             crew.terminate()
 
     def cancel(self) -> None:
         """The server ends: nothing is waited for, and no program is left recording."""
+        self._stopped.set()
         crew, thread = self._crew, self._thread
         if crew is not None and thread is not None:
             crew.cancel()
@@ -83,6 +113,9 @@ class PageCapture:
         crew, thread = self._crew, self._thread
         if thread is None or not thread.is_alive():
             return None, 0, 0
+        if self._next_s is not None and self._rolling is not None:
+            left = max(0, int(1000 * (self._next_s - time.monotonic())))
+            return "until the next capture", max(0, self._rolling.every_ms - left), self._rolling.every_ms
         passed = time.monotonic() - self._begin_s
         if passed < 0:
             return "until all begin", 0, 0
@@ -90,28 +123,57 @@ class PageCapture:
             return "capturing", int(1000 * passed), int(1000 * self._duration_s)
         return "waiting for captures", crew.answered if crew is not None else 0, len(crew.workers) if crew else 0
 
-    def _capture(self, addresses: Sequence[Address], options: Options, delay: float) -> None:
+    def _captures(self, addresses: Sequence[Address], options: Options, rolling: Rolling | None) -> None:
+        from fastprof.profile.captured_run import NewestRuns
+
+        delay = _COMMON_DELAY_S if len(addresses) > 1 else 0.0
+        newest = NewestRuns(rolling.keep if rolling else None)
+        grace = None if rolling is None else max(_GRACE_S, rolling.every_ms / 1000)
+        while True:
+            begun_s = time.monotonic()
+            self._begin_s, self._next_s = begun_s + delay, None
+            self._capture(addresses, options, delay, grace, newest)
+            if rolling is None or not self._waited(begun_s + rolling.every_ms / 1000):
+                return
+
+    def _waited(self, until_s: float) -> bool:
+        """Whether nobody has stopped it."""
+        self._next_s = until_s
+        return not self._stopped.wait(max(0.0, until_s - time.monotonic()))
+
+    def _capture(
+        self, addresses: Sequence[Address], options: Options, delay: float, grace: float | None, newest: NewestRuns
+    ) -> None:
         try:
-            self._taken(addresses, options, delay)
+            self._taken(addresses, options, delay, grace, newest)
+            self._error = None
         except FastprofError as error:
             self._error = str(error)
         except Exception as error:  # noqa: BLE001  a thread has no caller: the page says it
             self._error = f"internal error: {type(error).__name__}: {error}"
+        is_sound = self._error is None and all(one.delivered for one in self._outcomes)
+        self._taken_count, self._failed_count = self._taken_count + 1, self._failed_count + (not is_sound)
 
-    def _taken(self, addresses: Sequence[Address], options: Options, delay: float) -> None:
+    def _taken(
+        self, addresses: Sequence[Address], options: Options, delay: float, grace: float | None, newest: NewestRuns
+    ) -> None:
         from fastprof.inputs.profiler_client import workers
         from fastprof.inputs.profiler_client.service_messages import Request
         from fastprof.profile.captured_run import CapturedRun
 
         run = CapturedRun(self._log_directory)
         try:
-            plan = workers.Plan(start_ns=time.time_ns() + int(delay * 10**9) if delay else 0)
+            plan = workers.Plan(start_ns=time.time_ns() + int(delay * 10**9) if delay else 0, grace_s=grace)
             every = [workers.Worker(one, Request(options, run.name, one.as_host), plan, run.save) for one in addresses]
             with workers.Crew(every) as crew:
                 self._crew = crew
+                if self._stopped.is_set():  # before there was a crew
+                    crew.terminate()
                 while not crew.wait(60.0):
                     pass
             self._outcomes = crew.outcomes()
             self._run = run.name if any(one.file for one in self._outcomes) else None
         finally:
             run.remove_if_empty()
+        if self._run is not None:
+            newest.add(run)

@@ -271,6 +271,7 @@ def test_of_many_runs_the_newest_are_offered_and_the_others_found_by_name(
 
 
 def test_a_page_captures_and_offers_the_run_that_came(served: Callable[..., str], logs: Path, page: Any) -> None:
+    """Then again and again, until it is stopped; the page of trends has a row for each run."""
     write(logs, OLD, capture("before"))
     server = ProfilerServer(captured(capture("captured")))
     with serving(server) as address:
@@ -280,9 +281,22 @@ def test_a_page_captures_and_offers_the_run_that_came(served: Callable[..., str]
         page.get_by_label("Duration").select_option("500")
         page.get_by_label("Python tracer").check()
         page.get_by_role("button", name="Start").click()
-        page.wait_for_function("() => document.querySelector('.capture-status')?.textContent.startsWith('Wrote ')")
-    (request,) = server.requests
+        status = "document.querySelector('.capture-status')?.textContent"
+        page.wait_for_function(f"() => {status}.startsWith('Wrote ')")
+        page.get_by_label("How often").select_option("3600000")
+        page.get_by_label("Keep the newest").select_option("3")
+        page.get_by_role("button", name="Start").click()
+        page.wait_for_function(f"() => {status}.includes('Captures: 1. The newest 3 are kept.Wrote ')")
+        page.get_by_role("button", name="Stop").click()
+        page.wait_for_function(f"() => {status}.startsWith('Captures: 1')")
+        page.locator("nav a", has_text="Trends").click()
+        page.wait_for_function("() => document.querySelectorAll('[data-table=trends] [role=row]').length === 4")
+        assert page.locator("[data-table=trends] a").last.inner_text() == OLD
+        page.locator("nav a", has_text="Trace viewer").click()
+        drawn(page)
+    request, again = server.requests
     assert (request.opts.duration_ms, request.opts.python_tracer_level) == (500, 1)
+    page.locator(".banner", has_text=again.session_id).wait_for()
     page.get_by_role("button", name="Open it").click()
-    page.wait_for_function(f"() => document.querySelector('.pickers select')?.value === '{request.session_id}'")
+    page.wait_for_function(f"() => document.querySelector('.pickers select')?.value === '{again.session_id}'")
     assert names(page) == {"captured", "other"}

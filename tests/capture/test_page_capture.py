@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from profiler_server import ProfilerServer, captured, free_port, serving
-from test_capture_workers import sample
+from test_capture_workers import sample, until_left
 from trace_builder import xspace
 
 from fastprof.cli.main import main
 from fastprof.inputs.profiler_client.addresses import parsed
+from fastprof.viewer import capture_answers, page_capture
 from fastprof.viewer.page_capture import PageCapture
 from tests.viewer.served import Answer, Served
 
@@ -35,12 +36,15 @@ class Page:
         return self.client.get("/api/capture", usual | options, SENT if headers is None else headers, method="POST")
 
     def ended(self) -> dict[str, Any]:
+        return self.until(lambda state: state["stage"] is None)
+
+    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         for _ in range(2000):
             state: dict[str, Any] = self.client.get("/api/capture", headers=SENT).json()
-            if state["stage"] is None:
+            if wanted(state):
                 return state
             time.sleep(0.005)
-        raise AssertionError("the capture did not end")
+        raise AssertionError(f"it stays so: {state}")
 
 
 def test_a_page_captures_what_the_server_was_given(tmp_path: Path) -> None:
@@ -126,3 +130,46 @@ def test_without_the_flag_no_page_captures(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "one.xplane.pb").write_bytes(sample())
     assert main(["serve", str(tmp_path / "one.xplane.pb"), "--capture", f"localhost:{free_port()}"]) == 2
     assert "log directory" in capsys.readouterr().err
+
+
+def test_captures_again_and_again_survive_a_server_that_falls_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_capture, "_COMMON_DELAY_S", 0.0)
+    monkeypatch.setattr(page_capture, "_GRACE_S", 0.3)
+    monkeypatch.setattr(capture_answers, "_LEAST_EVERY_MS", 1)
+
+    def silent_at_first(request: Any, context: grpc.ServicerContext) -> bytes:
+        return until_left(request, context) if len(ailing.requests) == 1 else captured(xspace(b"ailing"))
+
+    sound, ailing = ProfilerServer(captured(xspace(b"sound"))), ProfilerServer(silent_at_first)
+    with serving(sound) as one, serving(ailing) as other:
+        page = Page(tmp_path / "logs", [one, other])
+        state = page.post(every_ms=50, keep=2).json()
+        assert (state["every_ms"], state["keep"], state["stage"] is not None) == (50, 2, True)
+        assert page.post().status_code == 409
+        seen = page.until(lambda state: state["taken"] >= 1)
+        assert [worker["status"] for worker in seen["workers"]] == ["written", "late"] and seen["failed"] == 1
+        seen = page.until(lambda state: state["taken"] >= 4)
+        assert {worker["status"] for worker in seen["workers"]} == {"written"} and seen["stage"] is not None
+        page.post(stop=1)
+        ended = page.ended()
+    runs = sorted((tmp_path / "logs").rglob("*.pb"))
+    assert ended["failed"] == 1 and len({path.parent for path in runs}) == 2  # the newest
+    assert sorted(path.read_bytes() for path in runs) == [xspace(b"sound")] * 2 + [xspace(b"ailing")] * 2
+    assert ended["run"] in {path.parent.name for path in runs}
+    assert len(sound.requests) == ended["taken"] == len(ailing.requests)
+
+
+def test_captures_again_and_again_need_sound_numbers(tmp_path: Path) -> None:
+    server = ProfilerServer(captured(xspace(b"x")))
+    with serving(server) as address:
+        page = Page(tmp_path / "logs", [address])
+        for wrong in ({"keep": 3}, {"every_ms": 999}, {"every_ms": "x"}, {"every_ms": 1000, "keep": 0}):
+            assert page.post(**wrong).status_code == 400
+        assert not server.requests
+        page.post(every_ms=3_600_000)
+        waiting = page.until(lambda state: state["stage"] == "until the next capture")
+        assert waiting["keep"] == 10 and waiting["total"] == 3_600_000 and waiting["run"] is not None
+        page.post(stop=1)
+        assert page.ended()["taken"] == len(server.requests) == 1
