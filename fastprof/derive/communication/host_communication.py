@@ -15,7 +15,6 @@ from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flight
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
 from fastprof.derive.communication.ranks import rank_count, zero_ns
 from fastprof.derive.communication.teams import Assignments, DeviceIds, device_ids
-from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops import tpu
@@ -59,17 +58,21 @@ class OfOperations:
 
 
 class Arrivals:
-    """Flights between devices, by begin. ``group``: of the step in which it begins, -1: none; begin and end are by the
-    host's clock, the duration by the core's. ``blocks``: nothing else goes on until it ends, so that its end shows when
-    the last device came."""
+    """Flights of operations whose devices wait for each other, by begin. ``group``: the place among ``groups`` of that
+    of the step in which it begins, -1: none; begin and end are by the host's clock, the duration by the core's.
+    ``blocks``: nothing else goes on until it ends, so that its end shows when the last device came. ``bytes``: empty if
+    none is known. There are many, and they are kept until all hosts are read."""
 
     def __init__(self, flights: Flights, meets: Bools, windows: _Windows, *, is_gpu: bool) -> None:
         chosen = np.flatnonzero(meets[flights.op])
         chosen = chosen[np.argsort(flights.begin_ps[chosen], kind="stable")]
-        self.op, self.group = flights.op[chosen], _groups_at(flights.begin_ps[chosen], windows)
+        self.op = flights.op[chosen]
+        self.groups, place = np.unique(_groups_at(flights.begin_ps[chosen], windows), return_inverse=True)
+        self.group = place.reshape(-1).astype(np.int32)
         self.begin_ps, self.end_ps = flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen]
         self.duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
-        self.bytes = flights.bytes[chosen]
+        size = flights.bytes[chosen]
+        self.bytes = size if (size != NO_BYTES).any() else size[:0]
         self.blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
 
 
@@ -134,7 +137,7 @@ def host_communication(
     is_gpu = hardware == "GPU"
     operations, found = activities.of_gpus(events, modules) if is_gpu else activities.of_cores(events, planes, workers)
     kind_of_op = np.array([one.kind.number for one in operations.known], np.int32)
-    meets = np.array([one.kind.scope == BETWEEN_DEVICES for one in operations.known], np.bool_)
+    meets = np.array([one.kind.meets for one in operations.known], np.bool_)
     active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
     jobs = [
         partial(Device, plane, activity, kind_of_op, meets, _windows(steps, groups, place, plane))

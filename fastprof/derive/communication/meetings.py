@@ -10,7 +10,7 @@ together; see ranks. Who came last of several hosts follows from their clocks, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from fastprof.derive.communication.ranks import at_once, offsets_ps
 from fastprof.derive.devices.communication_kinds import Kind
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.links import first_of, numbered
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 
 Groups = Sequence[Mapping[int, int]]
@@ -34,17 +34,20 @@ class Attendance:
     """A row per device at a meeting."""
 
     meeting: Int64s
-    device: Int64s
+    device: Int32s
     late_ps: Int64s
     waited_ps: Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class _Occurrences:
-    host: Int64s
-    device: Int64s
-    op: Int64s
-    team: Int64s
+    """Rows by device, op, step and begin. There are many, so numbers are narrow where they can be; ``size``: only of
+    ranks of PyTorch, else empty."""
+
+    host: Int32s
+    device: Int32s
+    op: Int32s
+    team: Int32s
     step: Int64s
     begin_ps: Int64s
     end_ps: Int64s
@@ -52,8 +55,12 @@ class _Occurrences:
     blocks: Bools
     size: Int64s
 
-    def take(self, rows: Int64s | Bools) -> _Occurrences:
-        return _Occurrences(*(getattr(self, name)[rows] for name in self.__slots__))
+    def take(self, rows: Int64s) -> _Occurrences:
+        """These rows, which are in order."""
+        if len(rows) == len(self):
+            return self
+        columns = (getattr(self, name) for name in self.__slots__)
+        return _Occurrences(*(column[rows] if len(column) else column for column in columns))
 
     def __len__(self) -> int:
         return len(self.op)
@@ -136,7 +143,7 @@ class _ByHost:
         begin, self.first_begin_ps = _most(pair, found.begin_ps, count), _least(pair, found.begin_ps, count)
         self.last = _device_at(found, pair, found.begin_ps == begin[pair], count)
         self.first = _device_at(found, pair, found.begin_ps == self.first_begin_ps[pair], count)
-        self.attended = Attended(meeting[at], found.host[at], begin, _least(pair, found.end_ps, count))
+        self.attended = Attended(meeting[at], found.host[at].astype(np.int64), begin, _least(pair, found.end_ps, count))
 
     def ahead(self, time_ps: Int64s, error_ps: Int64s) -> tuple[Int64s, Int64s]:
         """The rows that are later than all others of their meetings by more than four errors, and these meetings."""
@@ -155,7 +162,6 @@ def devices_of(kept: Sequence[HostCommunication]) -> list[tuple[HostCommunicatio
 def meetings(kept: Sequence[HostCommunication], groups: Groups) -> Meetings:
     operations, places = merged(kept)
     found, grouped = _occurrences(kept, groups, places)
-    found = found.take(np.lexsort((found.begin_ps, found.step, found.op, found.device)))
     ranks = _met(found, kept)
     meeting, count, number = _matched(found) if ranks is None else ranks
     together = np.ones(count, np.bool_) if ranks is not None else _together(found, meeting, count)
@@ -163,8 +169,8 @@ def meetings(kept: Sequence[HostCommunication], groups: Groups) -> Meetings:
     apart = int((~several if ranks is not None else several & ~together)[meeting].sum())
     chosen = several & together
     rows = np.flatnonzero(chosen[meeting])
-    place = _in_order(found.take(rows), meeting[rows], count)
-    met, count = found.take(rows), int(chosen.sum())
+    met = found.take(rows)
+    place, count = _in_order(met, meeting[rows], count), int(chosen.sum())
     return Meetings(operations, met, number[rows], place, count, apart=apart, grouped=grouped)
 
 
@@ -192,32 +198,31 @@ def _occurrences(
 ) -> tuple[_Occurrences, int]:
     """All that known groups of devices do together, of all devices; and how many occurrences are of unknown ones.
     ``places``: of the operations of each host."""
-    parts, grouped = [_Occurrences(*(np.zeros(0, kind) for kind in "qqqqqqqq?q"))], 0
+    parts: dict[str, list[Any]] = {name: [np.zeros(0, kind)] for name, kind in _COLUMNS.items()}
+    grouped, sized = 0, all(one.of_torch for one in kept)
     each = [(place, at, device) for place, host in enumerate(kept) for at, device in enumerate(host.devices)]
-    all_meet = [np.array([one.kind.meets for one in host.operations], np.bool_) for host in kept]
     uneven = [np.array([one.kind is Kind.ALL_TO_ALL for one in host.operations], np.bool_) for host in kept]
     for number, (place, at, device) in enumerate(each):
         arrivals = device.arrivals
         team = kept[place].teams[at][np.searchsorted(device.operations.op, arrivals.op)]
-        meets = all_meet[place][arrivals.op]
-        grouped += int((meets & (team < 0)).sum())
-        distinct, of_group = np.unique(arrivals.group, return_inverse=True)
-        step = np.array([groups[place].get(group, -1) for group in distinct.tolist()], np.int64)
-        one = _Occurrences(
-            host=np.full(len(team), place, np.int64),
-            device=np.full(len(team), number, np.int64),
-            op=places[place][arrivals.op],
-            team=team,
-            step=step[of_group.reshape(-1)],
-            begin_ps=arrivals.begin_ps,
-            end_ps=arrivals.end_ps,
-            duration_ps=arrivals.duration_ps,
-            blocks=arrivals.blocks,
-            size=np.where(uneven[place][arrivals.op], NO_BYTES, arrivals.bytes),
-        )
-        parts.append(one.take(meets & (team >= 0)))
-    names = _Occurrences.__slots__
-    return _Occurrences(*(np.concatenate([getattr(part, name) for part in parts]) for name in names)), grouped
+        rows = np.flatnonzero(team >= 0)
+        grouped += len(team) - len(rows)
+        step = np.array([groups[place].get(group, -1) for group in arrivals.groups.tolist()], np.int64)
+        step, op = step[arrivals.group], places[place][arrivals.op]
+        rows = rows[np.lexsort((arrivals.begin_ps[rows], step[rows], op[rows]))]
+        parts["host"].append(np.full(len(rows), place, np.int32))
+        parts["device"].append(np.full(len(rows), number, np.int32))
+        for name, values in (("op", op), ("team", team), ("step", step)):
+            parts[name].append(values[rows].astype(_COLUMNS[name]))
+        for name in ("begin_ps", "end_ps", "duration_ps", "blocks"):
+            parts[name].append(getattr(arrivals, name)[rows])
+        if sized:
+            size = arrivals.bytes if len(arrivals.bytes) else np.full(len(op), NO_BYTES)
+            parts["size"].append(np.where(uneven[place][arrivals.op], NO_BYTES, size)[rows])
+    return _Occurrences(*(np.concatenate(parts.pop(name)) for name in _COLUMNS)), grouped
+
+
+_COLUMNS: Final = dict(zip(_Occurrences.__slots__, "iiiiqqqq?q", strict=True))
 
 
 def _met(found: _Occurrences, kept: Sequence[HostCommunication]) -> tuple[Int64s, int, Int64s] | None:
@@ -265,7 +270,7 @@ def _numbers(found: _Occurrences) -> tuple[Int64s, Int64s]:
     return rows - first[run], rows - last[run]
 
 
-def _joined(columns: list[Int64s]) -> tuple[Int64s, int]:
+def _joined(columns: Sequence[Int64s | Int32s]) -> tuple[Int64s, int]:
     """A number for each row, equal for equal values; some may be unused. And a bound of the numbers."""
     place, count = _encoded(columns[0])
     for column in columns[1:]:
@@ -274,14 +279,14 @@ def _joined(columns: list[Int64s]) -> tuple[Int64s, int]:
     return place, count
 
 
-def _encoded(values: Int64s) -> tuple[Int64s, int]:
+def _encoded(values: Int64s | Int32s) -> tuple[Int64s, int]:
     """A number for each value, equal for equal ones, and a bound of the numbers, of the order of their count."""
     if not len(values):
-        return values, 0
+        return values.astype(np.int64), 0
     least, most = int(values.min()), int(values.max())
     if most - least < 4 * len(values):
-        return values - least, most - least + 1
-    number, count = numbered([values])
+        return values.astype(np.int64) - least, most - least + 1
+    number, count = numbered([values.astype(np.int64)])
     return number.astype(np.int64), count
 
 
@@ -318,7 +323,7 @@ def _in_order(found: _Occurrences, meeting: Int64s, count: int) -> Int64s:
     return np.asarray(place[meeting])
 
 
-def _pairs(meeting: Int64s, other: Int64s) -> Int64s:
+def _pairs(meeting: Int64s, other: Int32s) -> Int64s:
     """The meeting of each distinct pair."""
     pair, count = _joined([meeting, other])
     of_pair = np.full(count, -1)

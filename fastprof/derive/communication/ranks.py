@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 
 _ENVIRONMENT: Final = "Task Environment"
@@ -49,7 +49,7 @@ def offsets_ps(zeros_ns: Sequence[int | None]) -> list[int] | None:
     return [(one - min(known)) * 1000 for one in known]
 
 
-def at_once(series: Int64s, device: Int64s, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
+def at_once(series: Int64s, device: Int32s, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
     """A number for each occurrence, equal for those of a series that go on at once on different devices."""
     order = np.lexsort((end_ps, begin_ps, series)).tolist()
     number, count, members = np.zeros(len(order), np.int64), -1, set[int]()
