@@ -106,8 +106,8 @@ $(ENGINES)/.installed: | $(STAMP)
 	$(ENGINES)/bin/python -m pip install --quiet --group engines
 	touch $@
 
-test-engines: build $(ENGINES)/.installed ## Dask, loky, MPI and Ray read hosts, in an environment of its own
-	$(ENGINES)/bin/python -m pytest -p no:xdist --benchmark-disable tests/engines/test_other_engines.py
+test-engines: build $(ENGINES)/.installed ## Dask, loky, MPI, Ray, Spark and others read hosts, in an environment of its own (700 MB; Spark needs Java)
+	$(ENGINES)/bin/python -m pytest -p no:xdist --benchmark-disable tests/other_engines
 
 bench: build ## measure against rivals, half an hour; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastprof.engines.process_pool import processes
     from fastprof.engines.ray_adapter import ray_executor
+    from fastprof.engines.rows_of_files import host_rows
 
-__all__ = ["engine", "engine_hosts", "host_task", "process_pool", "processes", "ray_executor"]
+__all__ = ["engine", "engine_hosts", "host_rows", "host_task", "process_pool", "processes", "ray_executor"]
 
-_HOMES = {"processes": "process_pool", "ray_executor": "ray_adapter"}
+_HOMES = {"host_rows": "rows_of_files", "processes": "process_pool", "ray_executor": "ray_adapter"}
 
 
 def __getattr__(name: str) -> Any:
-    """``processes`` and ``ray_executor`` are public; what they need is imported when they are used."""
+    """``host_rows``, ``processes`` and ``ray_executor`` are public; what they need is imported when they are used."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from fastprof._version import __version__
 from fastprof.decode.import_log import LogRow
 from fastprof.decode.selection import Selection, Steps
 from fastprof.errors import FastprofError
-from fastprof.inputs.resolve import CaptureFile
+from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.schema.tables import VERSION
 from fastprof.schema.value_classes import dataclass
 
@@ -113,3 +113,8 @@ class Kept:
     peak_bytes: int = 0
     worker: str = ""
     forked: bool = False
+
+
+def arrived(file: CaptureFile) -> CaptureFile:
+    """A file that was pickled, as it was: the capture of programs alone is known by its identity."""
+    return replace(file, source=ONLY_PROGRAMS) if file.source == ONLY_PROGRAMS else file

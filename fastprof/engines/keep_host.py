@@ -14,10 +14,10 @@ from typing import Any
 from fastprof.analyses import keeping, runner, step_choice
 from fastprof.decode.rank_order import rank_of
 from fastprof.decode.workers import Workers
-from fastprof.engines.host_task import VERSIONS, Analyses, BytesOf, HostInFile, HostTask, Kept, StepsOfHosts
+from fastprof.engines.host_task import VERSIONS, Analyses, BytesOf, HostInFile, HostTask, Kept, StepsOfHosts, arrived
 from fastprof.engines.packing import pack
 from fastprof.errors import ChangedError, FastprofError, MemoryLimitError, UsageError
-from fastprof.inputs.resolve import ONLY_PROGRAMS, Session
+from fastprof.inputs.resolve import Session
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import TableSet
 
@@ -65,9 +65,7 @@ def _opened(task: HostTask) -> OpenSession:
         now = place.stat()
         if (now.st_size, now.st_mtime_ns) != (task.size_bytes, task.changed_ns):
             raise ChangedError("the file changed after it was listed; load it again", path=file.path)
-    if file.source == ONLY_PROGRAMS:
-        file = replace(file, source=ONLY_PROGRAMS)  # which is compared by identity
-    one = Session(file.run, (file,), ())
+    one = Session(file.run, (arrived(file),), ())
     session = OpenSession(one, reading.on_error, Workers(reading.threads), reading.max_unpacked, task.first)
     for capture, name in zip(session.captures, task.names or (), strict=False):
         capture.host = name

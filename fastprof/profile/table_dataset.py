@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
 from fastprof.errors import UsageError
-from fastprof.profile.dataset_rows import FORMAT, Rows, rows_of
+from fastprof.tables.dataset_rows import FORMAT, Rows, rows_of
 from fastprof.tables.table_set import TableSet
 from fastprof.tables.tables_of_runs import TablesOfRuns
 

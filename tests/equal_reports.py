@@ -8,7 +8,7 @@ from pathlib import Path
 from fastprof.analyses import contract
 from fastprof.render import report_json
 
-DEMO = Path(__file__).resolve().parents[2] / "demo"
+DEMO = Path(__file__).resolve().parents[1] / "demo"
 POD = str(DEMO / "pod")
 XLA = str(DEMO / "xla")
 TF_DATA = str(DEMO / "tf-data")

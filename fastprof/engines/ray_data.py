@@ -1,0 +1,44 @@
+"""Tables in Ray Data: a block or more a file."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fastprof.engines.rows_of_files import host_rows
+from fastprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from fastprof.inputs.resolve import Named
+
+
+def read(
+    path: Named | Sequence[Named],
+    table: str = "events",
+    *,
+    columns: Sequence[str] | None = None,
+    run: str | None = None,
+    hosts: Collection[str] | None = None,
+    on_error: str = "raise",
+) -> Any:
+    """A ``ray.data.Dataset`` of the rows of a table, read where Ray runs; as ``host_rows``. UsageError: Ray Data is not
+    installed."""
+    try:
+        import ray.data
+    except ImportError:
+        raise UsageError("this needs Ray Data: pip install 'ray[data]'") from None
+    files = host_rows(path, table, columns=columns, run=run, hosts=hosts, on_error=on_error)
+    tasks = [{"file": pickle.dumps(one)} for one in files]
+    items = ray.data.from_items(tasks, override_num_blocks=len(tasks) or None)
+    return items.map_batches(_tables, batch_format="pyarrow", batch_size=1)
+
+
+def _tables(files: pa.Table) -> Iterator[pa.Table]:
+    for data in files["file"].to_pylist():
+        rows = pickle.loads(data)
+        yield rows.schema.empty_table()  # so that the columns are known where there are no rows
+        for batch in rows.batches():
+            yield pa.Table.from_batches([batch])

@@ -1,0 +1,78 @@
+"""Tables in Spark: ``spark.dataSource.register(FastprofSource)``, then ``spark.read.format("fastprof").load(path)``.
+
+A partition is a file. Spark 4 shares what it pushes into a Python source between the queries of a DataFrame, and then
+counts wrong: so nothing is pushed, and options narrow what is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.errors import PySparkValueError
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from fastprof.engines.rows_of_files import HostRows, host_rows
+from fastprof.errors import FastprofError
+
+_ON_ERROR = {"FAILFAST": "raise", "PERMISSIVE": "skip"}
+_ROWS = 100_000
+"""Of a batch, so that its texts stay below the 2 GiB of Spark's strings."""
+
+
+class FastprofSource(DataSource):  # type: ignore[misc]
+    """Options: ``table`` (default: events), ``columns`` and ``hosts`` as A,B, ``run`` (default: the newest), ``mode``:
+    FAILFAST, the default, raises at a damaged file, PERMISSIVE leaves it out."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "fastprof"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(_spark_schema(self._rows()[0].schema))
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+        return _Reader(self._rows())
+
+    def _rows(self) -> Sequence[HostRows]:
+        options: Mapping[str, str] = self.options
+        mode = options.get("mode", "FAILFAST").upper()
+        try:
+            if mode not in _ON_ERROR:
+                raise FastprofError(f"mode is FAILFAST or PERMISSIVE, not {mode}")
+            return host_rows(
+                options["path"],
+                options.get("table", "events"),
+                columns=_listed(options, "columns"),
+                run=options.get("run"),
+                hosts=_listed(options, "hosts"),
+                on_error=_ON_ERROR[mode],
+            )
+        except FastprofError as error:
+            raise PySparkValueError(str(error)) from None
+
+
+class _Reader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, rows: Sequence[HostRows]) -> None:
+        self._rows = rows
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(one) for one in self._rows]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        rows: HostRows = partition.value
+        schema = _spark_schema(rows.schema)
+        for batch in rows.batches():
+            yield from pa.Table.from_batches([batch]).cast(schema).to_batches(max_chunksize=_ROWS)
+
+
+def _listed(options: Mapping[str, str], name: str) -> list[str] | None:
+    return options[name].split(",") if name in options else None
+
+
+def _spark_schema(schema: pa.Schema) -> pa.Schema:
+    """Spark's strings and bytes have lengths of 32 bits."""
+    short = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    return pa.schema([pa.field(field.name, short.get(field.type, field.type)) for field in schema])
