@@ -155,7 +155,8 @@ def _serve(profile: Profile | None, args: argparse.Namespace, captured: list[Add
             if args.open:
                 _open_browser(where)
 
-        application = server.application(runs, token, args.talk.traceback, capture)
+        is_local = is_loopback(args.host)
+        application = server.application(runs, token, args.talk.traceback, capture, is_local=is_local)
         server.serve(application, listening, started, args.talk.note)
     finally:
         if capture is not None:

@@ -57,14 +57,16 @@ def is_loopback(host: str) -> bool:
 class Gate:
     """Lets requests through to ``app``, and says on each answer what a browser may do with it.
 
-    Without a token the address must be one of this machine's own names, so that no page on the network that has its
-    name lead here reads anything. With one each request brings it: as ``?token=``, which is turned into a cookie and
-    taken out of the address, as that cookie, or as ``Authorization: Bearer``.
+    Without a token, and on a server that listens on this machine only (``is_local``), the address must be one of this
+    machine's own names, so that no page on the network that has its name lead here reads anything. With a token each
+    request brings it: as ``?token=``, which is turned into a cookie and taken out of the address, as that cookie, or as
+    ``Authorization: Bearer``.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, token: str | None = None, *, is_local: bool = False) -> None:
         self.app = app
         self.token = token
+        self._is_local = is_local or token is None
         digest = "" if token is None else hashlib.sha256(token.encode()).hexdigest()
         self.cookie = f"fastprof_{digest[:8]}"  # servers on other ports of the host have cookies of their own
         self._secret = digest[8:]
@@ -92,11 +94,12 @@ class Gate:
         headers = Headers(scope=scope)
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
             return error_answer(403, "pages of other sites may not read this server")
-        if self.token is None:
+        if self._is_local:
             name = _host_name(headers.get("host", ""))
             if not (is_loopback(name) or name.endswith(".localhost")):
                 text = "this server answers under localhost and 127.0.0.1; start it with --host to serve another name"
                 return error_answer(421, text)
+        if self.token is None:
             return None
         query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         given = [value for name, value in query if name == "token"]

@@ -36,10 +36,15 @@ Report = Callable[[BaseException], None]
 
 
 def application(
-    runs: ViewedRuns, token: str | None = None, report: Report | None = None, capture: PageCapture | None = None
+    runs: ViewedRuns,
+    token: str | None = None,
+    report: Report | None = None,
+    capture: PageCapture | None = None,
+    *,
+    is_local: bool = False,
 ) -> Gate:
     """The application that answers for ``runs``; ``report``: receives internal errors; ``capture``: takes captures for
-    pages, which need a token then."""
+    pages, which need a token then; ``is_local``: it is served to this machine only."""
     assert capture is None or token is not None
 
     async def known(_request: Request, error: Exception) -> Response:
@@ -64,7 +69,9 @@ def application(
         OverflowError: known,
         Exception: internal,
     }
-    return Gate(Starlette(routes=routes(ServerState(runs, capture)), exception_handlers=handlers), token)
+    return Gate(
+        Starlette(routes=routes(ServerState(runs, capture)), exception_handlers=handlers), token, is_local=is_local
+    )
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

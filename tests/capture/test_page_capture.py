@@ -17,6 +17,7 @@ from fastprof.cli.main import main
 from fastprof.inputs.profiler_client.addresses import parsed
 from fastprof.viewer import capture_answers, page_capture
 from fastprof.viewer.page_capture import PageCapture
+from fastprof.viewer.server import application
 from tests.viewer.served import Answer, Served
 
 TOKEN = "a long token"
@@ -29,7 +30,8 @@ class Page:
     def __init__(self, logs: Path, addresses: Sequence[str]) -> None:
         logs.mkdir()
         self.capture = PageCapture([parsed(one) for one in addresses], str(logs))
-        self.client = Served(str(logs), token=TOKEN, opened=False, capture=self.capture).client
+        served = Served(str(logs), token=TOKEN, opened=False, capture=self.capture)
+        self.runs, self.client = served.runs, served.client
 
     def post(self, headers: dict[str, str] | None = None, **options: Any) -> Answer:
         usual = {"duration_ms": 20} if "stop" not in options else {}
@@ -89,6 +91,16 @@ def test_requests_of_strangers_begin_nothing(tmp_path: Path) -> None:
         assert page.client.get("/api/capture", headers=SENT, method="OPTIONS").status_code == 405
         for wrong in ({"duration_ms": 0}, {"duration_ms": 10**7}, {"host_level": 4}, {"python_level": "on"}):
             assert page.post(**wrong).status_code == 400
+        assert page.ended()["run"] is None and not server.requests
+
+
+def test_a_page_of_another_name_begins_nothing(tmp_path: Path) -> None:
+    """As one that has its name lead to this machine, even if it knows the token."""
+    server = ProfilerServer(captured(xspace(b"x")))
+    with serving(server) as address:
+        page = Page(tmp_path / "logs", [address])
+        page.client.app = application(page.runs, TOKEN, capture=page.capture, is_local=True)
+        assert page.post(SENT | {"host": "evil.example"}).status_code == 421
         assert page.ended()["run"] is None and not server.requests
 
 

@@ -80,7 +80,11 @@ def test_an_empty_address_is_refused(host: str, capsys: pytest.CaptureFixture[st
 
 
 def test_it_can_be_terminated() -> None:
-    with serving(POD) as server:
+    """Until then it answers under names of this machine only, also with a token."""
+    token = {"Authorization": "Bearer a long token"}
+    with serving(POD, "--token", "a long token") as server:
+        assert server.get("/api/runs", **token)[0] == 200
+        assert server.get("/api/runs", Host="evil.example", **token)[0] == 421
         code, rest = server.end(signal.SIGTERM)
         assert code == 143
         assert "Traceback" not in rest
@@ -133,6 +137,7 @@ def test_another_address_asks_for_a_token() -> None:
         assert token is not None
         assert server.get("/api/runs")[0] == 401
         assert server.get("/api/runs", Authorization=f"Bearer {token[1]}")[0] == 200
+        assert server.get("/api/runs", Host="gpu-box.example", Authorization=f"Bearer {token[1]}")[0] == 200
         assert server.get(f"/?token={token[1]}")[0] == 303
 
 
