@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -282,6 +282,9 @@ SECTIONS = (
 )  # fmt: skip
 
 
+_AT_ONCE: Final = 64
+
+
 @dataclass(frozen=True, slots=True)
 class HostOpStats:
     """What is kept of one host."""
@@ -333,8 +336,8 @@ def of_host(given: Host, params: Params) -> HostOpStats:
 
 def _devices(given: Host) -> HostDeviceOps:
     """Programs that XLA compiled for the CPU run on threads: here these are ops of the host."""
-    devices = given.device_ops
-    return replace(devices, ops=Ops.none(), by_device=()) if devices.hardware == CPU_ONLY else devices
+    devices = replace(given.device_ops, by_device=())  # only their sum is used here
+    return replace(devices, ops=Ops.none()) if devices.hardware == CPU_ONLY else devices
 
 
 def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Report]) -> Report:
@@ -390,7 +393,17 @@ def _by_host(session: OpDatabase, device: Ranked, threads: Ranked) -> Iterator[O
 
 
 def _joined(name: str, parts: Iterable[OpRows]) -> pa.Table:
-    tables = [TABLES[name].empty(), *(TABLES[name].of(rows) for rows in parts)]
+    """The rows of all parts. Some are joined at a time, because each part has dictionaries of its own."""
+    joined, some = [TABLES[name].empty()], []
+    for rows in parts:
+        some.append(TABLES[name].of(rows))
+        if len(some) == _AT_ONCE:
+            joined.append(_as_one(some))
+            some = []
+    return _as_one([*joined, *some])
+
+
+def _as_one(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 

@@ -196,12 +196,13 @@ class EngineHosts:
     def _unpacked(self, found: dict[int, Kept]) -> Iterator[tuple[Place, Any]]:
         """Each is unpacked when its first host is taken, and forgotten after that."""
         of_file: dict[int, list[Any]] = {}
+        texts: dict[str, str] = {}
         for place in self._places:
             if place.file not in of_file:
                 one = found.pop(place.file)
                 assert one.payload is not None
                 fetch = partial(self._bytes_of_program, place.file)
-                of_file[place.file] = unpack(one.payload, one.raw_bytes, self.log, fetch)
+                of_file[place.file] = unpack(one.payload, one.raw_bytes, self.log, fetch, texts)
             yield place, of_file[place.file][place.at]
             of_file[place.file][place.at] = None
 
@@ -211,5 +212,5 @@ class EngineHosts:
         (kept,) = gather(self.session.engine, [task]).values()
         if kept.fault is not None or kept.payload is None:
             raise kept.fault or EngineError("no worker has the program", path=task.file.path)
-        found: bytes = unpack(kept.payload, kept.raw_bytes, self.log, lambda *_: b"")
+        found: bytes = unpack(kept.payload, kept.raw_bytes, self.log, lambda *_: b"", {})
         return found

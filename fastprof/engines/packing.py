@@ -19,12 +19,14 @@ from fastprof.hlo.programs import Program, program_of_bytes
 
 _CODEC: Final = "zstd"
 _PROTOCOL: Final = 5
+_SHORT: Final = 8
+"""Characters of texts that are not shared: to look them up takes longer than they are worth."""
 
 
 def pack(value: object) -> tuple[bytes, int]:
     """The value, and its size before it is compressed."""
     into = io.BytesIO()
-    pickler = pickle.Pickler(into, _PROTOCOL)
+    pickler = _Pickler(into, _PROTOCOL)
     pickler.dispatch_table = copyreg.dispatch_table | {
         Program: lambda program: (_program, (program.described(),)),
         ImportLog: lambda _: (_log, ()),
@@ -34,16 +36,30 @@ def pack(value: object) -> tuple[bytes, int]:
     return pa.compress(data, codec=_CODEC, asbytes=True), len(data)
 
 
-def unpack(packed: bytes, raw_bytes: int, log: ImportLog, fetch: Callable[[int, int], bytes]) -> Any:
-    """The value. ``fetch``: the bytes of the program of an id, which its capture has at an offset."""
+def unpack(
+    packed: bytes, raw_bytes: int, log: ImportLog, fetch: Callable[[int, int], bytes], texts: dict[str, str]
+) -> Any:
+    """The value. ``fetch``: the bytes of the program of an id, which its capture has at an offset. ``texts``: those of
+    values before: hosts of a pod have the same ops, and each name is in memory once."""
     data = pa.decompress(packed, raw_bytes, codec=_CODEC)
-    return _Unpickler(io.BytesIO(data), log, fetch).load()
+    return _Unpickler(io.BytesIO(data), log, fetch, texts).load()
+
+
+class _Pickler(pickle.Pickler):
+    def persistent_id(self, one: object) -> str | None:
+        return one if type(one) is str and len(one) > _SHORT else None
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: io.BytesIO, log: ImportLog, fetch: Callable[[int, int], bytes]) -> None:
+    def __init__(
+        self, data: io.BytesIO, log: ImportLog, fetch: Callable[[int, int], bytes], texts: dict[str, str]
+    ) -> None:
         super().__init__(data)
+        self._texts = texts
         self._here = {"_log": lambda: log, "_program": lambda described: _fetched(described, fetch)}
+
+    def persistent_load(self, text: str) -> str:
+        return self._texts.setdefault(text, text)
 
     def find_class(self, module: str, name: str, /) -> Any:
         return self._here[name] if module == __name__ else super().find_class(module, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -56,14 +57,13 @@ def is_distinct(table: OpTable) -> bool:
 
 def keyed_rows(tables: Sequence[OpTable]) -> tuple[Int64s, list[tuple[int, str]]]:
     """The row of each op of each table, in turn, if each (program_id, name) has one; and these keys."""
-    keys = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
-    return _numbered(keys)
+    return _numbered(key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True))
 
 
 def _numbered(keys: Iterable[K]) -> tuple[Int64s, list[K]]:
     """The number of each key, as they are first met, and the distinct keys."""
     numbers: dict[K, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64), list(numbers)
+    return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64), list(numbers)
 
 
 def merged(
@@ -78,7 +78,7 @@ def merged(
     columns: dict[str, Any] = {name: sums_by(row, column(name), count) for name in _SUMMED}
     columns |= {name: np.bincount(row, column(name), count).astype(np.float64) for name in _WORK}
     columns |= {
-        name: _first_texts(row, [t for table in tables for t in getattr(table, name)], count) for name in _TEXTS
+        name: _first_texts(row, chain.from_iterable(getattr(table, name) for table in tables), count) for name in _TEXTS
     }
     columns |= _first_sources(row, tables, column("source_line"), count)
     cores, core_type = np.zeros(count, np.int64), np.zeros(count, np.uint8)
@@ -103,7 +103,7 @@ def merged(
     )
 
 
-def _first_texts(row: Int64s, texts: Sequence[str], count: int) -> list[str]:
+def _first_texts(row: Int64s, texts: Iterable[str], count: int) -> list[str]:
     first = [""] * count
     for at, text in zip(row.tolist(), texts, strict=True):
         if text and not first[at]:
@@ -114,7 +114,7 @@ def _first_texts(row: Int64s, texts: Sequence[str], count: int) -> list[str]:
 def _first_sources(row: Int64s, tables: Sequence[OpTable], lines: npt.NDArray[Any], count: int) -> dict[str, Any]:
     """File and line belong together: those of the first op that has a file."""
     file, line = [""] * count, [-1] * count
-    files = [name for table in tables for name in table.source_file]
+    files = chain.from_iterable(table.source_file for table in tables)
     for at, name, number in zip(row.tolist(), files, lines.tolist(), strict=True):
         if name and not file[at]:
             file[at], line[at] = name, number
