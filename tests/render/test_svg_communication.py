@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from clock_pods import Pod, write_clocks
 from flight_spaces import AR, CATEGORIES, FUSION, LOAD_DONE, LOAD_START, core
 from random_spaces import random_space
 from step_captures import host, ran, spaces
@@ -34,6 +36,15 @@ def test_bars_are_as_long_as_time() -> None:
     bars = [float(box.get("width", 0)) for box in group.iter(f"{NAMESPACE}rect")]
     assert bars == pytest.approx([265, 106, 106, 53], abs=0.2)  # compute, between devices, with the host, idle
     assert "exposed: with the host: 20.00 µs" in (group[0].text or "")
+
+
+def test_hosts_that_delay_others_are_drawn(tmp_path: Path) -> None:
+    write_clocks(tmp_path, Pod(seed=1, hosts=12, steps=4, straggler=10, factor=1.5))
+    root = parsed(fastprof.load(tmp_path).report("communication").to_svg())
+    assert_inside(root)
+    said = written(root)
+    heading = next(place for place, text in enumerate(said) if text.startswith("Hosts, the one"))
+    assert said[heading + 1] == "host010" and said[-1] == "and 2 more"
 
 
 def test_steps_are_not_drawn_where_there_are_none() -> None:

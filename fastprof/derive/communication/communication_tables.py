@@ -395,12 +395,12 @@ _MEETINGS = _table_of(
     Text("kind", _KIND.description, _of_op(lambda one: one.kind.title)),
     Count("host_count", "hosts with devices that took part"),
     Count("device_count", "captured devices that took part"),
-    Text("first_device", "device that started first, as host: device; null: the devices are of several hosts, whose "
-         "clocks differ", lambda rows: texts(rows.names, rows.first)),
-    Text("last_device", "device that started last, as host: device; with several hosts the device that took the "
-         "shortest; null: unknown", lambda rows: texts(rows.names, rows.last)),
-    Picoseconds("skew_ps", "time between the starts of the first and the last device, on the clock of their host; "
-                "null: the devices are of several hosts, whose clocks differ"),
+    Text("first_device", "device that started first, as host: device; null: of several hosts whose clocks do not show "
+         "it", lambda rows: texts(rows.names, rows.first)),
+    Text("last_device", "device that started last, as host: device; of several hosts whose clocks do not show it the "
+         "device that took the shortest; null: unknown", lambda rows: texts(rows.names, rows.last)),
+    Picoseconds("skew_ps", "time between the starts of the first and the last device, on the clock of their host, or "
+                "of several hosts on that of their reference; null: their clocks do not show who was last"),
     Picoseconds("shortest_ps", "shortest time of any device: what the operation takes when all devices have arrived"),
     Picoseconds("longest_ps", "longest time of any device"),
     Picoseconds("wait_ps", "sum over devices of the time beyond shortest_ps, spent waiting for the last device; null: "

@@ -21,6 +21,7 @@ WIDTH: Final = 980
 MOST_DEVICES: Final = 32
 MOST_STEPS: Final = 40
 MOST_OPERATIONS: Final = 16
+MOST_HOSTS: Final = 10
 
 _TITLE: Final = "Communication: what is exposed"
 _ROW, _BAR_HEIGHT = 22, 14
@@ -49,7 +50,8 @@ def draw(report: Report) -> str:
     steps = _slowest(report.tables["steps"])
     if steps.num_rows:
         y = _bars(drawing, "Steps, each on the device that took longest", steps, MOST_STEPS, y, several=several)
-    return drawing.document(_operations(drawing, report.tables["operations"], y) + 8, _TITLE)
+    y = _operations(drawing, report.tables["operations"], y)
+    return drawing.document(_hosts(drawing, report.tables["blame"], y + 8) + 8, _TITLE)
 
 
 def _legend(drawing: Drawing, y: float) -> float:
@@ -134,3 +136,24 @@ def _operations(drawing: Drawing, table: pa.Table, y: float) -> float:
             drawing.text(_VALUE_END, y + 11, time_text(row["exposed_ps"]), end=True)
         y += _ROW
     return _rest(drawing, table.num_rows - MOST_OPERATIONS, y) + 14
+
+
+def _hosts(drawing: Drawing, table: pa.Table, y: float) -> float:
+    """The hosts that delay others most: their excess on the critical path, then what they waited for others."""
+    if not table.num_rows:
+        return y
+    drawing.text(
+        LEFT, y, "Hosts, the one that delays others most first: excess on the critical path, then waiting", "head"
+    )
+    y += 12
+    shown = table.slice(0, MOST_HOSTS).to_pylist()
+    scale = (_BAR_END - _BAR) / max(*(row["excess_ps"] + row["waited_ps"] for row in shown), 1)
+    for row in shown:
+        excess, waited = time_text(row["excess_ps"]), time_text(row["waited_ps"])
+        with drawing.hint(f"{row['host']}\nexcess on the critical path: {excess}\nwaited for others: {waited}"):
+            drawing.text(LEFT, y + 11, fitted(row["host"], _BAR - LEFT - 8), "name")
+            drawing.rect(_BAR, y, row["excess_ps"] * scale, _BAR_HEIGHT, COLOURS[0])
+            drawing.rect(_BAR + row["excess_ps"] * scale, y, row["waited_ps"] * scale, _BAR_HEIGHT, "track")
+            drawing.text(_VALUE_END, y + 11, excess, end=True)
+        y += _ROW
+    return _rest(drawing, table.num_rows - MOST_HOSTS, y) + 14
