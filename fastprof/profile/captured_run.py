@@ -25,6 +25,9 @@ _TIMESTAMP: Final = "%Y_%m_%d_%H_%M_%S"
 _MOST_TRIES: Final = 600
 _CAPTURES: Final = ("*.xplane.pb", "*.pt.trace.json")
 _PIECE: Final = 1 << 26
+_NAMED: Final[deque[Path]] = deque(maxlen=_MOST_TRIES)
+"""Runs that this process has named by the time. A name is not given again when its run is removed, so that the names of
+runs have the order in which they were taken."""
 
 
 class CapturedRun:
@@ -90,7 +93,8 @@ class CapturedRun:
     def _timed(self, profile: Path) -> Path:
         for name in islice(run_names(), _MOST_TRIES):
             path = profile / name
-            if self._make(path):
+            if path not in _NAMED and self._make(path):
+                _NAMED.append(path)
                 return path
         raise OutputError("has runs of all of the next seconds", path=str(profile))
 
