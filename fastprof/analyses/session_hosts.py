@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fastprof.analyses import step_choice
 from fastprof.analyses.keeping import Facts, KeptOfHost, Plan, facts, keep
+from fastprof.decode.workers import HOSTS_READ
 
 if TYPE_CHECKING:
     from fastprof.decode.import_log import ImportLog
@@ -38,7 +39,7 @@ class SessionHosts:
         for done, number in enumerate(self.numbers):
             found = keep(self.tables, number, plan, None if choices is None else choices[done], without)
             if len(self.numbers) > 1:
-                workers.report("analysing hosts", done + 1, len(self.numbers))
+                workers.report(HOSTS_READ, done + 1, len(self.numbers))
             yield found
 
     def facts(self) -> Facts:

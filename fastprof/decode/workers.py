@@ -14,6 +14,8 @@ from fastprof.errors import FastprofError
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 """Called with a stage, how much of it is done, and how much there is."""
+HOSTS_READ = "analysing hosts"
+"""The stage of analyses, a host at a time."""
 
 
 def cpu_count() -> int:

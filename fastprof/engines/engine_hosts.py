@@ -12,7 +12,7 @@ from fastprof.analyses.keeping import Facts, KeptOfHost, Plan
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.rank_order import places_by_rank
 from fastprof.decode.selection import Selection
-from fastprof.decode.workers import Progress
+from fastprof.decode.workers import HOSTS_READ, Progress
 from fastprof.decode.xspace_capture import name_hosts
 from fastprof.derive.host import Choice
 from fastprof.derive.steps.of_host import HostSteps
@@ -121,7 +121,7 @@ class EngineHosts:
         of_file: dict[int, dict[int, Choice]] = {}
         for place, choice in zip(self._places, choices or (), strict=choices is not None):
             of_file.setdefault(place.file, {})[place.at] = choice
-        for place, one in self._round(work, self._selection, of_file, "analysing hosts"):
+        for place, one in self._round(work, self._selection, of_file, HOSTS_READ):
             found: KeptOfHost = one
             for name in without:
                 found.kept.pop(name, None)

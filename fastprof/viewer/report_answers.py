@@ -34,6 +34,12 @@ def empty(call: Call) -> Any:
     return {**call.run.declared_empty, **call.run.empty_reports}
 
 
+def analysed(call: Call) -> Any:
+    """How many hosts the reports that are being computed have read, and of how many."""
+    done, total = call.run.analysed
+    return {"done": done, "total": total}
+
+
 def svg(call: Call) -> Response:
     return _rendered(call, "image/svg+xml", lambda report: [report.to_svg().encode()])
 
@@ -77,7 +83,8 @@ def _report(call: Call) -> Report:
     hosts, steps = tuple(dict.fromkeys(call.all("host"))), _steps(call.given("steps"))
 
     def compute() -> Report:  # of a profile of its own, which does not keep it
-        report = run.profile.select(hosts=hosts or None, steps=steps).report(name, **params)
+        with run.analysing():
+            report = run.profile.select(hosts=hosts or None, steps=steps).report(name, **params)
         reason = None if hosts or steps or params else why_empty(report.answer)
         if reason is not None and report.answer.inapplicable is None:
             run.empty_reports[name] = reason

@@ -36,6 +36,7 @@ _LISTING = {"/api/runs": run_answers.runs, "/api/trends": run_answers.trends}
 _OPENING = {"/api/open": run_answers.opened}
 _MADE = {
     "/api/tiles/{key}/{level}/{index}": timeline_answers.tile,
+    "/api/analysed": report_answers.analysed,
     "/api/names": timeline_answers.names,
     "/api/lanes": timeline_answers.lanes,
     "/api/slice": event_answers.slice_sums,

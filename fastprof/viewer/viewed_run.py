@@ -8,14 +8,14 @@ import hashlib
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fastprof.decode.workers import Progress
+from fastprof.decode.workers import HOSTS_READ, Progress
 from fastprof.errors import ChangedError, FastprofError
 from fastprof.tables.host_clocks import host_clocks
 from fastprof.viewer.building import DerivedHost, derived_facts, derived_store, raw_store
@@ -61,6 +61,7 @@ class ViewedRun:
         """Distinguishes this run, and this version of it, from others that are or were open."""
         self.empty_reports: dict[str, str] = {}
         """Why reports of the entire run have no rows, of those computed so far."""
+        self._analysed: dict[int, tuple[int, int]] = {}
         self._files = RunVersion(self.session)
         self.version = self._files.name
         self._replaced: str | None = None
@@ -82,6 +83,26 @@ class ViewedRun:
         from fastprof.viewer.analysis_list import empty_pages  # late: it imports all analyses
 
         return empty_pages(self.session)
+
+    @property
+    def analysed(self) -> tuple[int, int]:
+        """How many hosts the reports that are being computed have read, and of how many; the last to end counts."""
+        return min(self._analysed.copy().values(), default=(0, 0))
+
+    @contextlib.contextmanager
+    def analysing(self) -> Iterator[None]:
+        """The calling thread computes a report."""
+        thread = threading.get_ident()
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage == HOSTS_READ:
+                self._analysed[thread] = done, total
+
+        try:
+            with self.session.workers.reporting(report):
+                yield
+        finally:
+            self._analysed.pop(thread, None)
 
     def start(self) -> None:
         """Begins to build, unless that has been begun."""

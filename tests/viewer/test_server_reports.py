@@ -13,7 +13,7 @@ from demo_captures import DEMO
 from served import Served
 
 import fastprof
-from fastprof.analyses import ANALYSES
+from fastprof.analyses import ANALYSES, session_hosts
 
 POD = DEMO / "pod"
 
@@ -33,6 +33,20 @@ def test_all_analyses_are_listed(pod: Served) -> None:
 def test_a_report_is_that_of_the_command_line(pod: Served, name: str) -> None:
     wanted = json.loads(fastprof.load(POD).report(name.replace("-", "_")).to_json())
     assert pod.get(f"/api/report/{name}") == wanted
+
+
+def test_the_page_sees_how_many_hosts_have_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    served, seen = Served(POD), []
+    keep = session_hosts.keep
+
+    def looked_at(*args: Any) -> Any:
+        seen.append(served.get("/api/analysed"))
+        return keep(*args)
+
+    monkeypatch.setattr(session_hosts, "keep", looked_at)
+    served.get("/api/report/op_stats")
+    assert seen == [{"done": 0, "total": 0}, {"done": 1, "total": 2}]
+    assert served.get("/api/analysed") == {"done": 0, "total": 0}
 
 
 def test_a_report_takes_hosts_and_parameters(pod: Served) -> None:

@@ -3,12 +3,13 @@
 import { firstFigures, MOST_FIRST } from "./cards.js";
 import { h, shortened } from "./dom.js";
 import { kernelName } from "./kernel_names.js";
-import { text } from "./units.js";
+import { number, text } from "./units.js";
 
 const NAME = /\{(\w+)\}/g;
 /** A function of C++ with its arguments, which ops are not. */
 const KERNEL = /^void |::.*\(/;
 const MOST_LETTERS = 60;
+const LOOK_MS = 1000;
 
 /**
  * Appends a headline and cards. `headline(report)`: the sentence, if the analysis does not declare it; `labels(report)`:
@@ -30,11 +31,20 @@ export function opening(element, report, { headlines, figures }, { headline, lab
   return notice;
 }
 
-/** What stands in the place of the opening and of a first chart while the report is computed. */
-export function skeleton() {
+/** What stands in the place of the opening and of a first chart while the report is computed; `headline`: its words. */
+export function skeleton(headline = h("p.headline", "Reading the capture …")) {
   const shade = (kind) => h("div", { class: `shade ${kind}` });
-  return h("div.skeleton", { "aria-hidden": "true" }, h("p.headline", "Reading the capture …"),
+  return h("div.skeleton", { "aria-hidden": "true" }, headline,
     h("div.cards", Array.from({ length: MOST_FIRST }, () => shade("shade-card"))), shade("shade-chart"));
+}
+
+/** Says in a node how many hosts have been read, each second, until `signal` aborts. */
+export async function followed(node, source, signal) {
+  while (!signal.aborted) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    const { done, total } = signal.aborted ? {} : await source.analysed({}, signal).catch(() => ({}));
+    if (total > 1 && !signal.aborted) node.textContent = `Reading host ${number(done)} of ${number(total)} …`;
+  }
 }
 
 /** The first of these sentences whose figures are known, the first of them not 0; "" if there is none. */

@@ -3,7 +3,7 @@
 import { failure, notices, section } from "./cards.js";
 import { field, picker, toggle } from "./controls.js";
 import { h } from "./dom.js";
-import { opening, skeleton } from "./opening.js";
+import { followed, opening, skeleton } from "./opening.js";
 import { fault } from "./parameter_faults.js";
 import { table } from "./table.js";
 import { read, written } from "./table_address.js";
@@ -29,11 +29,15 @@ export function reportPage(draw, { params = null, tables = null, columns = {}, l
   return async (root, context) => {
     const bar = parameters(context, params);
     if (bar) root.append(bar);
-    const waiting = skeleton();
+    const headline = h("p.headline", "Reading the capture …");
+    const waiting = skeleton(headline);
+    const ended = new AbortController();
     root.append(waiting);
-    const report = await reported(root, context, () => part(context, { tables, columns })).finally(() =>
-      waiting.remove()
-    );
+    if (!context.saved) followed(headline, context.source, AbortSignal.any([ended.signal, context.signal]));
+    const report = await reported(root, context, () => part(context, { tables, columns })).finally(() => {
+      ended.abort();
+      waiting.remove();
+    });
     if (!report || context.signal.aborted) return;
     const said = opening(root, report, context.analysis.opening, { ...options, lead: lead(report, context) });
     notices(root, report, context, said);

@@ -9,6 +9,7 @@ const GONE = 410;
 const REQUESTS = {
   timeline: "timeline",
   empty: "empty",
+  analysed: "analysed",
   steps: "steps",
   counters: "counters",
   event: "event",
