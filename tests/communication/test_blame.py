@@ -12,7 +12,8 @@ from clock_pods import CROSSED, US_PS, Pod, attended, judged, seen, write_clocks
 
 import fastprof
 from fastprof.derive.communication.blame import blame
-from fastprof.derive.communication.clock_fit import Attended
+from fastprof.derive.communication.clock_fit import Attended, of_others
+from fastprof.derive.communication.clocks import Encounters, clocks, step_shifts
 
 POD = Pod(hosts=9, steps=12, collectives=2)
 
@@ -129,6 +130,32 @@ def test_the_order_of_hosts_does_not_matter() -> None:
 def test_rows_of_hosts_that_took_no_part_are_left_out() -> None:
     stamps, _ = replace(POD, without=(3,)).stamps()
     assert len(attended(stamps)) == 12 * (9 + 8)
+
+
+def test_damaged_stamps_leave_sums_exact() -> None:
+    """Any times of any hosts: those that make no sense are left out, and of the others work and transfer add up."""
+    rng = np.random.default_rng(0)
+    paths = 0
+    for _ in range(200):
+        hosts, meetings = int(rng.integers(1, 6)), int(rng.integers(1, 12))
+        meeting, host = np.nonzero(rng.random((meetings, hosts)) < 0.8)
+        scale = int(rng.choice([3, 10**6, 10**12, 2**59, 2**63 - 1]))
+        begin = rng.integers(-scale if rng.random() < 0.5 else 0, scale, len(meeting))
+        end = begin + rng.integers(0, max(min(scale, 2**63 - 1 - scale), 1), len(meeting))
+        step, series = rng.integers(-1, 4, meetings), rng.integers(0, 2, meetings)
+        met = Encounters(Attended(meeting, host, begin, end), step, series)
+        known = clocks(met, [str(number % 4) for number in range(hosts)])
+        assert set(step_shifts(met, known).tolist()) <= set(range(-3, 4))
+        found = blame(known, step)
+        assert all(path.work_ps + path.transfer_ps == path.time_ps for path in found.paths)
+        paths += len(found.paths)
+    assert paths > 30
+
+
+def test_medians_of_others_are_exact_beyond_what_floats_hold() -> None:
+    large = 2**60 + 1
+    values, joined = of_others(np.array([0, 0, 0, 1]), np.array([large, large + 2, large + 4, 7]))
+    assert values.tolist() == [large + 3, large + 2, large + 1, 7] and joined.tolist() == [3, 3, 3, 1]
 
 
 # ---- of captures

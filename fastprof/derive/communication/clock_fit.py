@@ -22,6 +22,8 @@ from fastprof.schema.value_classes import dataclass
 
 MOST_DRIFT: Final = 50e-6
 """Of clocks of computers against each other. A drift that the ends show no better is not fitted."""
+_WILD: Final = 0.5
+"""Larger drifts are of stamps that are damaged."""
 FEWEST: Final = 8
 """Meetings of a host from which on the spread of its ends shows an error."""
 MOST_FITTED: Final = 512
@@ -192,7 +194,9 @@ def of_others(meeting: Int64s, values: npt.NDArray[Any]) -> tuple[npt.NDArray[An
         at = np.minimum(middle + (middle >= place), many - 1)
         middles.append(values[order][first + at])
     value, joined = np.empty_like(values), np.empty(len(order), np.int64)
-    value[order], joined[order] = middles[0] + (middles[1] - middles[0]) / 2, many
+    apart = middles[1] - middles[0]
+    value[order] = middles[0] + (apart // 2 if value.dtype.kind == "i" else apart / 2)
+    joined[order] = many
     return value, joined
 
 
@@ -272,9 +276,9 @@ class _Line:
         spread = self._sum(weight * away * away)
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = self._sum(weight * away * (late - mean_late[host])) / spread
-        drift = np.where(self.drifts & (spread > 0), np.clip(slope, -0.5, 0.5), 0.0)
+        drift = np.where(self.drifts & (spread > 0), np.clip(slope, -_WILD, _WILD), 0.0)
         offset = mean_late - drift * mean_time
-        self.drift = drift - drift[self.reference]
+        self.drift = np.clip(drift - drift[self.reference], -_WILD, _WILD)
         self.offset = offset - offset[self.reference]
         self.drift[~self.drifts] = 0
         self.time, self._left = time, left

@@ -98,10 +98,14 @@ def clocks(met: Encounters, names: Sequence[str], shift: Int64s | None = None) -
     )
 
 
+def _sane(rows: Attended) -> Attended:
+    earliest, latest = np.minimum(rows.begin_ps, rows.end_ps), np.maximum(rows.begin_ps, rows.end_ps)
+    return rows.take((earliest > -_MOST_PS) & (latest < _MOST_PS))
+
+
 def _ranked(rows: Attended, rank: Int64s) -> Attended:
     """Rows that make sense, by host in the order of their names."""
-    sane = (np.abs(rows.begin_ps) < _MOST_PS) & (np.abs(rows.end_ps) < _MOST_PS)
-    rows = rows.take(sane)
+    rows = _sane(rows)
     rows = Attended(rows.meeting, rank[rows.host], rows.begin_ps, rows.end_ps)
     return rows.take(np.lexsort((rows.end_ps, rows.begin_ps, rows.host)))
 
@@ -156,7 +160,8 @@ def _contradictory(rows: Attended, violated: Bools, found: Fit) -> Bools:
 def step_shifts(met: Encounters, found: Clocks) -> Int64s:
     """By host, what to add to the numbers of its steps, so that its ends scatter least; mostly 0."""
     count = len(found.known)
-    rows = met.rows.take(met.step[met.rows.meeting] >= 0)
+    rows = _sane(met.rows)
+    rows = rows.take(met.step[rows.meeting] >= 0)
     rows = rows.take(np.lexsort((rows.end_ps, rows.begin_ps, rows.host)))
     if not len(rows) or not found.doubtful.any():
         return np.zeros(count, np.int64)
