@@ -73,12 +73,15 @@ function draw(body, data) {
     columns: [run, ...COLUMNS.filter((name) => data.isRecorded(name))] });
 }
 
-/** Runs as charts name them: by the time if all are of one day. */
+/** Runs as charts name them: by their time if they are named so, without the day if that is the same. */
 function namesOf(runs) {
-  const parts = runs.map((run) => /^(\d{4}_\d\d_\d\d)_(\d\d)_(\d\d)_(\d\d)$/.exec(run));
-  const day = parts[0]?.[1];
-  if (!parts.every((part) => part && part[1] === day)) return { names: runs, day: "" };
-  return { names: parts.map(([, , ...time]) => time.join(":")), day: day.replaceAll("_", "-") };
+  const parts = runs.map((run) => /^(\d{4}_(\d\d_\d\d))_(\d\d_\d\d_\d\d)$/.exec(run));
+  if (parts.includes(null)) return { names: runs, day: "" };
+  const days = new Set(parts.map(([, day]) => day));
+  const names = parts.map(([, , date, time]) =>
+    (days.size > 1 ? `${date.replace("_", "-")} ` : "") + time.replaceAll("_", ":")
+  );
+  return { names, day: days.size > 1 ? "" : [...days][0].replaceAll("_", "-") };
 }
 
 function addressOf(run) {
