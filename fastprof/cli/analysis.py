@@ -105,9 +105,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("selecting hosts and steps")
     group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
     arguments.add_steps(group)
-    group = parser.add_argument_group("processes")
-    text = "read hosts in N processes of this machine (default: one after the other in this one)"
-    group.add_argument("--jobs", metavar="N", type=arguments.positive, help=text)
+    arguments.add_jobs(parser)
 
 
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = REPORT_FORMATS) -> Any:

@@ -51,6 +51,13 @@ def add_session(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
     )
 
 
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """The flag of verbs that run analyses."""
+    group = parser.add_argument_group("processes")
+    text = "read hosts in N processes of this machine (default: one after the other in this one)"
+    group.add_argument("--jobs", metavar="N", type=positive, help=text)
+
+
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """The flags that select events. Values of a repeated flag are alternatives."""
     group = parser.add_argument_group("selecting events")

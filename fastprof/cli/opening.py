@@ -43,7 +43,7 @@ def open_session(args: argparse.Namespace) -> Profile:
 
     source = sources[0] if len(sources) == 1 else sources
     progress = args.talk.progress if args.talk.progress.wanted else None
-    profile: Profile = load(source, progress=progress, **reading(args), **_processes(args))
+    profile: Profile = load(source, progress=progress, **reading(args), **on_processes(args))
     output = getattr(args, "output", None)
     named = [path for one in args.session for path in getattr(one, "paths", ())]
     if output not in (None, "-") and any(_is_same(output, source) for source in (*profile.sources, *named)):
@@ -51,7 +51,7 @@ def open_session(args: argparse.Namespace) -> Profile:
     return profile
 
 
-def _processes(args: argparse.Namespace) -> dict[str, Any]:
+def on_processes(args: argparse.Namespace) -> dict[str, Any]:
     """--jobs as a parameter of ``load``, if it is given."""
     if getattr(args, "jobs", None) is None:
         return {}

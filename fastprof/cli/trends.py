@@ -20,6 +20,7 @@ _BAD_DATA = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
+    arguments.add_jobs(parser)
     arguments.add_output(parser, limited="runs, the newest")
     arguments.add_talk(parser)
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     def load(name: str) -> Profile:
         from fastprof import load
 
-        profile: Profile = load(by_name[name], **reading | {"run": None})
+        profile: Profile = load(by_name[name], **reading | {"run": None}, **opening.on_processes(args))
         return profile
 
     trends = RunTrends(load, CacheFolder())

@@ -58,7 +58,7 @@ def home(verb: str) -> set[str]:
     if verb in ("hlo", "tfprof"):
         return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
     if verb == "trends":
-        return documented(*names) - FILTERS - {"--steps", "--host"}
+        return documented(*names, f"fastprof {verb}") - FILTERS - {"--steps", "--host"}
     if verb in ("convert", "serve"):
         return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
     return documented(*names, f"fastprof {verb}")
