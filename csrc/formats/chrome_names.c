@@ -220,15 +220,29 @@ static bool put_process_stats(fp_chrome *chrome, const chrome_event *event, int3
   *at = walk.at;
   if (step != FP_WALK_END) return step == FP_WALK_DEEP;
   walk = fp_json_into(args);
+  chrome_begin_stats(chrome);
   while (fp_json_member(event->view, &walk, &key, &value) == FP_WALK_ITEM) {
     int32_t name = process_stat(chrome, event, &key, count == 1);
     if (name < 0) return true;
+    if (chrome_is_again(chrome, name)) chrome_remark(chrome, CHROME_DUPLICATE_KEY, event->offset, 1);
     fp_bytes *stats = &((chrome_process *)chrome->processes.items)[number].stats;
     chrome_drop_stat(stats, name);
     if (!chrome_put_stat(chrome, stats, name, event->view, &value, at)) return false;
     chrome->failed |= stats->failed;
   }
   return true;
+}
+
+/* Counts the keys that repeat in args of which only some are read. */
+static void note_repeated(fp_chrome *chrome, const chrome_event *event) {
+  const fp_json_value *args = &event->fields[FIELD_ARGS];
+  fp_json_bad_text bad = {0, 0, 0};
+  uint32_t at;
+  if (args->kind != FP_JSON_OBJECT) return;
+  chrome->decoded.size = 0;
+  fp_json_compact(&chrome->decoded, event->view, args, SIZE_MAX, &bad, &at);
+  chrome->failed |= chrome->decoded.failed;
+  if (bad.repeated) chrome_remark(chrome, CHROME_DUPLICATE_KEY, event->offset, bad.repeated);
 }
 
 /* An integer of args; false: it has none. */
@@ -262,6 +276,7 @@ bool chrome_name_event(fp_chrome *chrome, const chrome_event *event, uint32_t *a
   if (is_name(name, length, "process_name")) {
     int32_t text = name_arg(chrome, event);
     if (text >= 0) owner->name = text;
+    note_repeated(chrome, event);
   } else if (length > 7 && !memcmp(name, "thread_", 7)) {
     int32_t thread = chrome_thread_of(chrome, event->pid, event->tid, true), text = name_arg(chrome, event);
     if (thread < 0) return true;
@@ -273,6 +288,7 @@ bool chrome_name_event(fp_chrome *chrome, const chrome_event *event, uint32_t *a
       named->name = text;
     }
     if (is_name(name, length, "thread_sort_index")) int_arg(event, "sort_index", &named->sort_index);
+    note_repeated(chrome, event);
   } else {
     if (is_name(name, length, "process_sort_index")) owner->is_sorted |= int_arg(event, "sort_index", &owner->sort_index);
     if (!put_process_stats(chrome, event, process, at)) return false;

@@ -347,6 +347,8 @@ bool chrome_is_same(const uint8_t *text, size_t length, const char *name);
 /* ---- chrome_stats.c: the stats of an event ---- */
 
 void chrome_begin_stats(fp_chrome *chrome);
+/* Whether the event has had a stat of this name, of those that are noted so. */
+bool chrome_is_again(fp_chrome *chrome, int32_t name);
 /* The number of the name of a stat. */
 int32_t chrome_stat_name(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *key);
 /* Adds the members of args. False: one is not JSON, at `*at`. */

@@ -209,6 +209,12 @@ static bool has_stat(const fp_chrome *chrome, int32_t name) {
   return ((const uint64_t *)chrome->stat_seen.items)[name] == chrome->event_number;
 }
 
+bool chrome_is_again(fp_chrome *chrome, int32_t name) {
+  bool is_again = has_stat(chrome, name);
+  ((uint64_t *)chrome->stat_seen.items)[name] = chrome->event_number;
+  return is_again;
+}
+
 /* Notes that a stat begins at the end of the stats. */
 static void note_stat(fp_chrome *chrome, int32_t name, size_t from) {
   chrome_stat *stat;

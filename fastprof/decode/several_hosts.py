@@ -20,7 +20,7 @@ import numpy as np
 
 from fastprof.decode.flow_records import top_fields
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.task_environment import EVENT_FILE, RUN_METADATA, XPROF, parts_of, recorded_environment
+from fastprof.decode.task_environment import EVENT_FILE, RUN_METADATA, TFPROF, XPROF, parts_of, recorded_environment
 from fastprof.decode.xspace_capture import Capture
 from fastprof.inputs.open_files import PartsOfFile
 from fastprof.inputs.resolve import CaptureFile
@@ -35,7 +35,12 @@ _Range: TypeAlias = tuple[int, int]
 def by_host(capture: Capture, file: CaptureFile) -> list[Capture]:
     """The capture itself, or one of each host whose planes it has. ``file``: what it was opened from."""
     hosts = list(dict.fromkeys(match["host"] for name in capture.part_names if (match := _NAME.fullmatch(name))))
-    if not hosts or recorded_environment(capture).get("transcribed_from") not in (XPROF, RUN_METADATA, EVENT_FILE):
+    if not hosts or recorded_environment(capture).get("transcribed_from") not in (
+        XPROF,
+        RUN_METADATA,
+        EVENT_FILE,
+        TFPROF,
+    ):
         return [capture]
     longest_first = sorted(hosts, key=len, reverse=True)
     owner = [_owner(name, longest_first) for name in capture.part_names]

@@ -23,6 +23,8 @@ TIMELINE = "TensorFlow 1 JSON"
 RUN_METADATA = "TensorFlow 1 RunMetadata"
 EVENT_FILE = "TensorFlow 1 event file"
 """RunMetadata by itself, and in event files."""
+TFPROF = "TensorFlow 1 profile"
+"""Profiles of tfprof, likewise."""
 _LATEST = 2**63 - 1
 _MOST_SLACK_PS = 10**6
 _TRANSCRIBED = "transcribed_from"

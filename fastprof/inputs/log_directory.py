@@ -40,6 +40,8 @@ _TRACE = pattern_of(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:
 _JSON = pattern_of(r"\.json(?:\.gz|\.zst)?\Z")
 _PROFILE = pattern_of(r"(?P<host>profile)_(?P<span>\d{1,18})")
 """A profile of tfprof, as ProfileContext names it: after the step in which it was written."""
+_TIMELINE = pattern_of(r"timeline-(\d{1,18})\.json(?:\.gz|\.zst)?")
+"""A timeline of TensorFlow 1, as ProfilerHook names it: after its step."""
 _MESSAGE = pattern_of(r"\.(?:pb|pbtxt)(?:\.gz|\.zst)?\Z|(?:run_meta|op_log|tfprof_log)\w*\Z")
 _MOST_MESSAGES: Final = 1_000
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
@@ -103,6 +105,8 @@ class Place:
     """Files that may be parts of a graph of TensorFlow 1 and its runs, if their content says so."""
     graph: GraphFiles | None = None
     """A graph and its runs, if there is nothing else: their content says so."""
+    known: dict[str, str] = field(default_factory=dict)
+    """Timelines of steps that another file has, which says more of them; and that file."""
 
     @property
     def is_full(self) -> bool:
@@ -176,9 +180,7 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
     if wanted is not None and not _named(search.runs, shown(wanted))[1]:
         search.runs += _passed_over(search, shown(wanted))
     if not search.runs:
-        search.top.traces = _traces_by_content(search.top)
-        if not search.top.traces:
-            search.top.graph = graph_files.of_directory(search.top.directory, search.top.messages[:_MOST_MESSAGES])
+        _look_into(search.top)
         search.runs += [search.top] if search.top.is_full else []
     if not search.runs:
         raise _nothing(path, search)
@@ -244,19 +246,42 @@ def _note_file(name: str, place: Place, search: Search) -> None:
         search.note("read only if the file itself is given", name)
 
 
-def _traces_by_content(place: Place) -> list[str]:
-    """Documents of JSON that are traces, whatever their names; without any, profiles of tfprof."""
+def _look_into(place: Place) -> None:
+    """What a directory without captures has by the content of its files: traces of JSON, whatever their names, without
+    any profiles of tfprof, else a graph. But for timelines of steps that a profile has, or the runs of a graph."""
+    traces, profiles = _traces_by_content(place)
+    steps = {name: int(match[1]) for name in traces if (match := _TIMELINE.fullmatch(name))}
+    last = max(profiles, key=lambda name: split_profile(name) or ("", 0), default="")
+    if split := split_profile(last):
+        place.known = {name: last for name, step in steps.items() if step <= split[1]}
+    place.traces = [name for name in traces if name not in place.known]
+    if place.known or not traces:
+        place.traces = sorted(place.traces + profiles)
+    if place.traces and (profiles or len(steps) < len(traces)):
+        return
+    try:
+        graph = graph_files.of_directory(place.directory, place.messages[:_MOST_MESSAGES])
+    except UsageError:
+        if not traces:
+            raise
+        return
+    if graph is not None and set(steps.values()) <= {step for step, _ in graph.runs}:
+        place.known, place.graph, place.traces = dict.fromkeys(traces, Path(graph.graph).name), graph, []
+
+
+def _traces_by_content(place: Place) -> tuple[list[str], list[str]]:
+    """Documents of JSON that are traces, and profiles of tfprof."""
     if not place.documents:
-        return []
+        return [], []
     from fastprof.inputs.formats import HEAD, chrome_json, profile_proto  # only this search opens files
     from fastprof.inputs.source import beginning
 
     def begun(name: str) -> bytes:
         return beginning(below(place.directory, name))
 
-    profiles = [name for name in place.documents if split_profile(name)]
-    traces = [name for name in place.documents if name not in profiles and chrome_json.is_trace(begun(name))]
-    return traces or [name for name in profiles if profile_proto.begins(begun(name)[:HEAD])]
+    named = [name for name in place.documents if split_profile(name)]
+    traces = [name for name in place.documents if name not in named and chrome_json.is_trace(begun(name))]
+    return traces, [name for name in named if profile_proto.begins(begun(name)[:HEAD])]
 
 
 def _leads_to_directory(link: os.DirEntry[str]) -> bool:

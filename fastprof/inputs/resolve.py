@@ -338,13 +338,27 @@ def _read_traces(place: Place) -> Session:
             why = "has all of its steps" if is_profile else "is a later trace of the same worker"
             text = f"not read, because {shown(newest[host][1])} {why}"
             remarks.append(Remark("notice", "earlier_profile" if is_profile else "earlier_trace", text, full))
-    return Session(place.name or None, tuple(files), tuple(remarks))
+    return Session(place.name or None, tuple(files), (*remarks, *_known(place)))
+
+
+def _known(place: Place) -> list[Remark]:
+    """Remarks on timelines that are not read."""
+    return [
+        Remark(
+            "info",
+            "same_session",
+            f"not read, because {shown(other)} has its step",
+            shown(below(place.directory, name)),
+        )
+        for name, other in place.known.items()
+    ]
 
 
 def _read_graph(place: Place, graph: GraphFiles) -> Session:
     """A graph and its runs are one file."""
     host = _host_of(Path(graph.graph).name)
-    return Session(place.name or None, (CaptureFile(shown(host), shown(graph.graph), graph, place.name or None),), ())
+    file = CaptureFile(shown(host), shown(graph.graph), graph, place.name or None)
+    return Session(place.name or None, (file,), tuple(_known(place)))
 
 
 def _worker_of(name: str) -> tuple[str, int]:

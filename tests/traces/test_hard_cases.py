@@ -234,6 +234,14 @@ def test_22_keys_that_repeat() -> None:
     last = ",".join(f'"k{n}":{n + 80 if n < 19 else n + 40}' for n in range(40))
     assert one.stats == (("v", "str", '[{"b":[4],"c":{"d":3}},{},{' + last + "}]"),)
     assert log(fastprof.load(nested))["duplicate_key"] == 2 + 59
+    names = [
+        ("process_name", '"name":"p","name":"q","x":{"a":1,"a":2}'), ("thread_name", '"name":1,"name":"t"'),
+        ("process_labels", '"labels":"a","labels":"b"'),
+    ]  # fmt: skip
+    named = [f'{{"ph":"M","name":"{name}","pid":1,"tid":1,"args":{{{args}}}}}' for name, args in names]
+    profile = fastprof.load(array(x("a", "0"), *named))
+    assert log(profile)["duplicate_key"] == 2 + 1 + 1
+    assert profile.planes["name"][0].as_py() == "q"
 
 
 @pytest.mark.parametrize(("second", "remarks"), [("second", 1), ("first", 0)])

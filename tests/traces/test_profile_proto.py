@@ -26,8 +26,9 @@ FILES = {
     "gpu_profile": SHARED / "conformance" / "tfprof" / "inputs" / "gpu_profile",
 }
 PLACES = {
-    CPU: ("/host:CPU", "lane"), GPU: ("/host:CPU", "GPU:0 scheduling"), STREAM: ("/device:GPU:0", "stream all"),
-    "odd": ("odd", "lane"), OTHER: (OTHER, "lane"),
+    CPU: ("own", "/host:CPU", "lane"), GPU: ("own", "/host:CPU", "GPU:0 scheduling"),
+    STREAM: ("own", "/device:GPU:0", "stream all"), "odd": ("own", "odd", "lane"),
+    OTHER: ("worker-replica0-task1", "/host:CPU", "lane"),
 }  # fmt: skip
 
 
@@ -61,25 +62,29 @@ def test_tables_of_random_profiles_are_what_protobuf_reads(seed: int) -> None:
 
 @pytest.mark.parametrize("source", [*FILES, 1, 2, 3])
 def test_executions_are_events(source: str | int) -> None:
-    """On the planes and lines of their devices, in the steps that they ran in, with the times of the table."""
+    """On the hosts of their tasks, the planes and lines of their devices, in the steps that they ran in, with the times
+    of the table."""
     data = FILES[source].read_bytes() if isinstance(source, str) else random_profile(source).SerializeToString()
     profile = fastprof.load(data)
     ops = dict(zip(*(profile.tfprof_nodes[name].to_pylist() for name in ("name", "op")), strict=True))
-    events = profile.event_table(["plane", "line", "name", "start_ps", "duration_ps"], ["group_id"]).to_pylist()
+    own = profile.tfprof_nodes["host"][0].as_py()
+    events = profile.event_table(["host", "plane", "line", "name", "start_ps", "duration_ps"], ["group_id"]).to_pylist()
     steps = sorted(set(profile.tfprof_executions["step"].to_pylist()))
     wanted: Counter[tuple[Any, ...]] = Counter()
     for row in profile.tfprof_executions.to_pylist():
-        plane, line = PLACES[row["device"]]
+        host, plane, line = PLACES[row["device"]]
+        host = own if host == "own" else host
         name = f"{row['name']}:{ops[row['name']]}"
-        wanted[plane, line, name, row["start_ps"], row["duration_ps"], steps.index(row["step"])] += 1
+        wanted[host, plane, line, name, row["start_ps"], row["duration_ps"], steps.index(row["step"])] += 1
     found = Counter(
-        (row["plane"], re.sub(r" ?lane \d+$", "", row["line"]) or "lane", row["name"], row["start_ps"],
+        (row["host"], row["plane"], re.sub(r" ?lane \d+$", "", row["line"]) or "lane", row["name"], row["start_ps"],
          row["duration_ps"], row["group_id"])
         for row in events if row["line"] != "runs"
     )  # fmt: skip
     assert found == wanted and len(found) > 5
-    runs = [row for row in events if row["line"] == "runs"]
-    assert [row["group_id"] for row in sorted(runs, key=lambda row: row["group_id"])] == list(range(len(steps)))
+    runs = {(row["host"], row["group_id"]) for row in events if row["line"] == "runs"}
+    assert runs == {(host, group) for host, *_, group in wanted}
+    assert set(profile.tfprof_executions["host"].to_pylist()) == {own}  # all are of the profile, which is one
 
 
 def test_lanes_hold_one_event_at_a_time() -> None:
@@ -164,6 +169,24 @@ def test_several_profiles_are_several_hosts(tmp_path: Path) -> None:
     assert nodes.num_rows == 115 + 17
     assert nodes["name"].to_pylist()[115:] == [row["name"] for row in tables(FILES["profile_1"].read_bytes())["nodes"]]
     assert nodes["types"].to_pylist()[-1] == tables(FILES["profile_1"].read_bytes())["nodes"][-1]["types"]
+
+
+def test_of_a_directory_timelines_of_steps_that_a_profile_has_are_not_read(tmp_path: Path) -> None:
+    tf1 = SHARED / "captures" / "tf1"
+    for name in ("profile_8", "timeline-8.json", "timeline-12.json", "graph.pb", "run_metadata.pb"):
+        shutil.copyfile(tf1 / name, tmp_path / name)
+    loaded = fastprof.load(tmp_path)
+    assert loaded.hosts["host"].to_pylist() == ["profile", "timeline-12"]
+    assert [(row["code"], row["example"]) for row in loaded.import_log.to_pylist()] == [
+        ("same_session", "not read, because profile_8 has its step")
+    ]
+    (tmp_path / "profile_8").unlink()
+    assert fastprof.load(tmp_path).hosts["host"].to_pylist() == ["timeline-12", "timeline-8"]  # the run is of any step
+    (tmp_path / "timeline-8.json").unlink()
+    (tmp_path / "run_metadata.pb").rename(tmp_path / "run_meta_12")
+    loaded = fastprof.load(tmp_path)
+    assert loaded.hosts["host"].to_pylist() == ["graph"]
+    assert [row["path"][-16:] for row in loaded.import_log.to_pylist()] == ["timeline-12.json"]
 
 
 def test_of_a_directory_the_profile_of_the_latest_step_is_read(tmp_path: Path) -> None:

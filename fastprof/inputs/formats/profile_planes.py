@@ -4,6 +4,8 @@ plane "/host:CPU"       lines "lane 0", "GPU:0 scheduling", ...    events NODE:O
                         line  "runs"                               an event a step, around its executions
 plane "/device:GPU:0"   line  "stream all"
 plane "tfprof"          event metadata "profile", stats "profile_proto": pieces of the file, one after the other
+
+Tasks but the first are hosts: their names stand before those of their planes.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import pyarrow as pa
 
 from fastprof._native import transcribing
 from fastprof.inputs.formats.contract import Remark
-from fastprof.inputs.formats.device_places import HOST, Place, place_of, task_of
+from fastprof.inputs.formats.device_places import HOST, Place, host_of, place_of, task_of
 from fastprof.inputs.formats.event_columns import LineColumns
 from fastprof.inputs.formats.step_planes import environment
 from fastprof.inputs.message_columns import Buffer
@@ -49,8 +51,8 @@ class ProfilePlanes:
 
     def xspace(self) -> Iterator[bytes]:
         devices: Sequence[str] = self._profile.devices.words.to_pylist()
-        task = next((task for task in map(task_of, sorted(devices)) if task), None)
-        places = [place_of(device, task) for device in devices]
+        first = next((task for task in map(task_of, sorted(devices)) if task), None)
+        places = [_placed(device, first) for device in devices]
         numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
         of_device = np.array([numbers[place] for place in places], np.int64)
         rows = np.flatnonzero(self.timed)
@@ -58,24 +60,30 @@ class ProfilePlanes:
         ends = np.cumsum(np.bincount(place_of_row, minlength=len(numbers)))
         rows = rows[np.argsort(place_of_row, kind="stable")]
         of_plane: dict[str, dict[Place, Int64s]] = {HOST: {}}
-        for place, some in zip(numbers, np.split(rows, ends[:-1]), strict=False):  # without places there is a part, too
-            of_plane.setdefault(place.plane, {})[place] = some
+        of_host: dict[str, list[Int64s]] = {}
+        for (host, place), some in zip(
+            numbers, np.split(rows, ends[:-1]), strict=False
+        ):  # of no places there is one, too
+            of_plane.setdefault(host + HOST, {})
+            of_plane.setdefault(host + place.plane, {})[place] = some
+            of_host.setdefault(host + HOST, []).append(some)
         for number, (name, rows_of) in enumerate(of_plane.items()):
-            yield self._plane(number + 1, name, rows_of)
+            yield self._plane(number + 1, name, rows_of, of_host.get(name, []))
         yield environment("TensorFlow 1 profile", self.zero_us * 1000)
         yield from _pieces(self._profile.data, len(of_plane) + 1)
 
-    def _plane(self, number: int, name: str, rows: Mapping[Place, Int64s]) -> bytes:
-        """``rows``: of the executions of each place."""
+    def _plane(self, number: int, name: str, rows: Mapping[Place, Int64s], of_host: Sequence[Int64s]) -> bytes:
+        """``rows``: of the executions of each place. ``of_host``: those of its host, if the plane is of its threads."""
+        is_host = name.endswith(HOST)
         used = [self._every.node[some] for some in rows.values()]
         nodes = np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
         lines: list[bytes] = []
         for place, some in rows.items():
             lines += self._lines(some, np.searchsorted(nodes, self._every.node[some]) + 1, place, len(lines) + 1)
-        metadata = self._metadata(nodes, 0 if name == HOST else _TF_OP)
+        metadata = self._metadata(nodes, 0 if is_host else _TF_OP)
         content = put(1, number) + put(2, name) + put_all(3, lines) + metadata
-        if name == HOST:
-            content += self._runs(len(nodes) + 1)
+        if is_host:
+            content += self._runs(np.concatenate([np.zeros(0, np.int64), *of_host]), len(nodes) + 1)
         content += put_all(5, (put(1, stat) + put(2, put(1, stat) + put(2, text)) for text, stat in _STATS.items()))
         return put(1, content)
 
@@ -117,18 +125,19 @@ class ProfilePlanes:
     def _steps(self) -> Int64s:
         return np.unique(self._every.step[self.timed])
 
-    def _runs(self, metadata: int) -> bytes:
-        """A line with an event a step."""
+    def _runs(self, rows: Int64s, metadata: int) -> bytes:
+        """A line with an event for each step of these executions."""
         every = self._every
-        rows = np.flatnonzero(self.timed)
-        steps = self._steps
-        group = np.searchsorted(steps, every.step[rows])
+        groups = np.searchsorted(self._steps, every.step[rows])
+        of_step, group = np.unique(groups, return_inverse=True)
+        steps = self._steps[of_step]
         begin = np.full(len(steps), np.iinfo(np.int64).max)
         end = np.full(len(steps), np.iinfo(np.int64).min)
         np.minimum.at(begin, group, every.start_us[rows])
         np.maximum.at(end, group, every.start_us[rows] + every.duration_us[rows])
         events = []
-        for number, (step, first, last) in enumerate(zip(steps.tolist(), begin.tolist(), end.tolist(), strict=True)):
+        spans = zip(of_step.tolist(), steps.tolist(), begin.tolist(), end.tolist(), strict=True)
+        for number, step, first, last in spans:
             stats = [put(1, _GROUP) + put(4, number), put(1, _STEP_NAME) + put(5, str(step))]
             times = put(2, (first - self.zero_us) * PICOSECONDS) + put(3, (last - first) * PICOSECONDS)
             events.append(put(1, metadata) + times + put_all(4, stats))
@@ -136,6 +145,13 @@ class ProfilePlanes:
             return b""
         line = put(1, _RUNS_LINE) + put(2, "runs") + put(3, self.zero_us * 1000) + put_all(4, events)
         return put(3, line) + put(4, put(1, metadata) + put(2, put(1, metadata) + put(2, "step")))
+
+
+def _placed(device: str, first: str | None) -> tuple[str, Place]:
+    """What the names of the planes of its host begin with, and its place there. ``first``: the first task."""
+    task = task_of(device)
+    host = f"{host_of(task)} " if task not in (None, first) else ""
+    return host, place_of(device, task or first)
 
 
 def _pieces(data: Buffer, number: int) -> Iterator[bytes]:
