@@ -233,7 +233,7 @@ static bool put_process_stats(fp_chrome *chrome, const chrome_event *event, int3
   return true;
 }
 
-/* Counts the keys that repeat in args of which only some are read. */
+/* Counts the keys that repeat in the args of an event that names something. */
 static void note_repeated(fp_chrome *chrome, const chrome_event *event) {
   const fp_json_value *args = &event->fields[FIELD_ARGS];
   fp_json_bad_text bad = {0, 0, 0};

@@ -1,3 +1,10 @@
+/* Most fields are a tag and a number of a few bytes. Such a node is prepared as words of eight bytes, which are stored so
+ * that they end where what is written begins; bytes before them are written next, so that more may be stored than counts:
+ *
+ *    out     . . . . . . . . | what is written
+ *    store     x x x x x T N |                     tag T, number N; x is overwritten by the node after it
+ *
+ * Whatever is rare, or near to the bounds of the output or of the values, takes a step at a time (`perform`). */
 #include "formats/transposed_records.h"
 
 #include <string.h>
@@ -22,6 +29,7 @@ typedef struct machine {
   fp_vector open; /* of submessage */
   rest *rests;    /* by buffer */
   size_t left;    /* bytes of `out` before what is written */
+  struct ready *ready; /* by node */
   size_t records;
   const char *fault;
 } machine;
@@ -158,25 +166,125 @@ static bool perform(machine *at, const fp_record_node *node) {
   }
 }
 
+/* ---- nodes that are prepared ---- */
+
+enum { WORD = 8, SHORT_LENGTH = 0x80 };
+typedef enum ready_kind { PERFORM, PUT_WORD, PUT_NUMBER, BEGIN_MESSAGE, END_MESSAGE } ready_kind;
+
+/* A node: its tag, and behind it a number that it has itself, as the first `head` bytes of `word`. A number of a buffer
+ * has `size` bytes. */
+typedef struct ready {
+  uint64_t word;
+  uint32_t next, buffer;
+  uint8_t kind, head, size, is_implicit;
+} ready;
+
+/* The tag as bytes of a word, the first one lowest. */
+static void prepare_tag(ready *to, uint64_t tag) {
+  for (; tag > 0x7f; tag >>= 7) to->word |= ((tag & 0x7f) | 0x80) << 8 * to->head++;
+  to->word |= tag << 8 * to->head++;
+}
+
+static void prepare_number(ready *to, const fp_record_node *node) {
+  size_t size = (size_t)node->subtype + 1;
+  if (node->subtype >= INLINE) {
+    to->kind = PUT_WORD;
+    to->word |= (uint64_t)(uint8_t)(node->subtype - INLINE) << 8 * to->head++;
+  } else if (to->head + size <= WORD) {
+    to->kind = PUT_NUMBER;
+    to->size = (uint8_t)size;
+  }
+}
+
+static void prepare(ready *to, const fp_record_node *node, const fp_transposed *chunk) {
+  *to = (ready){.next = (uint32_t)node->next, .buffer = (uint32_t)node->buffer, .is_implicit = node->is_implicit != 0};
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  bool has_buffer = node->buffer >= 0 && (size_t)node->buffer < chunk->buffer_count;
+  if (node->tag == START_OF_SUBMESSAGE) to->kind = BEGIN_MESSAGE;
+  if (node->tag < FIRST_FIELD) return;
+  if ((node->tag & 7) == END_OF_SUBMESSAGE) {
+    to->kind = END_MESSAGE;
+    to->word = (uint64_t)node->tag - END_OF_SUBMESSAGE + LEN;
+  }
+  if ((node->tag & 7) != VARINT || !(has_buffer || node->subtype >= INLINE)) return;
+  prepare_tag(to, (uint64_t)node->tag);
+  prepare_number(to, node);
+#else
+  (void)chunk;
+#endif
+}
+
+/* Stores the first `size` bytes of a word so that they end at `end`. */
+static inline uint8_t *store_before(uint8_t *end, uint64_t word, size_t size) {
+  word <<= 8 * (WORD - size);
+  memcpy(end - WORD, &word, WORD);
+  return end - size;
+}
+
+/* A prepared node, where bytes of the output begin; NULL: it cannot be done so. */
+static inline uint8_t *put_ready(machine *at, const ready *node, uint8_t *to, const uint8_t *values_end) {
+  if (to - at->chunk->out < WORD) return NULL;
+  switch (node->kind) {
+    case PUT_WORD: return store_before(to, node->word, node->head);
+    case PUT_NUMBER: {
+      rest *from = &at->rests[node->buffer];
+      uint64_t value;
+      if (node->size > (size_t)(from->end - from->at) || values_end - from->at < WORD) return NULL;
+      memcpy(&value, from->at, WORD);
+      from->at += node->size;
+      value = (value | UINT64_C(0x8080808080808080)) & UINT64_MAX >> (8 * (WORD - node->size) + 1);
+      return store_before(to, value << 8 * node->head | node->word, (size_t)node->head + node->size);
+    }
+    case BEGIN_MESSAGE: {
+      submessage last;
+      if (!at->open.count) return NULL;
+      last = ((submessage *)at->open.items)[at->open.count - 1];
+      size_t length = (size_t)(at->chunk->out + at->chunk->size - to) - last.length;
+      if (length >= SHORT_LENGTH || last.tag >= SHORT_LENGTH) return NULL;
+      at->open.count--;
+      *--to = (uint8_t)length;
+      *--to = (uint8_t)last.tag;
+      return to;
+    }
+    case END_MESSAGE:
+      if (at->open.count == at->open.capacity) return NULL;
+      ((submessage *)at->open.items)[at->open.count++] = (submessage){(size_t)(at->chunk->out + at->chunk->size - to), node->word};
+      return to;
+    default: return NULL;
+  }
+}
+
+/* The same, or a step at a time; NULL: it failed. */
+static uint8_t *put_slowly(machine *at, const ready *node, uint8_t *to) {
+  at->left = (size_t)(to - at->chunk->out);
+  return perform(at, &at->chunk->nodes[node - at->ready]) ? at->chunk->out + at->left : NULL;
+}
+
 static bool walk(machine *at, size_t *step) {
   const fp_transposed *chunk = at->chunk;
-  const fp_record_node *here = &chunk->nodes[chunk->first];
+  const uint8_t *values_end = chunk->buffer_count ? at->rests[chunk->buffer_count - 1].end : NULL;
+  const ready *node = at->ready + chunk->first, *end = at->ready + chunk->node_count;
+  const uint8_t *from = chunk->transitions, *last = from + chunk->transition_count;
+  uint8_t *to = chunk->out + chunk->size;
   unsigned left = chunk->is_first_implicit;
-  for (*step = 0;;) {
-    if (!perform(at, here)) return false;
-    int64_t node = here->next;
-    here = &chunk->nodes[node];
+  for (;;) {
+    uint8_t *begin = put_ready(at, node, to, values_end);
+    to = begin ? begin : put_slowly(at, node, to);
+    *step = (size_t)(from - chunk->transitions);
+    if (!to) return false;
+    node = at->ready + node->next;
     if (left) {
-      left -= here->is_implicit == 0;
+      left -= node->is_implicit == 0;
       continue;
     }
-    if (*step == chunk->transition_count) return true;
-    uint8_t byte = chunk->transitions[(*step)++];
+    if (from == last) break;
+    uint8_t byte = *from++;
+    if (byte >> 2 >= end - node) return failed(at, "a node that does not exist");
     node += byte >> 2;
-    if ((size_t)node >= chunk->node_count) return failed(at, "a node that does not exist");
-    here = &chunk->nodes[node];
-    left = (byte & 3u) + (here->is_implicit != 0);
+    left = (byte & 3u) + node->is_implicit;
   }
+  at->left = (size_t)(to - chunk->out);
+  return true;
 }
 
 static bool is_node(const fp_transposed *chunk, int64_t node) {
@@ -194,7 +302,13 @@ fp_code fp_transposed_write(fp_memory *memory, const fp_transposed *chunk, fp_fa
   machine at = {.chunk = chunk, .memory = memory, .left = chunk->size};
   if (!are_nodes(chunk)) return fp_fail(fault, FP_OUT_OF_RANGE, 0, "a node that does not exist");
   at.rests = fp_alloc(memory, (chunk->buffer_count + 1) * sizeof *at.rests);
-  if (!at.rests) return fp_fail(fault, FP_NO_MEMORY, 0, "a transposed chunk");
+  at.ready = fp_alloc(memory, chunk->node_count * sizeof *at.ready);
+  if (!at.rests || !at.ready) {
+    fp_release(memory, at.rests);
+    fp_release(memory, at.ready);
+    return fp_fail(fault, FP_NO_MEMORY, 0, "a transposed chunk");
+  }
+  for (size_t i = 0; i < chunk->node_count; i++) prepare(&at.ready[i], &chunk->nodes[i], chunk);
   const uint8_t *values = chunk->values ? chunk->values : (const uint8_t *)"";
   for (size_t i = 0; i < chunk->buffer_count; i++)
     at.rests[i] = (rest){values + chunk->bounds[i], values + chunk->bounds[i + 1]};
@@ -209,5 +323,6 @@ fp_code fp_transposed_write(fp_memory *memory, const fp_transposed *chunk, fp_fa
   }
   fp_vector_free(memory, &at.open);
   fp_release(memory, at.rests);
+  fp_release(memory, at.ready);
   return code;
 }

@@ -177,16 +177,15 @@ def test_of_a_directory_timelines_of_steps_that_a_profile_has_are_not_read(tmp_p
         shutil.copyfile(tf1 / name, tmp_path / name)
     loaded = fastprof.load(tmp_path)
     assert loaded.hosts["host"].to_pylist() == ["profile", "timeline-12"]
-    assert [(row["code"], row["example"]) for row in loaded.import_log.to_pylist()] == [
-        ("same_session", "not read, because profile_8 has its step")
-    ]
+    remarks = {row["example"] for row in loaded.import_log.to_pylist() if row["code"] == "same_session"}
+    assert remarks == {"not read, because profile_8 has its step"}
     (tmp_path / "profile_8").unlink()
     assert fastprof.load(tmp_path).hosts["host"].to_pylist() == ["timeline-12", "timeline-8"]  # the run is of any step
     (tmp_path / "timeline-8.json").unlink()
     (tmp_path / "run_metadata.pb").rename(tmp_path / "run_meta_12")
     loaded = fastprof.load(tmp_path)
     assert loaded.hosts["host"].to_pylist() == ["graph"]
-    assert [row["path"][-16:] for row in loaded.import_log.to_pylist()] == ["timeline-12.json"]
+    assert [Path(row["path"]).name for row in loaded.import_log.to_pylist()] == ["timeline-12.json"]
 
 
 def test_of_a_directory_the_profile_of_the_latest_step_is_read(tmp_path: Path) -> None:

@@ -150,13 +150,16 @@ def _simple(data: Data, count: int, size: int) -> Records:
 def _transposed(data: Data, count: int, size: int) -> Records:
     from fastprof._native import riegeli
 
+    data = memoryview(data) if isinstance(data, bytes) else data  # whose slices are no copies
     reader = _Reader(data)
     compression = reader.byte()
     header = _Reader(_plain(compression, reader.take(reader.varint())))
     bucket_count, buffer_count = header.varint(), header.varint()
     if bucket_count + buffer_count > len(header.data):
         raise DamagedChunkError("more buckets and buffers than its header has room for")
+    begin = reader.at
     buckets = [_plain(compression, reader.take(header.varint())) for _ in range(bucket_count)]
+    values = data[begin : reader.at] if compression == _NONE else b"".join(buckets)
     sizes = [header.varint() for _ in range(buffer_count)]
     _check_buckets(buckets, sizes)
     nodes, first, is_implicit = _nodes(header, buffer_count)
@@ -164,7 +167,7 @@ def _transposed(data: Data, count: int, size: int) -> Records:
     begins = np.zeros(count, np.int64)
     transitions = _plain(compression, reader.rest())
     try:
-        out = riegeli.transposed(nodes, first, is_implicit, b"".join(buckets), bounds, transitions, size, begins)
+        out = riegeli.transposed(nodes, first, is_implicit, values, bounds, transitions, size, begins)
     except ValueError as error:
         raise DamagedChunkError(str(error)) from None
     ends = [*begins[::-1][1:].tolist(), size]
