@@ -303,9 +303,59 @@ static bool compact(fp_bytes *out, const fp_json_view *view, const fp_json_value
   }
 }
 
+/* ---- arrays of numbers and plain texts ---- */
+
+/* The end of an integer; NULL: it is none, such as 012. */
+static const uint8_t *after_integer(const uint8_t *at, const uint8_t *end) {
+  at += *at == '-';
+  const uint8_t *digits = at;
+  while (at < end && (uint8_t)(*at - '0') < 10) at++;
+  return at == digits || (*digits == '0' && at > digits + 1) ? NULL : at;
+}
+
+/* Behind the closing quote of a text without escapes; NULL: it has characters that are written in another way. */
+static const uint8_t *after_text(const uint8_t *at, const uint8_t *end) {
+  for (at++; at < end && *at != '"'; at++)
+    if (*at < 0x20 || *at == '\\' || *at == 0x7F) return NULL;
+  return at < end ? at + 1 : NULL;
+}
+
+/* Most arrays are of integers and texts that stay as they are: one look at each byte, blanks left out. False: this one has
+ * something else, or is not JSON; nothing is written. */
+static bool put_plain_array(fp_bytes *out, const uint8_t *at, const uint8_t *end) {
+  enum { VALUE, VALUE_OR_END, COMMA_OR_END } expected = VALUE;
+  uint8_t *to = fp_bytes_room(out, (size_t)(end - at)), *begin = to;
+  uint32_t depth = 0;
+  if (!to) return false;
+  while (at < end) {
+    const uint8_t *from = at++;
+    if (fp_json_is_blank(*from)) continue;
+    if (*from == '[') {
+      if (expected == COMMA_OR_END || ++depth > FP_JSON_DEEPEST) return false;
+      expected = VALUE_OR_END;
+    } else if (*from == ']') {
+      if (expected == VALUE || !depth--) return false;
+      expected = COMMA_OR_END;
+    } else if (*from == ',') {
+      if (expected != COMMA_OR_END) return false;
+      expected = VALUE;
+    } else {
+      if (expected == COMMA_OR_END) return false;
+      at = *from == '"' ? after_text(from, end) : after_integer(from, end);
+      if (!at) return false;
+      expected = COMMA_OR_END;
+    }
+    while (from < at) *to++ = *from++;
+  }
+  out->size += (size_t)(to - begin);
+  return true;
+}
+
 bool fp_json_compact(fp_bytes *out, const fp_json_view *view, const fp_json_value *value, size_t most,
                      fp_json_bad_text *bad, uint32_t *at) {
   fp_vector members = {0};
+  bool is_plain = value->kind == FP_JSON_ARRAY && value->to - value->from <= most && fp_json_is_simple(view, value->from, value->to);
+  if (is_plain && put_plain_array(out, view->text + value->from, view->text + value->to)) return true;
   bool is_json = compact(out, view, value, most, &members, bad, at);
   fp_vector_free(out->memory, &members);
   return is_json;

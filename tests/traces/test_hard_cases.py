@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from loaded_traces import log, slices, zeros
 
 import fastprof
+from fastprof.errors import CaptureError
 
 DEVICES = '"deviceProperties":[{"id":0,"name":"NVIDIA H100","numSms":132,"computeMajor":9,"computeMinor":0}]'
 
@@ -242,6 +244,44 @@ def test_22_keys_that_repeat() -> None:
     profile = fastprof.load(array(x("a", "0"), *named))
     assert log(profile)["duplicate_key"] == 2 + 1 + 1
     assert profile.planes["name"][0].as_py() == "q"
+
+
+def test_arrays_are_kept_without_blanks() -> None:
+    chance = random.Random(3)
+
+    def made(depth: int) -> Any:
+        kinds = [
+            lambda: chance.randint(-(10**20), 10**20),
+            lambda: chance.randint(-1, 9),
+            lambda: "a [1], {b}",
+            lambda: "",
+        ]
+        if depth < 5:
+            kinds += [lambda: [made(depth + 1) for _ in range(chance.randint(0, 3))]] * 3
+        return chance.choice(kinds)()
+
+    values = [[made(0) for _ in range(4)] for _ in range(200)]
+    texts = [json.dumps(value, separators=chance.choice([(",", ":"), (", ", ": "), (" ,\t", ":")])) for value in values]
+    events = [x("a", str(at), more=f',"args":{{"v":{text.replace("[", chance.choice(["[", "[ "]), 1)}}}')
+              for at, text in enumerate(texts)]  # fmt: skip
+    kept = [one.stats[0][2] for one in slices(fastprof.load(array(*events)))]
+    assert kept == [json.dumps(value, separators=(",", ":")) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("[1,]", "[1]"), ("[ [ ] , -0 ]", "[[],-0]"), ("[true,1.50,{}]", "[true,1.50,{}]"),
+     (r'["\u0061","\/"]', '["a","/"]'), ("[01]", None), ("[1 2]", None), ("[,1]", None), ("[-]", None),
+     ("[1,,2]", None), ("[+1]", None), ("[1,[2]3]", None), ('["a""b"]', None), ("[1]]", None)],
+)  # fmt: skip
+def test_arrays_that_are_unusual(text: str, kept: str | None) -> None:
+    data = array(x("a", "0", more=f',"args":{{"v":{text}}}'))
+    if kept is None:
+        with pytest.raises(CaptureError, match="JSON"):
+            fastprof.load(data)
+    else:
+        (one,) = slices(fastprof.load(data))
+        assert one.stats == (("v", "str", kept),)
 
 
 @pytest.mark.parametrize(("second", "remarks"), [("second", 1), ("first", 0)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Protocol, overload
+from typing import Any, Final, Protocol, overload
 
 import numpy as np
 
@@ -147,10 +147,10 @@ def _simple(data: Data, count: int, size: int) -> Records:
 # ---- transposed
 
 
-def _transposed(data: Data, count: int, size: int) -> Records:
+def _transposed(chunk: Data, count: int, size: int) -> Records:
     from fastprof._native import riegeli
 
-    data = memoryview(data) if isinstance(data, bytes) else data  # whose slices are no copies
+    data: Any = memoryview(chunk) if isinstance(chunk, bytes) else chunk  # slices of a view are no copies
     reader = _Reader(data)
     compression = reader.byte()
     header = _Reader(_plain(compression, reader.take(reader.varint())))
