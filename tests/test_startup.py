@@ -38,9 +38,10 @@ def test_the_command_loads_nothing_heavy_to_say_what_it_is(flag: str) -> None:
 
 
 def test_extras_are_loaded_only_when_used() -> None:
-    loaded = modules_after("import fastprof; fastprof.load('demo/logdir').events")
+    loaded = modules_after("import fastprof; fastprof.load('demo/logdir').read('events', 'event_stats')")
     assert "pyarrow" in loaded
     assert loaded.isdisjoint({"duckdb", "google.protobuf", "tensorflow", "pandas"})
+    assert loaded.isdisjoint({"pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"})
 
 
 def test_a_picture_of_the_timeline_takes_no_grouping_and_no_compute_kernels_to_import() -> None:

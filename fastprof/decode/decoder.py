@@ -16,6 +16,7 @@ from fastprof.decode.request import Decoded, Request
 from fastprof.decode.selection import Wanted
 from fastprof.decode.stat_columns import WideColumn
 from fastprof.schema.array_types import Int32s
+from fastprof.schema.arrow_columns import few_taken
 
 Share = list[Block]
 """Events that are decoded together."""
@@ -78,7 +79,7 @@ class Decoder:
         table = self.index.names.stats.array()
         place = np.full(len(table) + 1, -1, np.int32)
         place[in_use] = np.arange(len(in_use))
-        self.stat_names = table.take(pa.array(in_use))
+        self.stat_names = few_taken(table, in_use)
         self._stat_index = [place[texts.names] for texts in self._texts]
 
     def _lookups(self, number: int) -> CaptureLookups:

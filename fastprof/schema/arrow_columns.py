@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,16 @@ def typed(values: Any, kind: pa.DataType) -> pa.Array:
     """Values as an array of this type. Avoids a cast if it can: the first cast imports a module, which takes 30 ms."""
     array = values if isinstance(values, pa.Array) else pa.array(values, kind)
     return array if array.type == kind else array.cast(kind)
+
+
+_FEW: Final = 4096
+
+
+def few_taken(texts: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
+    """These rows of an array of texts. If they are few, without ``take``, which imports a module of 13 MB."""
+    if len(rows) > _FEW:
+        return texts.take(pa.array(rows))
+    return pa.array([texts[row].as_py() for row in rows.tolist()], texts.type)
 
 
 def texts_of(offsets: bytes, data: bytes) -> pa.Array:
