@@ -1,6 +1,8 @@
 """Profile.dataset: the rows are those of the table, and what a condition excludes is not decoded."""
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -139,6 +141,18 @@ def test_selections_and_runs(pod):
         ]
         != []
     )
+
+
+def test_a_scan_that_is_left_does_not_end_the_process():
+    program = (
+        "import duckdb, fastprof\n"
+        "events = fastprof.load('demo/pod').dataset()\n"
+        "next(iter(events.to_batches(batch_size=3)))\n"
+        "events.head(1)\n"
+        "print(duckdb.sql('select name from events limit 1').fetchall())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_pickles(pod):

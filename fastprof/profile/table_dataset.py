@@ -4,13 +4,13 @@
                   what of these the condition excludes, pyarrow finds; the rest it filters row by row
 
 The Dataset is a real one, of a file a plane, because some of pyarrow reads Datasets without Python (a union, a join).
-These files are made when they are read, with all columns; ``scanner``, which everything else comes through, decodes
-only what is asked for.
+These files are made when they are read, with all columns; ``scanner``, which all else comes through, decodes only what
+is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.fs as fs
 
 from fastprof.errors import UsageError
 from fastprof.tables.dataset_rows import FORMAT, Rows, rows_of
-from fastprof.tables.table_set import TableSet
+from fastprof.tables.table_set import BATCH_ROWS, TableSet
 from fastprof.tables.tables_of_runs import TablesOfRuns
 
 Columns = Sequence[str] | Mapping[str, ds.Expression] | None
@@ -46,17 +46,14 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
         fragments = [FORMAT.make_fragment(name, files, one) for name, one in self._rows.pieces().items()]
         super().__init__(fragments, self._rows.schema, FORMAT, files)
 
-    def scanner(self, columns: Columns = None, filter: ds.Expression | None = None, **how: Any) -> ds.Scanner:
-        """A scanner that reads once. ``columns``: names, or expressions by name; ``how``: as pyarrow's scanners take
-        it, what is about files is not used."""
+    def scanner(self, columns: Columns = None, filter: ds.Expression | None = None, **how: Any) -> Scan:
+        """What reads the rows. ``columns``: names, or expressions by name; ``how``: as pyarrow's scanners take it;
+        only ``batch_size`` is used."""
         schema, condition = self._rows.schema, _both(self._condition, filter)
-        used = _used(schema, columns, condition)
-        batches = self._rows.batches(used, condition)
-        kept = {name: how[name] for name in ("batch_size", "use_threads", "memory_pool") if name in how}
-        part = pa.schema([schema.field(name) for name in used], schema.metadata)
         if columns is not None and not isinstance(columns, Mapping):
             columns = list(columns)
-        return ds.Scanner.from_batches(batches, schema=part, columns=columns, filter=condition, **kept)
+        used = _used(schema, columns, condition)
+        return Scan(self._rows, used, columns, condition, how.get("batch_size") or BATCH_ROWS)
 
     def filter(self, expression: ds.Expression) -> TableDataset:
         """The rows for which the expression is true."""
@@ -71,6 +68,56 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (*self._made_of, self._condition)
+
+
+class Scan:
+    """Has what pyarrow's scanners have. It is none, because these read ahead in threads of their own, and a thread that
+    still runs Python ends a process that exits."""
+
+    def __init__(
+        self, rows: Rows, used: Sequence[str], columns: Columns, condition: ds.Expression | None, batch_rows: int
+    ) -> None:
+        self._rows, self._used, self._condition, self._batch_rows = rows, used, condition, batch_rows
+        self._columns = columns
+        self.dataset_schema: pa.Schema = rows.schema
+        empty = pa.schema([rows.schema.field(name) for name in used]).empty_table()
+        self.projected_schema: pa.Schema = self._shown(empty).schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows; each call reads them again."""
+        for batch in self._rows.batches(self._used, self._condition):
+            yield from self._shown(pa.Table.from_batches([batch])).to_batches(max_chunksize=self._batch_rows)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        return pa.Table.from_batches(self.to_batches(), self.projected_schema)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows. No more is read than they need."""
+        first, left = [], num_rows
+        for batch in self.to_batches() if num_rows > 0 else ():
+            first.append(batch.slice(0, left))
+            left -= len(first[-1])
+            if not left:
+                break
+        return pa.Table.from_batches(first, self.projected_schema)
+
+    def take(self, indices: Any) -> pa.Table:
+        return self.to_table().take(indices)
+
+    def count_rows(self) -> int:
+        return sum(len(batch) for batch in self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _shown(self, table: pa.Table) -> pa.Table:
+        """The rows for which the condition is true, as the columns that were requested."""
+        if self._condition is None and not isinstance(self._columns, Mapping):
+            return table if self._columns is None else table.select(self._columns)
+        return ds.dataset(table).to_table(columns=self._columns, filter=self._condition)
 
 
 def _again(
