@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from fastprof.cli import arguments, output, servers, signals
 from fastprof.errors import UsageError
 from fastprof.inputs.profiler_client import statuses
-from fastprof.profile.capture_checks import DAMAGED
 from fastprof.render.table_forms import FORMATS
 
 if TYPE_CHECKING:
@@ -144,6 +143,8 @@ def finish(
         raise KeyboardInterrupt
     code = _exit_code(outcomes)
     after = 0 if path is None else shown(args, then, path)
+    from fastprof.profile.capture_checks import DAMAGED  # late: it needs dataclasses, which --help does without
+
     return code or (_BAD_DATA if any(one.code == DAMAGED for one in remarks) else 0) or after
 
 
