@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from trace_builder import Stat, event, line, plane, ref, xspace
 
 import fastprof
 from fastprof._native import records
@@ -104,6 +105,13 @@ def test_expressions_and_stats(pod):
     assert by_place.to_pydict() == {"id": [0, 1, 2]}
 
 
+def test_numbers_of_refs_without_text_need_no_other_column():
+    capture = xspace(plane("/host:CPU", [line("main", [event("e", 0, 5, [Stat("v", ref(999))])])]))
+    stats = fastprof.load(capture).dataset("event_stats")
+    assert stats.to_table(["int_value"]).to_pylist() == [{"int_value": 999}]
+    assert stats.to_table(["kind"], filter=ds.field("int_value") == 999).to_pylist() == [{"kind": "ref"}]
+
+
 def test_sql_joins_of_two_conditions(pod):
     """Each use of a Dataset in a query has its own condition."""
     connection = duckdb.connect()
@@ -170,6 +178,8 @@ def test_errors(pod, tmp_path):
         pod.dataset(stats=["flopss"])
     with pytest.raises(fastprof.UsageError, match="stats stand beside events, not beside lines"):
         pod.dataset("lines", stats=["flops"])
+    with pytest.raises(fastprof.UsageError, match="batch_size must be a whole number of rows above 0, not -1"):
+        pod.dataset().to_table(batch_size=-1)
     with pytest.raises(pa.ArrowInvalid, match="No match for FieldRef"):
         pod.dataset().to_table(["start"])
     with pytest.raises(pa.ArrowInvalid, match="No match for FieldRef"):

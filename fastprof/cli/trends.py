@@ -1,4 +1,4 @@
-"""Show the runs of a log directory as a table: step time, idle devices, what costs most, memory.
+"""Show the runs of a log directory as a table: step time, devices that do not compute, what costs most, memory.
 
 A row is a run, the newest first. Each run is analysed once: its row is kept in the cache folder of fastprof serve.
 """
@@ -48,15 +48,16 @@ def run(args: argparse.Namespace) -> int:
         args.talk.progress("analysing runs", len(rows), len(shown))
         rows.append(trends.row(one))
     args.talk.progress.clear()
-    unread = [row for row in rows if "problem" in row]
+    troubled = [row for row in rows if row.get("problem")]
+    unread = [row for row in troubled if "step_count" not in row]
     found = table(rows)
-    if form == "table" and not unread:
+    if form == "table" and not troubled:
         found = found.drop_columns(["problem"])
     with output.opened(args, form) as sink:
         output.send_table(args, sink, found, "trends", form, "runs")
     if len(shown) < len(chosen):
         args.talk.note(f"showing {len(shown):,} of {len(chosen):,} runs; --limit all shows the others")
-    for row in unread:
+    for row in troubled:
         args.talk.error(f"{row['run']}: {row['problem']}")
     output.note_written(args)
     return _BAD_DATA if len(unread) == len(rows) else 0

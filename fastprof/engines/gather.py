@@ -99,6 +99,8 @@ class _Gathering:
         except BrokenExecutor as error:
             self._broke(error, [task])
             return
+        except RuntimeError as error:  # it was shut down
+            raise EngineError(f"the executor takes no hosts: {error}; give one that runs") from error
         self.running[future] = task
         self.since[future] = time.monotonic()
 
@@ -135,6 +137,8 @@ class _Gathering:
             self._look_for_stragglers()
 
     def _take(self, task: HostTask, kept: Kept) -> None:
+        if not isinstance(kept, Kept) or kept.number != task.number:
+            raise EngineError("the executor gave the answer of another call", path=task.file.path)
         if task.number in self.done:  # it was run twice
             return
         self.done[task.number] = kept

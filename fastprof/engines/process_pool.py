@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.connection import wait
 
 from fastprof.errors import UsageError
 
@@ -30,9 +33,18 @@ def processes(workers: int, memory_bytes: int | None = None) -> Callable[[], Pro
 
 
 def _begin(memory_bytes: int | None) -> None:
-    """An interrupt of the terminal reaches all its processes: who started these ends them."""
+    """An interrupt of the terminal reaches all its processes: who started these ends them, and if it is killed, they
+    end by themselves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     if memory_bytes is not None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

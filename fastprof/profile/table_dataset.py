@@ -53,7 +53,10 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
         if columns is not None and not isinstance(columns, Mapping):
             columns = list(columns)
         used = _used(schema, columns, condition)
-        return Scan(self._rows, used, columns, condition, how.get("batch_size") or BATCH_ROWS)
+        rows = how.get("batch_size") or BATCH_ROWS
+        if not isinstance(rows, int) or not 0 < rows < 2**31:
+            raise UsageError(f"batch_size must be a whole number of rows above 0, not {rows!r}")
+        return Scan(self._rows, used, columns, condition, rows)
 
     def filter(self, expression: ds.Expression) -> TableDataset:
         """The rows for which the expression is true."""

@@ -1,4 +1,5 @@
-"""A run in one row, to be read beside others: step time, idle devices, what costs most, memory."""
+"""A run in one row, to be read beside others: step time, devices that do not compute, what costs most,
+memory."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from fastprof.schema.tables import TableSchema
 if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Grows when other values are computed: rows that were kept are computed again."""
+_LOSSES: Final = ("data_loss", "error")
 _REPORTS: Final = ("steps", "diagnosis", "memory_profile")
 _TRENDS: Final = TableSchema(
     "trends",
@@ -24,12 +26,12 @@ _TRENDS: Final = TableSchema(
         Count("step_count", "steps; null: the run cannot be read"),
         Picoseconds("step_time_p50_ps", "median duration of complete steps; null: there are none"),
         Picoseconds("step_time_max_ps", "longest duration of complete steps; null: there are none"),
-        Share("idle_share", "share of the run in which the mean device does not compute; null: unknown"),
+        Share("not_computing_share", "share of the run in which the mean device does not compute; null: unknown"),
         Share("finding_share", "share of the run that the first finding costs; null: unknown"),
         String("finding", "the first finding of the diagnosis: what costs most; null: there is none"),
         Bytes("memory_peak_bytes", "the largest peak of an allocator; null: not recorded"),
         Kind(pa.int64(), "ns")("start_unix_ns", "start of profiling on the first host, Unix time; null: not recorded"),
-        String("problem", "why the run cannot be read; null: it can"),
+        String("problem", "why the run cannot be read, or what of it is lost; null: neither"),
     ),
     derived=True,
 )
@@ -46,12 +48,20 @@ def of_profile(profile: Profile) -> dict[str, Any]:
         "step_count": steps["step_count"].value,
         "step_time_p50_ps": _rounded(steps["step_time_p50_ps"].value),
         "step_time_max_ps": _rounded(steps["step_time_max_ps"].value),
-        "idle_share": 1.0 - share if isinstance(share, float) else None,
+        "not_computing_share": 1.0 - share if isinstance(share, float) else None,
         "finding": findings[0]["title"] if findings else None,
         "finding_share": findings[0]["share"] if findings else None,
         "memory_peak_bytes": memory["peak_bytes"].value,
         "start_unix_ns": min(starts, default=None),
+        "problem": _losses(profile),
     }
+
+
+def _losses(profile: Profile) -> str | None:
+    """What reading the run has lost."""
+    rows = profile.remarks().to_pylist()
+    lost = [f"{row['count']:,} {row['code']}: {row['example']}" for row in rows if row["severity"] in _LOSSES]
+    return "; ".join(lost) or None
 
 
 def _rounded(figure: object) -> int | None:
@@ -59,5 +69,5 @@ def _rounded(figure: object) -> int | None:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Of rows that have a ``run``, and a ``problem`` if it cannot be read."""
+    """Of rows that have a ``run``; one that cannot be read has a ``problem`` only."""
     return pa.Table.from_pylist([dict(row) for row in rows], schema=_TRENDS.arrow())

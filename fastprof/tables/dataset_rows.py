@@ -239,7 +239,8 @@ class _StatRows(_LineRows):
     """Stats of events."""
 
     def of_lines(self, selection: Selection, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        decoder: Decoder = self.tables.decoder(Request((), tuple(columns)), selection)
+        needed = (*columns, "str_value") if "int_value" in columns else columns  # a ref without text is a number
+        decoder: Decoder = self.tables.decoder(Request((), tuple(dict.fromkeys(needed))), selection)
         for share in decoder.shares(BATCH_ROWS):
             yield from self._as_batches(pa.table(decoder.decode(share, fixed_types=True).stats), columns)
 

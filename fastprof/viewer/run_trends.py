@@ -92,7 +92,8 @@ class RunTrends:
         if self._cache is None:
             return trends.of_profile(profile)
         version = RunVersion(profile.table_set.session)
-        key = f"trend-{trends.VERSION}-{version.name}"
+        salvaged = "-salvaged" if any(one.salvage for one in profile.table_set.session.captures) else ""
+        key = f"trend-{trends.VERSION}-{version.name}{salvaged}"
         return self._cache.opened(key, lambda path: _write(path, profile, version), _read)
 
 

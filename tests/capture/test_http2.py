@@ -105,6 +105,8 @@ def test_a_server_that_ends_finishes_the_call() -> None:
     going = frame(7, (2**31 - 1).to_bytes(4, "big") + bytes(4), stream=0)
     with saying(OPENING + frame(0, message(b"ab")[:6]) + going, frame(0, b"b") + OK) as address:
         assert answer(address) == b"ab"
+    with saying(OPENING + going + frame(0, message(b"ab")) + OK) as address:
+        assert answer(address) == b"ab"
 
 
 def test_an_answer_without_bytes_is_an_answer() -> None:

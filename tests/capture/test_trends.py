@@ -61,7 +61,7 @@ def test_a_run_is_a_row_of_what_its_reports_say(rows: Rows) -> None:
     assert (old["step_count"], old["step_time_p50_ps"], old["step_time_max_ps"]) == (10, 500, 900)
     assert (new["step_time_max_ps"], new["start_unix_ns"], old["start_unix_ns"]) == (950, 10**9, 7)
     # From the first op to the last, 9,300 ps, devices compute 10 times 300 ps.
-    assert old["idle_share"] == pytest.approx(1 - 3000 / 9300) and 0 < old["finding_share"] < 1
+    assert old["not_computing_share"] == pytest.approx(1 - 3000 / 9300) and 0 < old["finding_share"] < 1
     assert old["finding"] and old["memory_peak_bytes"] is None and old["problem"] is None
 
 
@@ -95,6 +95,18 @@ def test_runs_that_cannot_be_read_cost_the_others_nothing(
     assert f"fastprof: {NEW}: " in capsys.readouterr().err
 
 
+def test_what_is_lost_is_shown(rows: Rows, logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also when the row comes from the cache; and what was salvaged is not taken for a sound run."""
+    write(logs, NEW, capture(slow=900)[:-20])
+    for _ in range(2):
+        salvaged, sound = rows("--on-error", "salvage")
+        assert "truncated" in salvaged["problem"] and salvaged["step_count"] is not None and sound["problem"] is None
+    assert main(["trends", str(logs), "--on-error", "salvage"]) == 0
+    assert f"fastprof: {NEW}: 1 truncated" in capsys.readouterr().err
+    refused, _ = rows()
+    assert refused["step_count"] is None and "vm.xplane.pb" in refused["problem"]
+
+
 def test_runs_are_chosen(rows: Rows, logs: Path) -> None:
     assert [row["run"] for row in rows("--limit", "1")] == [NEW]
     assert [row["run"] for row in rows("--run", OLD)] == [OLD]
@@ -115,7 +127,11 @@ def test_the_page_gets_rows_as_they_are_computed(logs: Path, tmp_path: Path) -> 
 
     assert complete() == [NEW, OLD]
     units = {one["name"]: one["unit"] for one in served.get("/api/trends")["trends"]["columns"]}
-    assert (units["step_time_p50_ps"], units["idle_share"], units["memory_peak_bytes"]) == ("ps", "share", "bytes")
+    assert (units["step_time_p50_ps"], units["not_computing_share"], units["memory_peak_bytes"]) == (
+        "ps",
+        "share",
+        "bytes",
+    )
     shutil.rmtree(logs / "plugins" / "profile" / OLD)  # as a ring of runs does
     write(logs, "2026_01_03_00_00_00", capture())
     assert complete() == ["2026_01_03_00_00_00", NEW]

@@ -41,5 +41,8 @@ def test_runs_are_chosen_by_name_and_read_when_their_turn_comes(logdir: Path) ->
     assert next(found)[0].name == RUNS[0]
     with pytest.raises(CaptureError):
         next(found)
+    with pytest.warns(UserWarning, match=f"the run {RUNS[1]} is left out: .*host1"):
+        (path.parent / "host1.xplane.pb").write_bytes(b"no capture")
+        assert [run.name for run, _ in fastprof.batch(logdir, "steps", on_error="skip")] == [RUNS[0]]
     with pytest.raises(NotFoundError, match="no run 'x'; there are: 2026_11_03"):
         fastprof.batch(logdir, runs=["x"])

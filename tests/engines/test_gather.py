@@ -7,7 +7,7 @@ import pickle
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -292,3 +292,21 @@ def test_executors_are_checked(pod: Path) -> None:
     with pytest.raises(UsageError, match="makes no Executor"):
         fastprof.load(pod, executor=lambda: "x").steps()  # type: ignore[arg-type, return-value]
     assert isinstance(TestExecutor(), Executor)
+
+
+def test_executors_that_lie_are_an_error(pod: Path) -> None:
+    class Same(ThreadPoolExecutor):
+        """Gives the first answer to every task."""
+
+        first = None
+
+        def submit(self, fn: Any, /, *args: Any, **_: Any) -> Any:
+            self.first = self.first or super().submit(fn, *args)
+            return self.first
+
+    with Same(1) as same, pytest.raises(EngineError, match="gave the answer of another call"):
+        fastprof.load(pod, executor=same).steps()
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    with pytest.raises(EngineError, match=r"takes no hosts: .* give one that runs"):
+        fastprof.load(pod, executor=ended).steps()

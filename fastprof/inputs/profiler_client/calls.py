@@ -135,7 +135,11 @@ def _answer(reply: Reply) -> memoryview:
     number = reply.fields.get("grpc-status")
     if number is None:
         raise CallError(REFUSED, f"it does not speak gRPC: HTTP status {reply.fields.get(STATUS, 'unknown')[:20]}")
-    code = _CODES[int(number)] if number.isdecimal() and int(number) < len(_CODES) else f"status {number[:20]}"
+    code = (
+        _CODES[int(number)]
+        if number.isdecimal() and len(number) < 3 and int(number) < len(_CODES)
+        else f"status {number[:20]}"
+    )
     if code == "OK":
         if reply.message is None:
             raise CallError(REFUSED, "its answer has no message")

@@ -69,6 +69,7 @@ class Call:
             initial_values={SettingCodes.ENABLE_PUSH: 0, SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW},
         )
         self._message = _Message()
+        self._unread = bytearray()
         self._fields: dict[str, str] = {}
         self._is_open = self._has_ended = False
 
@@ -112,11 +113,22 @@ class Call:
         if not data:
             raise ProtocolError("the connection was closed")
         try:
-            for event in self._h2.receive_data(data):
-                self._on(event)
+            self._unread += data
+            while frame := self._frame():
+                for event in self._h2.receive_data(frame):
+                    self._on(event)
             self._send()
         except (Broken, UnicodeDecodeError) as error:
             raise ProtocolError(f"the server does not speak HTTP/2: {error or type(error).__name__}") from None
+
+    def _frame(self) -> bytes:
+        """The next frame; nothing if it has not come. h2 takes one at a time, so that it goes on after a GOAWAY."""
+        end = 9 + int.from_bytes(self._unread[:3], "big")
+        if len(self._unread) < 9 or len(self._unread) < end <= 9 + self._h2.max_inbound_frame_size:
+            return b""
+        frame = bytes(self._unread[:end])
+        del self._unread[:end]
+        return frame
 
     def _on(self, event: Event) -> None:
         from h2 import events
@@ -133,7 +145,8 @@ class Call:
             self._is_open = True
         elif isinstance(event, events.StreamReset) and not self._has_ended:
             refused = event.error_code == 7  # REFUSED_STREAM
-            raise ProtocolError(f"the server ended the call: {_error(event.error_code)}", has_begun=not refused)
+            reason = _error(event.error_code) or "no reason"
+            raise ProtocolError(f"the server ended the call: {reason}", has_begun=not refused)
         elif isinstance(event, events.ConnectionTerminated) and not self._has_ended:
             self._on_end(event.last_stream_id or 0, event.error_code, event.additional_data or b"")
 

@@ -12,7 +12,7 @@ const SOON_MS = 500;
 const LATER_MS = 10_000;
 const CHARTS = [
   ["Step time", "ps", [["step_time_p50_ps", "Median"], ["step_time_max_ps", "Longest"]]],
-  ["Idle devices", "share", [["idle_share", "Idle"]]],
+  ["Devices that do not compute", "share", [["not_computing_share", "Idle, or communication, or input"]]],
   ["First finding", "share", [["finding_share", "Share of the run that it costs"]]],
   ["Memory", "bytes", [["memory_peak_bytes", "Peak"]]],
 ];
@@ -20,7 +20,7 @@ const COLUMNS = [
   "step_count",
   "step_time_p50_ps",
   "step_time_max_ps",
-  "idle_share",
+  "not_computing_share",
   "finding_share",
   "finding",
   "memory_peak_bytes",
