@@ -1,4 +1,4 @@
-"""Show the runs of a log directory as a table: step time, devices that do not compute, what costs most, memory.
+"""Show the runs of a log directory as a table: step time, compute, what costs most, memory.
 
 A row is a run, the newest first. Each run is analysed once: its row is kept in the cache folder of fastprof serve.
 """

@@ -81,8 +81,10 @@ def test_a_name_does_not_turn_the_text_beside_it(page: Any, server: Callable[...
     assert page.evaluate("() => getComputedStyle(document.querySelector('span')).unicodeBidi") == "isolate"
 
 
-def test_pages_of_a_hostile_capture_are_text(page: Any, server: Callable[..., str], ill: Path) -> None:
-    url = server(ill)
+def test_pages_of_a_hostile_capture_are_text(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
+    capture = tmp_path / "ill.xplane.pb"
+    capture.write_bytes(hostile(lines=50))
+    url = server(capture)
     for analysis in ANALYSES:
         page.goto(f"{url}#/{analysis}")
         settle(page)
