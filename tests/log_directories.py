@@ -32,3 +32,11 @@ def codes(session: Session) -> list[tuple[str, str]]:
 
 def profile(run: str, host: str = "vm") -> str:
     return f"plugins/profile/{run}/{host}.xplane.pb"
+
+
+def write_run(logs: Path, run: str, data: bytes) -> Path:
+    """Writes the only capture of a run."""
+    path = logs / "plugins" / "profile" / run / "vm.xplane.pb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path

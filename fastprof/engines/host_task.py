@@ -109,7 +109,6 @@ class Kept:
     in_opening: bool = False
     log: tuple[LogRow, ...] = field(default=())
     wall_s: float = 0.0
-    cpu_s: float = 0.0
     peak_bytes: int = 0
     worker: str = ""
     forked: bool = False

@@ -25,7 +25,7 @@ from fastprof.tables.table_set import TableSet
 def keep_host(task: HostTask) -> Kept:
     """What is kept of the hosts of a file. Whatever is wrong with the file is returned, so that no engine tries it
     again."""
-    begin, cpu = time.perf_counter(), time.process_time()
+    begin = time.perf_counter()
     if task.versions != VERSIONS:
         text = f"the worker has other versions than the session: {VERSIONS}, not {task.versions}"
         return Kept(task.number, fault=UsageError(text))
@@ -33,7 +33,6 @@ def keep_host(task: HostTask) -> Kept:
     return replace(
         kept,
         wall_s=time.perf_counter() - begin,
-        cpu_s=time.process_time() - cpu,
         peak_bytes=peak_bytes(),
         forked=type(multiprocessing.current_process()).__name__ == "ForkProcess",
         worker=f"{socket.gethostname()}:{os.getpid()}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,23 +15,14 @@ if TYPE_CHECKING:
     from fastprof.inputs.resolve import Named
 
 
-def read(
-    path: Named | Sequence[Named],
-    table: str = "events",
-    *,
-    columns: Sequence[str] | None = None,
-    run: str | None = None,
-    hosts: Collection[str] | None = None,
-    on_error: str = "raise",
-) -> Any:
-    """A ``ray.data.Dataset`` of the rows of a table, read where Ray runs; as ``host_rows``. UsageError: Ray Data is not
-    installed."""
+def read(path: Named | Sequence[Named], table: str = "events", **chosen: Any) -> Any:
+    """A ``ray.data.Dataset`` of the rows of a table, read where Ray runs. ``chosen``: columns, run, hosts and on_error,
+    as ``host_rows`` takes them; its errors, too. UsageError: Ray Data is not installed."""
     try:
         import ray.data
     except ImportError:
         raise UsageError("this needs Ray Data: pip install 'ray[data]'") from None
-    files = host_rows(path, table, columns=columns, run=run, hosts=hosts, on_error=on_error)
-    tasks = [{"file": pickle.dumps(one)} for one in files]
+    tasks = [{"file": pickle.dumps(one)} for one in host_rows(path, table, **chosen)]
     items = ray.data.from_items(tasks, override_num_blocks=len(tasks) or None)
     return items.map_batches(_tables, batch_format="pyarrow", batch_size=1)
 

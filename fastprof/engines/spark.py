@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from fastprof.engines.rows_of_files import HostRows, host_rows
-from fastprof.errors import FastprofError
+from fastprof.errors import FastprofError, UsageError
 
 _ON_ERROR = {"FAILFAST": "raise", "PERMISSIVE": "skip"}
 _ROWS = 100_000
@@ -41,7 +41,7 @@ class FastprofSource(DataSource):  # type: ignore[misc]
         mode = options.get("mode", "FAILFAST").upper()
         try:
             if mode not in _ON_ERROR:
-                raise FastprofError(f"mode is FAILFAST or PERMISSIVE, not {mode}")
+                raise UsageError(f"mode is FAILFAST or PERMISSIVE, not {mode}")
             return host_rows(
                 options["path"],
                 options.get("table", "events"),

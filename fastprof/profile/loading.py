@@ -58,8 +58,8 @@ def load(
     see docs/scale.md. ``retries``: of a host whose worker was lost; ``host_timeout``: seconds that a host may take;
     ``in_flight``: hosts given to the executor at a time. ``threads`` is then that of a host, default: 1.
 
-    Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading maps
-    the files and finds their planes. Events are decoded when a table is first used.
+    Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading finds
+    the planes of the captures. Events are decoded when a table is first used.
     """
     how: dict[str, Any] = {
         "run": names_of_runs(run),

@@ -12,6 +12,7 @@ import pytest
 from tests.browser.conftest import serve
 from tests.browser.test_analysis_pages import settle
 from tests.capture.profiler_server import ProfilerServer, captured, serving
+from tests.log_directories import write_run
 from tests.trace_builder import event, line, plane, xspace
 
 OLD, MIDDLE, NEW = "2026_01_01_00_00_00", "2026_01_02_00_00_00", "2026_01_03_00_00_00"
@@ -20,14 +21,6 @@ LOOK = "() => document.dispatchEvent(new Event('visibilitychange'))"
 
 def capture(name: str) -> bytes:
     return xspace(plane("/host:CPU", [line("main", [event(name, 0, 1000), event("other", 2000, 500)])]))
-
-
-def write(logs: Path, run: str, data: bytes) -> Path:
-    folder = logs / "plugins" / "profile" / run
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "vm.xplane.pb"
-    path.write_bytes(data)
-    return path
 
 
 @pytest.fixture
@@ -76,7 +69,7 @@ def without(faults: list[str], status: int) -> None:
 def test_a_page_of_a_capture_that_was_replaced_offers_to_be_loaded_again(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
-    path = write(logs, OLD, capture("before"))
+    path = write_run(logs, OLD, capture("before"))
     page.goto(f"{served()}#/timeline")
     assert names(page) == {"before", "other"}
     requests: list[str] = []
@@ -107,7 +100,7 @@ def test_a_page_of_a_capture_that_was_replaced_offers_to_be_loaded_again(
 def test_an_analysis_of_a_capture_that_was_replaced_says_so(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
-    path = write(logs, OLD, capture("before"))
+    path = write_run(logs, OLD, capture("before"))
     page.goto(f"{served()}#/overview")
     settle(page)
     path.write_bytes(capture("after, and longer"))
@@ -126,10 +119,10 @@ def test_an_analysis_of_a_capture_that_was_replaced_says_so(
 def test_a_newer_run_is_still_offered_after_the_capture_was_replaced(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
-    path = write(logs, OLD, capture("before"))
+    path = write_run(logs, OLD, capture("before"))
     page.goto(f"{served()}#/timeline")
     drawn(page)
-    write(logs, NEW, capture("new"))
+    write_run(logs, NEW, capture("new"))
     page.evaluate(LOOK)
     page.locator(".banner-newer").wait_for()
     path.with_name("new").write_bytes(capture("after"))
@@ -146,13 +139,13 @@ def test_a_newer_run_is_still_offered_after_the_capture_was_replaced(
 def test_a_run_that_appears_after_the_capture_was_replaced_is_offered(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
-    path = write(logs, OLD, capture("before"))
+    path = write_run(logs, OLD, capture("before"))
     page.goto(f"{served()}#/timeline")
     drawn(page)
     path.write_bytes(capture("after"))
     page.evaluate(LOOK)
     page.locator(".banner-gone").wait_for()
-    write(logs, NEW, capture("new"))
+    write_run(logs, NEW, capture("new"))
     page.evaluate(LOOK)
     page.locator(".banner-newer").wait_for()
     assert f"There is a newer run: {NEW}." in page.inner_text(".banner-newer")
@@ -167,16 +160,16 @@ def test_a_run_that_appears_after_the_capture_was_replaced_is_offered(
 def test_the_picker_names_the_run_that_is_shown_and_a_newer_one_is_offered(
     served: Callable[..., str], logs: Path, page: Any, flags: list[str]
 ) -> None:
-    write(logs, OLD, capture("old"))
+    write_run(logs, OLD, capture("old"))
     if flags:
-        write(logs, MIDDLE, capture("middle"))
+        write_run(logs, MIDDLE, capture("middle"))
     page.goto(f"{served(*flags)}#/timeline")
     assert names(page) == {"old", "other"}
     assert f"run={OLD}" in page.url
     if flags:
         assert run_picked(page) == OLD
         assert f"There is a newer run: {MIDDLE}." in page.inner_text(".banner")
-    write(logs, NEW, capture("new"))
+    write_run(logs, NEW, capture("new"))
     page.evaluate(LOOK)
     page.wait_for_function("name => document.querySelector('.banner')?.textContent.includes(name)", arg=NEW)
     assert page.locator(".banner").count() == 1
@@ -203,7 +196,7 @@ def test_a_directory_without_runs_shows_the_first_that_appears(
 ) -> None:
     page.goto(f"{served()}#/timeline")
     page.wait_for_function("() => document.querySelector('.waiting')?.textContent.includes('No run is in logs yet')")
-    write(logs, OLD, capture("first"))
+    write_run(logs, OLD, capture("first"))
     page.wait_for_function("name => location.hash.includes(name)", arg=OLD)
     assert names(page) == {"first", "other"}
     assert page.locator(".banner").count() == 0
@@ -213,7 +206,7 @@ def test_of_very_many_runs_the_newest_and_the_shown_one_can_be_picked(
     served: Callable[..., str], logs: Path, page: Any
 ) -> None:
     for number in range(203):
-        write(logs, f"run{number:03}", capture("event"))
+        write_run(logs, f"run{number:03}", capture("event"))
     page.goto(f"{served('--run', 'run202')}#/timeline?run=run000")
     drawn(page)
     assert run_picked(page) == "run000"
@@ -225,8 +218,8 @@ def test_of_very_many_runs_the_newest_and_the_shown_one_can_be_picked(
 def test_a_broken_newest_run_is_listed_with_the_reason(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
-    write(logs, OLD, capture("old"))
-    path = write(logs, NEW, b"")
+    write_run(logs, OLD, capture("old"))
+    path = write_run(logs, NEW, b"")
     page.goto(f"{served()}#/timeline")
     assert (run_picked(page), names(page)) == (OLD, {"old", "other"})
     banner = page.inner_text(".banner")
@@ -249,7 +242,7 @@ def test_of_many_runs_the_newest_are_offered_and_the_others_found_by_name(
     served: Callable[..., str], logs: Path, page: Any
 ) -> None:
     for number in range(230):
-        write(logs, f"2026_01_01_{number // 60:02}_{number % 60:02}_00", capture(f"event of {number}"))
+        write_run(logs, f"2026_01_01_{number // 60:02}_{number % 60:02}_00", capture(f"event of {number}"))
     page.goto(f"{served()}#/timeline")
     assert names(page) == {"event of 229", "other"}
     assert page.locator(".pickers select").first.locator("option").count() == 200
@@ -272,7 +265,7 @@ def test_of_many_runs_the_newest_are_offered_and_the_others_found_by_name(
 
 def test_a_page_captures_and_offers_the_run_that_came(served: Callable[..., str], logs: Path, page: Any) -> None:
     """Then again and again, until it is stopped; the page of trends has a row for each run."""
-    write(logs, OLD, capture("before"))
+    write_run(logs, OLD, capture("before"))
     server = ProfilerServer(captured(capture("captured")))
     with serving(server) as address:
         page.goto(f"{served('--capture', address, '--token', 'a long token')}?token=a%20long%20token#/timeline")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from log_directories import write_run
 from trace_builder import event, line, plane, task_environment, xspace
 
 from fastprof.cli.main import main
@@ -29,19 +30,11 @@ def capture(slow: int = 900, start: int = 10**9) -> bytes:
     return xspace(plane("/host:CPU", [line("main", rows), line("worker", ops)]), task_environment(start))
 
 
-def write(logs: Path, run: str, data: bytes) -> Path:
-    folder = logs / "plugins" / "profile" / run
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "vm.xplane.pb"
-    path.write_bytes(data)
-    return path
-
-
 @pytest.fixture
 def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FASTPROF_CACHE", str(tmp_path / "cache"))
-    write(tmp_path / "logs", OLD, capture(start=7))
-    write(tmp_path / "logs", NEW, capture(slow=950))
+    write_run(tmp_path / "logs", OLD, capture(start=7))
+    write_run(tmp_path / "logs", NEW, capture(slow=950))
     return tmp_path / "logs"
 
 
@@ -78,7 +71,7 @@ def test_a_run_is_analysed_once_and_again_if_it_changes(
     monkeypatch.setattr(trends, "of_profile", counted)
     first = rows()
     assert rows() == first and analysed == [NEW, OLD]
-    write(logs, OLD, capture(slow=700))
+    write_run(logs, OLD, capture(slow=700))
     assert [row["step_time_max_ps"] for row in rows()] == [950, 700] and analysed == [NEW, OLD, OLD]
     shutil.rmtree(logs / "plugins" / "profile" / NEW)
     assert [row["run"] for row in rows()] == [OLD] and len(analysed) == 3
@@ -87,7 +80,7 @@ def test_a_run_is_analysed_once_and_again_if_it_changes(
 def test_runs_that_cannot_be_read_cost_the_others_nothing(
     rows: Rows, logs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(logs, NEW, b"no capture")
+    write_run(logs, NEW, b"no capture")
     broken, sound = rows()
     assert broken["step_count"] is None and "vm.xplane.pb" in broken["problem"] and sound["problem"] is None
     assert rows("--run", NEW, code=4) == [broken]
@@ -97,7 +90,7 @@ def test_runs_that_cannot_be_read_cost_the_others_nothing(
 
 def test_what_is_lost_is_shown(rows: Rows, logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Also when the row comes from the cache; and what was salvaged is not taken for a sound run."""
-    write(logs, NEW, capture(slow=900)[:-20])
+    write_run(logs, NEW, capture(slow=900)[:-20])
     for _ in range(2):
         salvaged, sound = rows("--on-error", "salvage")
         assert "truncated" in salvaged["problem"] and salvaged["step_count"] is not None and sound["problem"] is None
@@ -133,6 +126,6 @@ def test_the_page_gets_rows_as_they_are_computed(logs: Path, tmp_path: Path) -> 
         "bytes",
     )
     shutil.rmtree(logs / "plugins" / "profile" / OLD)  # as a ring of runs does
-    write(logs, "2026_01_03_00_00_00", capture())
+    write_run(logs, "2026_01_03_00_00_00", capture())
     assert complete() == ["2026_01_03_00_00_00", NEW]
     assert [row["run"] for row in served.get("/api/trends", limit=1)["trends"]["rows"]] == ["2026_01_03_00_00_00"]

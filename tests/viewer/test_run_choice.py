@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from demo_captures import DEMO
+from log_directories import write_run
 from served import Served
 from test_server_process import serving
 from trace_builder import event, line, plane, xspace
@@ -21,11 +22,7 @@ def capture(name: str) -> bytes:
 
 
 def write(logs: Path, run: str, data: bytes | None = None) -> Path:
-    folder = logs / "plugins" / "profile" / run
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "vm.xplane.pb"
-    path.write_bytes(capture(f"event of {run}") if data is None else data)
-    return path
+    return write_run(logs, run, capture(f"event of {run}") if data is None else data)
 
 
 def listed(served: Served) -> list[tuple[str, bool, bool]]:

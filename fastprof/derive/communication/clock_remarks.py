@@ -48,7 +48,7 @@ def in_words(blame: pa.Table, host: str) -> str:
 
 
 def saving_of(blame: pa.Table, host: str) -> tuple[int, bool]:
-    """What is saved if a host works no longer than the median; and whether that is just a bound, because some meetings
+    """What is saved if a host works no longer than the median; and whether that is only a bound, because some meetings
     are not attended by all hosts. Each meeting has one last host."""
     rows = blame.to_pylist()
     row = next(one for one in rows if one["host"] == host)
