@@ -37,7 +37,7 @@ def check_size(unpacked: int, most: int, path: str) -> None:
         raise TooLargeError(text + "--max-unpacked SIZE, load(…, max_unpacked=BYTES)", path=path)
 
 
-def check_space(before: int, size: int, path: str) -> None:
+def check_space(before: int, size: int, path: str | None) -> None:
     """UnreadableError: the disk is nearly full. ``before``, ``size``: bytes before the last write and now."""
     if before // _STRIDE == size // _STRIDE:
         return
