@@ -100,7 +100,7 @@ def tpu_db(
         present=np.ones((count, width), bool),
         begin_ps=np.zeros((count, width), np.int64),
         duration_ps=duration,
-        type_ps=np.zeros((count, width, len(step_time.TYPES)), np.int64),
+        type_ps=np.zeros((count, width, 0), np.int64),
         categories=categories,
         category_ps=category_ps,
         infeed_ps=np.zeros((count, width), np.int64),

@@ -6,8 +6,9 @@ are made, what counts for which category, and how steps of several hosts are ali
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +32,7 @@ from fastprof.derive.causes import step_programs
 from fastprof.derive.causes.slow_steps import KINDS, SlowSteps, slow_steps
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, step_numbers, why_no_steps
+from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, step_numbers, why_no_steps, within
 from fastprof.derive.steps.between_steps import BetweenSteps, between_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
@@ -99,7 +100,7 @@ _TABLES = (
         *SPAN,
         *IN_CATEGORIES,
         Picoseconds("host_to_host_ps", "time of copies within the host, which no category above includes",
-                    lambda rows: rows.database.type_ps[rows.step, rows.core, EventType.HOST_TO_HOST]),
+                    lambda rows: rows.database.of_type(EventType.HOST_TO_HOST)[rows.step, rows.core]),
     ),
     _table(
         "breakdown", "a kind of time in a step on a core, longest first",
@@ -270,16 +271,15 @@ def numbered(kept: KeptHost, number: int) -> KeptHost:
 
 
 def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
-    kept = [one.steps for one in of_hosts]
-    database = combined(kept)
-    rows = [
-        OnCores.of(host.database, step_numbers(database, place, host.database.step)) for place, host in enumerate(kept)
-    ]
+    database = combined([one.steps for one in of_hosts])
+    kept = within(database, [one.steps for one in of_hosts])
+    of_hosts = [replace(one, steps=steps) for one, steps in zip(of_hosts, kept, strict=True)]
+    rows = partial(_on_cores, kept, database)
     times = host_times(database)
     slow = [_slow(one, database, place) for place, one in enumerate(of_hosts)]
     tables = LateTables({
-        "steps": lambda: TABLES["steps"].of_parts(rows),
-        "breakdown": lambda: TABLES["breakdown"].of_parts(map(_kinds, rows)),
+        "steps": lambda: TABLES["steps"].of_parts(rows()),
+        "breakdown": lambda: TABLES["breakdown"].of_parts(map(_kinds, rows())),
         "step_summary": lambda: pa.Table.from_pylist(_summary(kept, database), TABLES["step_summary"].arrow()),
         "hosts": lambda: pa.Table.from_pylist([_of_host(one, kept) for one in times], TABLES["hosts"].arrow()),
         "slow_steps": lambda: TABLES["slow_steps"].of_parts(slow),
@@ -301,6 +301,11 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
 
 
 # ---- rows
+
+
+def _on_cores(kept: Sequence[HostSteps], database: StepDatabase) -> Iterator[OnCores]:
+    for place, host in enumerate(kept):
+        yield OnCores.of(host.database, step_numbers(database, place, host.database.step))
 
 
 def _kinds(steps: OnCores) -> SimpleNamespace:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from reports import session_of
 from step_captures import US, found, host, pod_viewer, ran, rows, shown, spaces, step, tpu
 from trace_builder import event, line, plane
 
-from fastprof.derive.steps.across_hosts import combined, on_pairs
+from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs
+from fastprof.derive.steps.database import BY_CORE
 from fastprof.xprof.steps import shown_steps
 
 
@@ -181,3 +184,20 @@ def test_steps_keep_the_numbers_of_their_groups(count: int) -> None:
     captures = [spaces(host(events), hostnames=[f"vm{number}"]) for number in range(count)]
     assert found(*captures).step.tolist() == [1]
     assert shown(*captures).step.tolist() == ([1] if count == 1 else [0])
+
+
+def test_times_of_hosts_are_in_memory_once_where_the_session_has_all_their_steps() -> None:
+    """A host that has another step keeps its own; values are those of the host alone."""
+
+    def pod(name: str, count: int, late: float) -> bytes:
+        marks = [ran(str(k), 100 * k, 90) for k in range(count)]
+        ops = [("f", "fusion", 100 * k + 1 + late, 80) for k in range(count)]
+        return spaces(tpu(0, marks, ops), hostnames=[name])
+
+    captures = pod("a", 3, 0), pod("b", 4, 2), pod("c", 3, 4)
+    session = session_of(*captures).report("steps").answer.detail_as(SessionSteps)
+    times = [one.database.category_ps for one in session.hosts]
+    assert [np.shares_memory(one, session.database.category_ps) for one in times] == [True, False, True]
+    for one, capture in zip(session.hosts, captures, strict=True):
+        alone = found(capture)
+        assert all(np.array_equal(getattr(one.database, name), getattr(alone, name)) for name in BY_CORE)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fastprof.derive.steps.database import (
+    BY_CORE,
     CORES_PER_HOST,
     IDLE,
     Collectives,
@@ -57,6 +58,24 @@ def combined(hosts: Sequence[HostSteps]) -> StepDatabase:
             _joined(hosts, workers, databases, rows), shifts_by_time=_shifts_by_time(databases, rows, workers)
         )
     return replace(every, step=every.group[:, workers[0]])
+
+
+def within(database: StepDatabase, hosts: Sequence[HostSteps]) -> list[HostSteps]:
+    """The hosts of a combined database. Where it has all steps of a host, the host's times are a part of it, so that
+    they are in memory once."""
+    if len(hosts) < 2 or not len(database):
+        return list(hosts)
+    return [_within(database, place, host) for place, host in enumerate(hosts)]
+
+
+def _within(database: StepDatabase, place: int, host: HostSteps) -> HostSteps:
+    own, cores = host.database, database.cores_of(place)
+    if own.categories != database.categories or own.hardware != database.hardware:
+        return host
+    if not np.array_equal(own.step, database.group[:, place]) or len(own.cores) != cores.stop - cores.start:
+        return host
+    parts = {name: getattr(database, name)[:, cores] for name in BY_CORE}
+    return replace(host, database=replace(own, **parts))
 
 
 def workers_of(hosts: Sequence[HostSteps]) -> list[int]:
@@ -137,8 +156,9 @@ def _overlaps(host: _Spans, chief: _Spans) -> dict[int, int]:
     """By shift, the time in which steps that it pairs overlap; found by walking along both sequences."""
     overlap: dict[int, int] = defaultdict(int)
     begins, ends = (host.begin_ps.tolist(), chief.begin_ps.tolist()), (host.end_ps.tolist(), chief.end_ps.tolist())
+    of_host, of_chief = len(host), len(chief)
     i = j = 0
-    while i < len(host) and j < len(chief):
+    while i < of_host and j < of_chief:
         if ends[0][i] <= begins[0][i]:
             i += 1
             continue
@@ -197,25 +217,34 @@ def _joined(
     def each(name: str) -> list[Any]:
         return [getattr(database, name)[row] for database, row in zip(databases, rows, strict=True)]
 
-    names = ("present", "begin_ps", "duration_ps", "type_ps", "infeed_ps", "sparse_busy_ps")
-    by_core: dict[str, Any] = {name: np.concatenate(each(name), axis=1) for name in names}
-    if categories:
-        pairs = list(zip(databases, rows, strict=True))
-        times = [[database.category(name, fixed=False)[row] for database, row in pairs] for name in categories]
-        by_core["category_ps"] = np.stack([np.concatenate(time, axis=1) for time in times], axis=2)
     labels = [first.label[row] for row in first_rows]
+    blank = blank_database(hardware, "", _cores(databases, numbers, workers), np.arange(n), labels, categories)
+    _fill(blank, databases, rows)
     return replace(
-        blank_database(hardware, "", _cores(databases, numbers, workers), np.arange(n), labels, categories),
+        blank,
         hosts=[host.host for host in hosts],
         name=[first.name[row] for row in first_rows],
         numbered=first.numbered[rows[0]],
         complete=np.logical_and.reduce(each("complete")),
         group=group,
-        **by_core,
         collectives=_collectives(databases, numbers, rows),
         compute_16bit_ps=sum(database.compute_16bit_ps for database in databases),
         compute_32bit_ps=sum(database.compute_32bit_ps for database in databases),
     )
+
+
+def _fill(joined: StepDatabase, databases: Sequence[StepDatabase], rows: list[Int64s]) -> None:
+    """Writes the times of each host beside those of the host before."""
+    first = 0
+    for database, row in zip(databases, rows, strict=True):
+        own = slice(first, first + len(database.cores))
+        first = own.stop
+        for name in BY_CORE:
+            if name == "category_ps":
+                places = [joined.categories.index(category) for category in database.categories]
+                joined.category_ps[:, own, places] = database.category_ps[row]
+            elif name != "type_ps" or not joined.is_tpu:
+                getattr(joined, name)[:, own] = getattr(database, name)[row]
 
 
 def _categories(databases: Sequence[StepDatabase]) -> list[str]:

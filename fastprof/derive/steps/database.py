@@ -67,6 +67,10 @@ class Collectives(ArrayRows):
     bytes: Int64s  # moved, 0 where not recorded
 
 
+BY_CORE: Final = ("present", "begin_ps", "duration_ps", "type_ps", "category_ps", "infeed_ps", "sparse_busy_ps")
+"""The arrays of a StepDatabase that have a place for each core."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepDatabase:
     """Steps of a host, or of all hosts of a session aligned with each other.
@@ -88,7 +92,7 @@ class StepDatabase:
     present: Bools  # [n, c] the core took part in the step
     begin_ps: Int64s  # [n, c]
     duration_ps: Int64s  # [n, c]
-    type_ps: Int64s  # [n, c, 18] time by event type, where hardware is not TPU
+    type_ps: Int64s  # [n, c, 18] time by event type; [n, c, 0] on TPUs, which have none
     categories: list[str]  # [k] op categories on TPUs, IDLE first; empty otherwise
     category_ps: Int64s  # [n, c, k] self time by category; of SparseCores that do not mark their steps, nothing
     infeed_ps: Int64s  # [n, c] idle time that the host's input explains
@@ -127,6 +131,15 @@ class StepDatabase:
         parts = {name: value[steps] for name, value in parts.items() if isinstance(value, np.ndarray)}
         parts |= {name: list(compress(getattr(self, name), steps.tolist())) for name in ("name", "label")}
         return replace(self, collectives=rows, **parts)
+
+    def cores_of(self, place: int) -> slice:
+        """The cores of a host, which are beside each other."""
+        first, end = np.searchsorted(self.cores.host_number, [place, place + 1]).tolist()
+        return slice(first, end)
+
+    def of_type(self, number: int) -> Int64s:
+        """[n, c] time of events of a type."""
+        return np.zeros_like(self.duration_ps) if self.is_tpu else np.asarray(self.type_ps[:, :, number])
 
     def category(self, *names: str, fixed: bool = True) -> Int64s:
         """[n, c] self time in all of some op categories; `fixed`: waiting on the host counts as infeed, not as idle."""
@@ -178,7 +191,7 @@ def blank_database(
         present=np.zeros((n, c), np.bool_),
         begin_ps=np.zeros((n, c), np.int64),
         duration_ps=np.zeros((n, c), np.int64),
-        type_ps=np.zeros((n, c, len(TYPES)), np.int64),
+        type_ps=np.zeros((n, c, 0 if hardware == "TPU" else len(TYPES)), np.int64),
         categories=categories,
         category_ps=np.zeros((n, c, len(categories)), np.int64),
         infeed_ps=np.zeros((n, c), np.int64),

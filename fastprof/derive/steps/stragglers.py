@@ -93,14 +93,21 @@ class HostTime(NamedTuple):
 def host_times(database: StepDatabase) -> list[HostTime]:
     """The hosts that took part in complete steps."""
     db = database.chosen(database.complete)
-    cores = [np.flatnonzero((db.cores.host_number == place) & ~db.cores.sparse) for place in range(len(db.hosts))]
-    took = [place for place, own in enumerate(cores) if db.present[:, own].any()]
+    cores = [db.cores_of(place) for place in range(len(db.hosts))]
+    took = [place for place, own in enumerate(cores) if db.present[:, own][:, ~db.cores.sparse[own]].any()]
     if not took:
         return []
-    breakdown = core_breakdown(db)
-    there = np.stack([db.present[:, cores[place]].any(axis=1) for place in took], axis=1)
-    times = np.stack([np.where(db.present, db.duration_ps, 0)[:, cores[place]].max(axis=1) for place in took], axis=1)
-    spent = np.stack([_mean(breakdown[:, cores[place]], db.present[:, cores[place]]) for place in took], axis=1)
+    there = np.zeros((len(db), len(took)), np.bool_)
+    times = np.zeros((len(db), len(took)), np.int64)
+    spent = np.zeros((len(db), len(took), len(OWN_CATEGORIES)), np.int64)
+    core_counts = []
+    for column, place in enumerate(took):  # one by one: what all cores of a pod spent takes much memory
+        dense = ~db.cores.sparse[cores[place]]
+        present = db.present[:, cores[place]][:, dense]
+        there[:, column] = present.any(axis=1)
+        times[:, column] = np.where(present, db.duration_ps[:, cores[place]][:, dense], 0).max(axis=1)
+        spent[:, column] = _mean(core_breakdown(db, cores=cores[place])[:, dense], present)
+        core_counts.append(int(present.any(axis=0).sum()))
     several = there.sum(axis=1) > 1
     there_several = there & several[:, None]
     middle = medians(times[:, :, None], there)[:, 0]
@@ -119,7 +126,7 @@ def host_times(database: StepDatabase) -> list[HostTime]:
         explained = excess > 0 and category >= 0
         found.append(HostTime(
             place,
-            int(db.present[:, cores[place]].any(axis=0).sum()),
+            core_counts[column],
             times[there[:, column], column],
             compared,
             int((late & (most == column)).sum()),
