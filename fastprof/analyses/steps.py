@@ -48,6 +48,7 @@ from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Count, Kind, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, TableSchema
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.quantities import counted, few
 
 NAME = "steps"
 READS = union([
@@ -203,8 +204,8 @@ SCALARS = {
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
     "slow_step_count": ScalarSpec(
         None,
-        "complete steps out of line: longer than the median of steps of their name and main program by more than 5 "
-        "median deviations and a tenth",
+        "complete steps out of line, of each host: longer than the median of steps of their name and main program by "
+        "more than 5 median deviations and a tenth",
     ),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median"),
     "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts"),
@@ -293,7 +294,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
     notices = [Notice("warning", reason)] if reason else list(_notices(kept, database))
     if params.steps_from == AUTO:
         notices += _on_sources(kept)
-        notices += [Notice("info", f"{host.host}: {host.kinds}.") for host in kept if host.kinds]
+        notices += _on_kinds(kept)
     if worst := verdict(database, times):
         notices.insert(0, Notice("recommendation", worst))
     notices += [Notice("info", text) for text in (*_on_slow_steps(of_hosts), *on_pairs(database))]
@@ -347,10 +348,15 @@ def _of_slow(of_hosts: Sequence[KeptHost], reason: str | None) -> dict[str, Know
 
 
 def _on_slow_steps(of_hosts: Sequence[KeptHost]) -> Iterable[str]:
-    """On each host, the step that is furthest out of line."""
-    for one in of_hosts:
-        if worst := one.slow.worst(one.steps.database.label):
-            yield f"{one.steps.host}: {worst}" if len(of_hosts) > 1 else worst
+    """The step that is furthest out of line, and on how many other hosts there are such steps."""
+    slow = sorted((one for one in of_hosts if one.slow.count), key=lambda one: -one.slow.furthest_ps)
+    for one in slow[:1]:
+        worst = one.slow.worst(one.steps.database.label)
+        yield f"{one.steps.host}: {worst}" if len(of_hosts) > 1 else worst
+    if others := slow[1:]:
+        steps = counted(sum(one.slow.count for one in others), "step is", "steps are")
+        hosts = "1 other host" if len(others) == 1 else f"{len(others):,} other hosts"
+        yield f"On {hosts} {steps} out of line: table slow_steps."
 
 
 def _slow(one: KeptHost, database: StepDatabase, place: int) -> SimpleNamespace:
@@ -430,6 +436,13 @@ def _on_sources(kept: Sequence[HostSteps]) -> Iterable[Notice]:
     for why, host in of_hosts.items():
         where = f" on {host.host}" if len(kept) > 1 else ""
         yield Notice("info", f"Steps{where} are made from {SOURCES[host.source]}: {why}.")
+
+
+def _on_kinds(kept: Sequence[HostSteps]) -> Iterable[Notice]:
+    """Which of several kinds of markers make the steps."""
+    for kinds in dict.fromkeys(host.kinds for host in kept if host.kinds):
+        hosts = [host.host for host in kept if host.kinds == kinds]
+        yield Notice("info", f"{few(hosts)}: {kinds}.")
 
 
 def _notices(kept: Sequence[HostSteps], database: StepDatabase) -> Iterable[Notice]:

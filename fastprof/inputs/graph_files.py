@@ -9,9 +9,10 @@ from pathlib import Path
 
 from fastprof.errors import CaptureError, UsageError
 from fastprof.inputs import unpacking
-from fastprof.inputs.paths import absolute, few, shown
+from fastprof.inputs.paths import absolute, shown
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import pattern_of
+from fastprof.wording.quantities import few
 
 _STEP = pattern_of(r"(\d{1,18})\D*")
 

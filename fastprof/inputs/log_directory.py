@@ -22,9 +22,10 @@ from typing import Final
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.inputs import graph_files
 from fastprof.inputs.graph_files import GraphFiles
-from fastprof.inputs.paths import absolute, few, shown, unreadable
+from fastprof.inputs.paths import absolute, shown, unreadable
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import pattern_of
+from fastprof.wording.quantities import few
 
 PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
 """Of files that hold a compiled program: beside captures the first, which XProf writes; both where they are named."""

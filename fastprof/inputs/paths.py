@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -24,13 +24,6 @@ def shown(path: str) -> str:
         return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # surrogates that stand for no byte
         return path.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def few(names: Iterable[str], limit: int = 5) -> str:
-    """The first names, separated by commas, and how many more there are."""
-    listed = list(names)
-    more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
-    return ", ".join(listed[:limit]) + more
 
 
 def absolute(path: str) -> str:

@@ -34,8 +34,9 @@ from fastprof.inputs.log_directory import (
     split_trace,
     without_aliases,
 )
-from fastprof.inputs.paths import absent, absolute, expand, few, is_directory, is_glob, is_link, mode_of, shown
+from fastprof.inputs.paths import absent, absolute, expand, is_directory, is_glob, is_link, mode_of, shown
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.quantities import few
 
 Input: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | GraphFiles
 """One thing that can be loaded; a list or tuple of them is a session too."""

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from fastprof.errors import FastprofError, UsageError
 from fastprof.inputs.log_directory import PROFILE
-from fastprof.inputs.paths import few, shown
+from fastprof.inputs.paths import shown
 from fastprof.inputs.resolve import Named, Session, as_one, named_parts
+from fastprof.wording.quantities import few
 
 _ADVICE = "name its directory, or read everything as hosts of one run with as_hosts=True (--as-hosts)"
 

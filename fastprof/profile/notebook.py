@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastprof.analyses import ANALYSES
 from fastprof.decode.plane_kinds import device_of
 from fastprof.errors import FastprofError
-from fastprof.wording.quantities import counted, size_text, time_text
+from fastprof.wording.quantities import counted, few, size_text, time_text
 
 if TYPE_CHECKING:
     from fastprof.decode.xspace_capture import Capture
@@ -25,7 +25,7 @@ def html(tables: TableSet, captures: list[Capture], selected: str, steps: Callab
     from fastprof.render import report_html
 
     rows = [
-        ("Hosts", _few([capture.host for capture in captures])),
+        ("Hosts", f"{len(captures):,}: {few((capture.host for capture in captures), 8)}"),
         ("Run", tables.session.run or ""),
         ("Selected", selected),
     ]
@@ -42,11 +42,6 @@ def devices(captures: list[Capture]) -> str:
     kinds = (device_of(name)[0] for capture in captures for name, _ in capture.plane_keys)
     counts = Counter(kind for kind in kinds if kind not in (None, "CUSTOM", "CHIP"))
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-
-
-def _few(names: list[str], most: int = 8) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return f"{len(names):,}: {', '.join(names[:most])}{more}"
 
 
 def _read(tables: TableSet, report: Callable[[], Report], size: int) -> Iterator[tuple[str, str]]:

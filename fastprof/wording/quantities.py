@@ -6,7 +6,7 @@ functions, so that they show the same digits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import isfinite
@@ -49,6 +49,13 @@ def count_text(number: int) -> str:
 def counted(count: int, one: str, more: str) -> str:
     """A count with its noun: ``1 event``, ``2,000 events``."""
     return f"1 {one}" if count == 1 else f"{count:,} {more}"
+
+
+def few(names: Iterable[str], limit: int = 5) -> str:
+    """The first names, separated by commas, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - limit:,} more" if len(listed) > limit else ""
+    return ", ".join(listed[:limit]) + more
 
 
 def unix_text(nanoseconds: int) -> str:

@@ -162,6 +162,15 @@ def test_hosts_are_compared_step_by_step() -> None:
     ]
 
 
+def test_of_many_slow_hosts_none_is_named_alone() -> None:
+    slow = [cpu(4, 9.5 - 0.1 * k, f"slow{k}") for k in range(3)]
+    report = report_of(*(cpu(4, 8, f"usual{k}") for k in range(4)), *slow)
+    (text,) = (one.text for one in report.notices if one.severity == "recommendation")
+    first = report.tables["hosts"]["host"][4]
+    assert text.startswith(f"{first} and 2 other hosts take up to 18.8 % longer than the median of the hosts")
+    assert text.endswith(", over 4 steps.")
+
+
 def test_a_host_alone_is_compared_with_none() -> None:
     report = report_of(cpu(3))
     assert rows(report, "hosts", "step_count", "compared_count", "excess_ps", "excess_share") == [(3, 0, None, None)]

@@ -69,6 +69,14 @@ def test_what_takes_longer_is_named_by_kind() -> None:
     ]
 
 
+def test_of_several_hosts_the_step_furthest_out_of_line_is_named() -> None:
+    hosts = [spaces(training(slow), hostnames=[f"vm{slow}"]) for slow in (3, 4, 5)]
+    notices = [one.text for one in fastprof.load(hosts).report("steps")._answer.notices if "out of line" in one.text]
+    assert len(notices) == 2
+    assert ": 1 step is out of line. The longest beyond the median is train 3" in notices[0]
+    assert notices[1] == "On 2 other hosts 2 steps are out of line: table slow_steps."
+
+
 def test_incomplete_steps_are_not_out_of_line() -> None:
     """The first and the last of more than five may be cut off."""
     assert rows(report(training(0))) == rows(report(training(7))) == []

@@ -16,10 +16,12 @@ from trace_builder import Value, event, line, plane, ref, xspace
 
 from fastprof.analyses import diagnosis, runner
 from fastprof.analyses.findings import knowledge
+from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
+from fastprof.analyses.findings.finding import CERTAIN, Finding
 from fastprof.analyses.findings.names_of_host import NamesOfHost
 from fastprof.derive.devices.framework import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW
-from fastprof.derive.host import GPU
+from fastprof.derive.host import GPU, TPU
 
 
 def advised(capture: bytes, cause: str, framework: str) -> set[str]:
@@ -258,3 +260,11 @@ def test_advice_of_rules_follows_that_of_the_cause() -> None:
     advice = report.tables["findings"]["advice"][0].as_py()
     assert advice.endswith("The pipeline has no prefetch: end it with prefetch(tf.data.AUTOTUNE), so that batches are "
                            "made while the device computes.")  # fmt: skip
+
+
+def test_advice_for_tpus_has_nothing_for_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(knowledge, "RULES", ())
+    finding = Finding("communication", "all-reduce", 1, CERTAIN, "", advice("communication", JAX))
+    on = {kind: knowledge.advised(Facts(JAX, kind, {}, NamesOfHost()), finding).advice for kind in (GPU, TPU)}
+    assert "(--xla_gpu_enable_latency_hiding_scheduler=true on GPUs)" in on[GPU]
+    assert "GPU" not in on[TPU] and on[TPU].startswith("Let XLA overlap: the latency hiding scheduler, larger ")

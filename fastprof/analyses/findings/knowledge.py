@@ -6,6 +6,7 @@ made the capture. docs/analyses/diagnosis.md lists the rules.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -14,8 +15,11 @@ from fastprof.analyses.findings import evidence as shows
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import Finding
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+from fastprof.derive.host import TPU
 from fastprof.schema.value_classes import dataclass
 
+_OF_GPUS: Final = re.compile(r" \([^()]*\bon GPUs\b[^()]*\)")
+"""What advice has in brackets for GPUs only."""
 _DATA: Final = "TensorFlow: Better performance with the tf.data API"
 _GPU: Final = "TensorFlow: Optimize GPU performance with the Profiler"
 _KERAS: Final = "TensorFlow: Optimize TensorFlow performance using the Profiler"
@@ -41,7 +45,8 @@ class Rule:
 def advised(facts: Facts, finding: Finding) -> Finding:
     """The finding with the advice of all rules that apply to it."""
     texts = [rule.text(facts.framework) for rule in RULES if applies(rule, facts, finding)]
-    return replace(finding, advice=" ".join([finding.advice, *(text for text in texts if text)]))
+    advice = " ".join([finding.advice, *(text for text in texts if text)])
+    return replace(finding, advice=_OF_GPUS.sub("", advice) if facts.hardware == TPU else advice)
 
 
 def applies(rule: Rule, facts: Facts, finding: Finding) -> bool:

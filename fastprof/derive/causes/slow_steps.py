@@ -87,17 +87,20 @@ class SlowSteps:
         first = self._first()
         return int((self.differences.duration_ps - self.differences.median_ps)[first].sum())
 
+    @property
+    def furthest_ps(self) -> int:
+        """What the step takes beyond the median that is furthest out of line."""
+        return int((self.differences.duration_ps - self.differences.median_ps).max(initial=0))
+
     def _first(self) -> Int64s:
         """The first row of each step."""
         step = self.differences.step
         return np.flatnonzero(np.append(True, step[1:] != step[:-1])[: len(step)])
 
-    def worst(self, label: Sequence[str]) -> str | None:
-        """A sentence on the step that takes longest beyond the median; None: no step is out of line. ``label``: names
-        of the steps."""
+    def worst(self, label: Sequence[str]) -> str:
+        """A sentence on the step that takes longest beyond the median, of those out of line. ``label``: names of the
+        steps."""
         rows = self.differences
-        if not len(rows):
-            return None
         excess = rows.duration_ps - rows.median_ps
         at = int(excess.argmax())
         here = np.flatnonzero(rows.step == rows.step[at])

@@ -32,6 +32,7 @@ from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.quantities import few
 
 _HARDWARE = ("CPU_ONLY", "GPU", "TPU")
 
@@ -337,4 +338,4 @@ def _shifted(database: StepDatabase, shifts: dict[int, int]) -> str:
     """Against the first of the hosts that have steps."""
     first = next(iter(shifts.values()), 0)
     moved = [f"{database.hosts[place]} shifted by {by - first}" for place, by in shifts.items() if by != first]
-    return ", ".join(moved) or "none shifted"
+    return few(moved) or "none shifted"

@@ -74,6 +74,8 @@ def medians(times: Int64s, there: Bools) -> Int64s:
 
 
 _LEAST_SHARE = 0.01
+_ALIKE = 0.5
+"""Hosts whose excess is at least this part of the largest are slow, too."""
 
 
 class HostTime(NamedTuple):
@@ -158,7 +160,12 @@ def verdict(database: StepDatabase, times: list[HostTime]) -> str | None:
         return None
     steps = "1 step" if worst.compared_count == 1 else f"{worst.compared_count:,} steps"
     most = "" if worst.category is None else f", most of it in {worst.category.replace('_', ' ')}"
+    longer = f"{100 * worst.excess_share:.1f} % longer than the median of the hosts"
+    alike = sum(one is not worst and (one.excess_share or 0) >= _ALIKE * worst.excess_share for one in times)
+    if alike:
+        hosts = "1 other host take" if alike == 1 else f"{alike:,} other hosts take"
+        return f"{database.hosts[worst.place]} and {hosts} up to {longer}{most}, over {steps}."
     return (
         f"{database.hosts[worst.place]} is the slowest host in {worst.slowest_count:,} of {steps}: it takes "
-        f"{100 * worst.excess_share:.1f} % longer than the median of the hosts{most}."
+        f"{longer}{most}."
     )
