@@ -26,12 +26,17 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.late_tables import LateTables
-from fastprof.derive.communication import clock_tables, host_communication
+from fastprof.derive.communication import arrivals, clock_tables, host_communication
 from fastprof.derive.communication import communication_tables as tables_of
 from fastprof.derive.communication.blame import Blame, blame
 from fastprof.derive.communication.clock_remarks import clock_remarks, main_path, why_nobody
 from fastprof.derive.communication.clocks import Clocks
-from fastprof.derive.communication.communication_remarks import ranks_missing, remarks, why_nothing
+from fastprof.derive.communication.communication_remarks import (
+    ranks_missing,
+    remarks,
+    steps_left_out,
+    why_nothing,
+)
 from fastprof.derive.communication.communication_tables import StepCosts, step_costs
 from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
@@ -90,13 +95,17 @@ SCALARS = {
                                          "time if communication were hidden wherever there is compute to hide it"),
     "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_time_mean_ps",
                                   "share of step time saved if all is hidden"),
+    "compared_step_count": ScalarSpec(None, "steps whose collectives are compared between devices: all, or in a "
+                                      "session of many hosts those in the middle. What follows is of these, as are the "
+                                      "tables meetings, stragglers, clocks, blame and host_steps"),
     "meeting_count": ScalarSpec(None, "meetings: collective operations in which several devices were seen to take part "
-                                "together"),
-    "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in meetings for the last device, summed"),
+                                "together, in the compared steps"),
+    "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in meetings for the last device, summed, in the "
+                                  "compared steps"),
     "last_device": ScalarSpec(None, "device that others waited for most in meetings, as host: device"),
     "path_ps": ScalarSpec("ps", "time of the critical path through the meetings of hosts: from the arrival of the last "
-                          "host at the first meeting to the end of the last; of several parts, the one with a "
-                          "straggler, or the longest", "critical path of hosts"),
+                          "host at the first meeting to the end of the last, in the compared steps; of several parts, "
+                          "the one with a straggler, or the longest", "critical path of hosts"),
     "path_transfer_ps": ScalarSpec("ps", "of path_ps, time from the arrival of the last host at a meeting to the end; "
                                    "the rest is work of hosts", "transfer on the critical path"),
     "straggler_host": ScalarSpec(None, "host that delays the others: its excess_ps is at least 1 % of path_ps and "
@@ -155,7 +164,13 @@ def of_host(host: Host, params: Params) -> KeptHost:
     steps = host.steps_from(params.steps_from).database
     hardware = TPU if host.raw.planes_of(TPU) else host.hardware  # as steps and ops of devices have it
     found = host_communication.host_communication(
-        host.events, hardware, host.modules, host.groups_from(params.steps_from), steps, host.workers
+        host.events,
+        hardware,
+        host.modules,
+        host.groups_from(params.steps_from),
+        steps,
+        host.workers,
+        arrivals.share(host.session_hosts),
     )
     names = dict(zip(steps.step.tolist(), steps.label, strict=True))
     host.modules.look_into()
@@ -186,8 +201,10 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     tables = LateTables({name: made[name] for name in TABLES})
     costs = step_costs(spans)
     values = _values(hosts, tables, costs, found, after["steps"]) | _path_values(hosts, tables, seen, delays)
+    values["compared_step_count"] = values["step_count"] if found.compared is None else len(found.compared)
     of_hosts = clock_remarks(names, seen, delays, tables["blame"], ranks_missing(hosts))
     every = [
+        *steps_left_out(hosts, found.compared),
         *remarks(hosts, tables, costs, found, compared=delays is not None and bool(delays.paths)),
         *of_hosts,
         *_of_programs(kept, tables["kinds"]),

@@ -100,7 +100,8 @@ def read(tables: TableSet, number: int, needs: Needs) -> Host:
     capture = tables.session.captures[number]
     with faults_named(capture.host, capture.path):
         events = read_host(tables, number, needs.planes, needs.stats_of(capture.plane_keys), needs.metadata_stats)
-        return Host(events, tables.session.workers)
+        many = tables.selection.hosts_of(tables.session.files)
+        return Host(events, tables.session.workers, session_hosts=many)
 
 
 def facts(session: OpenSession, numbers: Collection[int]) -> Facts:

@@ -63,6 +63,10 @@ class Selection:
             time_ps=_narrowed_time(self.time_ps, time_ps),
         )
 
+    def hosts_of(self, files: int) -> int:
+        """How many hosts are selected in a session of ``files`` files, each of one host."""
+        return files if self.hosts is None else len(self.hosts)
+
     def within(self, times: Mapping[str, tuple[int, int]]) -> Selection:
         """Only events that overlap the time given for their host; none of hosts that have none."""
         return replace(self, host_times=tuple((host, *time) for host, time in times.items()))

@@ -39,10 +39,12 @@ class Host:
     GROUPING: ClassVar[Needs] = Needs(stats=STATS)
     """What ``groups`` and ``events`` read: planes of all kinds."""
 
-    def __init__(self, raw: HostEvents, workers: Workers, groups: Groups | None = None) -> None:
-        """``groups``: of ``raw``; None: they are made when they are needed."""
+    def __init__(self, raw: HostEvents, workers: Workers, groups: Groups | None = None, session_hosts: int = 1) -> None:
+        """``groups``: of ``raw``; None: they are made when they are needed. ``session_hosts``: how many hosts the
+        session has, this one included, as far as its files show it."""
         self.raw = raw
         self.workers = workers
+        self.session_hosts = session_hosts
         self.missed: str | None = None
         self._groups = groups
         self._entire: Host | None = None
@@ -200,7 +202,7 @@ class Host:
         by = self.source_of_steps(source)
         keep = choice(by.groups.group_id)
         groups = self.groups.subset(keep)
-        chosen = Host(groups.events, self.workers, groups)
+        chosen = Host(groups.events, self.workers, groups, self.session_hosts)
         chosen._entire = self.entire
         chosen._sources[source] = by.subset(keep)
         if steps is not None and not keep.any():

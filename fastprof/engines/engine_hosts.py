@@ -56,7 +56,7 @@ class EngineSession:
     def task(self, number: int, work: Any, selection: Selection, **rest: Any) -> HostTask:
         size, changed = self._sizes[number]
         reading = replace(self.reading, selection=selection)
-        given = {"first": number, "names": None} | rest
+        given = {"first": number, "hosts": selection.hosts_of(len(self.files)), "names": None} | rest
         return HostTask(
             VERSIONS, number, file=self.files[number], reading=reading, work=work, size_bytes=size, changed_ns=changed,
             **given,

@@ -65,13 +65,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class HostTask:
-    """``number``: the place of the file; ``first``: the number of its first host in the session; ``names``: what the
-    session calls its hosts, None: as they are called in the file. ``choices``: by place of the host in the file, the
-    groups of the chosen steps. ``size_bytes``, ``changed_ns``: of the file when it was listed; None: it is none."""
+    """``number``: the place of the file; ``first``: the number of its first host in the session; ``hosts``: how many
+    the session has, or are selected of it, as far as its files show it; ``names``: what the session calls its hosts,
+    None: as they are called in the file. ``choices``: by place of the host in the file, the groups of the chosen steps.
+    ``size_bytes``, ``changed_ns``: of the file when it was listed; None: it is none."""
 
     versions: str
     number: int
     first: int
+    hosts: int
     names: tuple[str, ...] | None
     file: CaptureFile
     reading: Reading

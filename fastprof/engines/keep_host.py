@@ -65,7 +65,7 @@ def _opened(task: HostTask) -> OpenSession:
         if (now.st_size, now.st_mtime_ns) != (task.size_bytes, task.changed_ns):
             raise ChangedError("the file changed after it was listed; load it again", path=file.path)
     one = Session(file.run, (arrived(file),), ())
-    session = OpenSession(one, reading.on_error, Workers(reading.threads), reading.max_unpacked, task.first)
+    session = OpenSession(one, reading.on_error, Workers(reading.threads), reading.max_unpacked, task.first, task.hosts)
     for capture, name in zip(session.captures, task.names or (), strict=False):
         capture.host = name
     return session

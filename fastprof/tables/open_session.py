@@ -32,12 +32,21 @@ if TYPE_CHECKING:
 
 
 class OpenSession:
-    """The captures of a session, opened; what all selections of it share. ``first``: the number of the first host, if
-    they are some of the captures of a session."""
+    """The captures of a session, opened; what all selections of it share. ``first``: the number of the first host,
+    and ``files``: how many files the session has, if these captures are some of it."""
 
-    def __init__(self, session: Session, on_error: str, workers: Workers, max_unpacked: int, first: int = 0) -> None:
+    def __init__(
+        self,
+        session: Session,
+        on_error: str,
+        workers: Workers,
+        max_unpacked: int,
+        first: int = 0,
+        files: int | None = None,
+    ) -> None:
         self.workers = workers
         self.first = first
+        self.files = len(session.files) if files is None else files
         self.log = ImportLog()
         self.run = session.run
         for remark in session.remarks:

@@ -91,6 +91,9 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
         text = str(straggler.reason) if host is None else in_words(delays, host)
         detail = f"{text[0].upper()}{text[1:]}."
         cost, is_bound = (cost, False) if host is None else saving_of(delays, host)
+        steps, compared = (facts.figure(COMMUNICATION, name) for name in ("step_count", "compared_step_count"))
+        if host is not None and isinstance(steps, int) and isinstance(compared, int) and 0 < compared < steps:
+            cost, is_bound = cost * steps // compared, True  # if the other steps are like these
     return Finding(
         "straggler",
         f"Devices wait in collectives for {device or host or 'the last of them'}",

@@ -11,6 +11,7 @@ from fastprof.derive.communication.communication_tables import StepCosts, total_
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST, Kind
+from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import counted, measured, moment_text
 
 COSTLY_SHARE: Final = 0.05
@@ -73,6 +74,19 @@ def remarks(
     yield from _unmatched(found)
     if missing and len(found):
         yield "info", f"{missing}: which one is the last of all is not known."
+
+
+def steps_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) -> Iterator[Remark]:
+    """``steps``: those that are compared; None: all are."""
+    if steps is None:
+        return
+    every = max(host.arrivals.of_steps or 0 for host in hosts)
+    text = f"The session has {len(hosts):,} hosts: who waits for whom is"
+    if len(steps):
+        text += f" found from {len(steps):,} of {counted(every, 'step', 'steps')}, those in the middle."
+    else:
+        text += " not known, because collectives of many hosts are compared in steps, and they have none in common."
+    yield "info", text
 
 
 def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str) -> Iterator[Remark]:

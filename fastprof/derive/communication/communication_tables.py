@@ -431,24 +431,20 @@ def meetings(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
 
 def stragglers(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
     """The devices that took part, those that others wait for most first."""
-    each, attendance = devices_of(kept), found.attendance
+    each, attended = devices_of(kept), found.attendance
     count = len(each)
-    attended = np.bincount(attendance.device, minlength=count)
-    late = sums_by(attendance.device, np.maximum(attendance.late_ps, 0), count)
-    unknown = np.bincount(attendance.device[attendance.late_ps < 0], minlength=count) > 0
-    waited = sums_by(attendance.device, attendance.waited_ps, count)
     came_last = found.last >= 0
     caused = sums_by(found.last[came_last], np.maximum(found.wait_ps[came_last], 0), count)
     last = np.bincount(found.last[came_last], minlength=count)
-    rows = np.flatnonzero(attended)
+    rows = np.flatnonzero(attended.meetings)
     rows = rows[np.lexsort((-last[rows], -caused[rows]))]
     return _STRAGGLERS.of(SimpleNamespace(
         devices=each,
         device=rows,
-        meetings=attended[rows],
+        meetings=attended.meetings[rows],
         last_count=last[rows],
-        late_ps=np.where(unknown, -1, late)[rows],
-        waited_ps=waited[rows],
+        late_ps=attended.late_ps[rows],
+        waited_ps=attended.waited_ps[rows],
         caused_ps=caused[rows],
     ))  # fmt: skip
 

@@ -11,6 +11,7 @@ import numpy as np
 from fastprof import hlo
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication import activities, gpu_flights, tpu_flights
+from fastprof.derive.communication.arrivals import Arrivals, Arrived, arrivals, arrived, of_middle_steps
 from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, measured
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
 from fastprof.derive.communication.ranks import rank_count, zero_ns
@@ -57,32 +58,11 @@ class OfOperations:
         )
 
 
-class Arrivals:
-    """Flights of operations whose devices wait for each other, by begin. ``group``: the place among ``groups`` of that
-    of the step in which it begins, -1: none; begin and end are by the host's clock, the duration by the core's.
-    ``blocks``: nothing else goes on until it ends, so that its end shows when the last device came. ``bytes``: empty if
-    none is known. There are many, and they are kept until all hosts are read."""
-
-    def __init__(self, flights: Flights, meets: Bools, windows: _Windows, *, is_gpu: bool) -> None:
-        chosen = np.flatnonzero(meets[flights.op])
-        chosen = chosen[np.argsort(flights.begin_ps[chosen], kind="stable")]
-        self.op = flights.op[chosen]
-        self.groups, place = np.unique(_groups_at(flights.begin_ps[chosen], windows), return_inverse=True)
-        self.group = place.reshape(-1).astype(np.int32)
-        self.begin_ps, self.end_ps = flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen]
-        self.duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
-        size = flights.bytes[chosen]
-        self.bytes = size if (size != NO_BYTES).any() else size[:0]
-        self.blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
-
-
 class Device:
     """A TensorCore, a SparseCore or a GPU. ``group``: of each step on it, the rows of ``steps``; ``whole``: one row,
     from its first to its last op."""
 
-    def __init__(
-        self, plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Bools, windows: _Windows
-    ) -> None:
+    def __init__(self, plane: Plane, activity: CoreActivity, kind_of_op: Int32s, windows: _Windows) -> None:
         self.plane, self.sparse = plane.name, plane.kind == "SPARSECORE"
         self.name, self.group, self.complete = windows.name, windows.group, windows.complete
         begin_ps = np.append(windows.begin_ps, activity.begin_ps)
@@ -90,20 +70,18 @@ class Device:
         sums, exposed_ps, hidden_ps = measured(activity, kind_of_op, begin_ps, duration_ps)
         self.steps, self.whole = sums.rows(slice(0, -1)), sums.rows(slice(-1, None))
         self.operations = OfOperations(activity.flights, exposed_ps, hidden_ps)
-        self.arrivals = Arrivals(activity.flights, meets, windows, is_gpu=plane.kind == "GPU")
 
 
 @dataclass(frozen=True, slots=True)
 class HostCommunication:
-    """``hardware``: TPU, GPU or CPU_ONLY. ``present``: the devices of the capture. ``teams``: of each device, beside
-    its ``operations``, the group of devices in which it takes part, 0 if there is only one; -1: unknown."""
+    """``hardware``: TPU, GPU or CPU_ONLY. ``present``: the devices of the capture."""
 
     host: str
     hardware: str
     present: HostDevices
     devices: tuple[Device, ...]
     operations: tuple[Operation, ...]
-    teams: tuple[Int64s, ...]
+    arrivals: Arrivals
     of_torch: bool = False
     """PyTorch's profiler recorded it."""
     zero_ns: int | None = None
@@ -131,8 +109,15 @@ def merged(kept: Sequence[HostCommunication]) -> tuple[list[Operation], list[Int
 
 
 def host_communication(
-    events: HostEvents, hardware: str, modules: Modules, groups: Groups, steps: StepDatabase, workers: Workers
+    events: HostEvents,
+    hardware: str,
+    modules: Modules,
+    groups: Groups,
+    steps: StepDatabase,
+    workers: Workers,
+    most_arrivals: int,
 ) -> HostCommunication:
+    """``most_arrivals``: if there are more, those of the middle steps are kept."""
     planes = device_planes(events, hardware)
     is_gpu = hardware == "GPU"
     operations, found = activities.of_gpus(events, modules) if is_gpu else activities.of_cores(events, planes, workers)
@@ -140,23 +125,49 @@ def host_communication(
     meets = np.array([one.kind.meets for one in operations.known], np.bool_)
     active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
     jobs = [
-        partial(Device, plane, activity, kind_of_op, meets, _windows(steps, groups, place, plane))
+        partial(_device, plane, activity, kind_of_op, meets, _windows(steps, groups, place, plane))
         for place, plane, activity in active
     ]
-    devices = workers.run(None, jobs)
+    found_of = workers.run(None, jobs)
+    devices, parts = [device for device, _ in found_of], [part for _, part in found_of]
     ids = device_ids([plane for _, plane, _ in active])
     teams = _teams(devices, ids, modules, operations.known, hardware)
-    present = HostDevices.of(events)
+    of_rows = [
+        team[np.searchsorted(device.operations.op, part.op)]
+        for device, team, part in zip(devices, teams, parts, strict=True)
+    ]
+    of_torch = is_kineto(events)
+    every = arrivals(parts, of_rows, sized=of_torch)
     return HostCommunication(
-        events.host, hardware, present, tuple(devices), tuple(operations.known), teams, is_kineto(events),
-        zero_ns(events), rank_count(events), events.start_unix_ns,
+        events.host, hardware, HostDevices.of(events), tuple(devices), tuple(operations.known),
+        of_middle_steps(every, _complete(devices), most_arrivals), of_torch, zero_ns(events), rank_count(events),
+        events.start_unix_ns,
     )  # fmt: skip
+
+
+def _device(
+    plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Bools, windows: _Windows
+) -> tuple[Device, Arrived]:
+    flights = activity.flights
+    chosen = np.flatnonzero(meets[flights.op])
+    chosen = chosen[np.argsort(flights.begin_ps[chosen], kind="stable")]
+    group = _groups_at(flights.begin_ps[chosen], windows)
+    part = arrived(flights, chosen, group, is_gpu=plane.kind == "GPU")
+    return Device(plane, activity, kind_of_op, windows), part
+
+
+def _complete(devices: Sequence[Device]) -> Int64s:
+    """The groups of the steps that are complete on all devices that have them."""
+    group = np.concatenate([np.zeros(0, np.int64), *(device.group for device in devices)])
+    complete = np.concatenate([np.zeros(0, np.bool_), *(device.complete for device in devices)])
+    return np.setdiff1d(group, group[~complete])
 
 
 def _teams(
     devices: Sequence[Device], ids: DeviceIds, modules: Modules, operations: Sequence[Operation], hardware: str
-) -> tuple[Int64s, ...]:
-    """See HostCommunication. Only devices that ran an operation are looked up in its groups."""
+) -> list[Int64s]:
+    """Of each device, beside its ``operations``, the group of devices in which it takes part, 0 if there is only one;
+    -1: unknown. Only devices that ran an operation are looked up in its groups."""
     ends = np.cumsum([len(device.operations.op) for device in devices], dtype=np.int64)
     op = np.concatenate([np.zeros(0, np.int64), *(device.operations.op for device in devices)])
     device = np.searchsorted(ends, np.arange(len(op)), side="right")
@@ -169,7 +180,7 @@ def _teams(
         shape = payload(one.kind, one.text) if one.kind.meets and one.text else NO_PAYLOAD
         if shape.count is not None and shape.count > 1:
             team[rows] = assignments.teams(one.program_id, shape, device[rows])
-    return tuple(np.split(team, ends)[:-1])
+    return np.split(team, ends)[:-1]
 
 
 def device_planes(events: HostEvents, hardware: str) -> list[Plane]:

@@ -1,0 +1,166 @@
+"""When devices arrive at collectives and are done: what is kept of each host until all hosts are compared.
+
+Of a session with many hosts, each keeps its middle steps only, so that all of them together stay below a limit. Hosts
+that are recorded together have the same steps there, give or take one:
+
+    host a   | 0 | 1 | 2 |(3)|(4)|(5)| 6 | 7 | 8 |       most hosts have 3, 4 and 5: these are compared
+    host b   | 0 | 1 | 2 |(3)|(4)|(5)| 6 | 7 | 8 |
+    host c       | 1 | 2 | 3 |(4)|(5)|(6)| 7 | 8 | 9 |   its 6 is left out
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.communication.flights import NO_BYTES, Flights
+from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
+
+MOST_OF_SESSION = 10_000_000
+"""Rows that the hosts of a session keep together, about."""
+FEWEST_STEPS: Final = 3
+"""Each host keeps as many: two show who delays the others, and the middle of hosts may be one step apart."""
+NEARLY_ALL: Final = 0.9
+"""A step is compared if this share of hosts kept it, of the number of hosts that kept the most common step."""
+
+
+class Arrived(NamedTuple):
+    """Those of one device, by begin on the clock of its ops. ``group``: of the step in which it begins, -1: none; begin
+    and end are by the host's clock, the duration by the core's. ``blocks``: nothing else goes on until it ends, so that
+    its end shows when the last device came. ``bytes``: NO_BYTES: unknown."""
+
+    op: Int32s
+    group: Int64s
+    begin_ps: Int64s
+    end_ps: Int64s
+    duration_ps: Int64s
+    blocks: Bools
+    bytes: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Those of a host, by op, group, device and begin, if it is known which devices belong together. There are many, so
+    that each column has the narrowest type that holds it. ``group``: place among ``groups``; ``device``: place among
+    the host's; ``team``: the group of devices in which the device takes part; ``beyond_ps``: the time from begin to end
+    beyond the duration; ``bytes``: empty if none is known. ``grouped``: how many are not here, because it is not known
+    which devices belong together. ``of_steps``: of how many steps the host has some, if not all are kept."""
+
+    op: npt.NDArray[Any]
+    group: npt.NDArray[Any]
+    device: npt.NDArray[Any]
+    team: npt.NDArray[Any]
+    begin_ps: Int64s
+    duration_ps: npt.NDArray[Any]
+    beyond_ps: npt.NDArray[Any]
+    blocks: Bools
+    bytes: npt.NDArray[Any]
+    groups: Int64s
+    grouped: int
+    of_steps: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+def arrived(flights: Flights, chosen: Int64s, group: Int64s, *, is_gpu: bool) -> Arrived:
+    """``chosen``: flights of operations whose devices wait for each other, by begin; ``group``: of these."""
+    duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
+    blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
+    times = (flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen], duration_ps)
+    return Arrived(flights.op[chosen], group, *times, blocks, flights.bytes[chosen])
+
+
+def arrivals(parts: Sequence[Arrived], teams: Sequence[Int64s], *, sized: bool) -> Arrivals:
+    """Of all devices of a host. ``teams``: of the rows of each device, -1: unknown; ``sized``: whether bytes matter."""
+    each = [Arrived(*(np.zeros(0, kind) for kind in _TYPES)), *parts]
+    op, group, begin, end, duration, blocks, size = (np.concatenate(column) for column in zip(*each, strict=True))
+    device = np.repeat(np.arange(len(parts)), [len(part.op) for part in parts])
+    team = np.concatenate([np.zeros(0, np.int64), *teams])
+    groups, group = np.unique(group, return_inverse=True)
+    op, group, device, team = (narrowed(column) for column in (op, group.reshape(-1), device, team))
+    rows = np.lexsort((begin, device, group, op))
+    rows = rows[team[rows] >= 0]
+    size = size if sized and (size != NO_BYTES).any() else size[:0]
+    return Arrivals(
+        op=op[rows],
+        group=group[rows],
+        device=device[rows],
+        team=team[rows],
+        begin_ps=begin[rows],
+        duration_ps=narrowed(duration)[rows],
+        beyond_ps=narrowed(end - begin - duration)[rows],
+        blocks=blocks[rows],
+        bytes=narrowed(size[rows] if len(size) else size),
+        groups=groups,
+        grouped=len(team) - len(rows),
+    )
+
+
+_TYPES: Final = ("i4", "i8", "i8", "i8", "i8", "?", "i8")
+
+
+def narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same integers, of the narrowest signed type that holds all."""
+    least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    for kind in (np.int8, np.int16, np.int32):
+        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values.astype(np.int64)
+
+
+# ---- sessions of many hosts
+
+
+def share(hosts: int) -> int:
+    """How many rows each of ``hosts`` hosts keeps, about."""
+    return max(MOST_OF_SESSION // max(hosts, 1), 1)
+
+
+def of_middle_steps(every: Arrivals, complete: Int64s, most: int) -> Arrivals:
+    """All, if there are at most ``most``; else those of the middle steps. ``complete``: groups of steps that are in the
+    capture entirely: only if there are not enough of them, others count."""
+    if len(every) <= most:
+        return every
+    count = np.bincount(every.group, minlength=len(every.groups))
+    begin = np.full(len(every.groups), np.iinfo(np.int64).max)
+    np.minimum.at(begin, every.group, every.begin_ps)
+    steps = np.flatnonzero((every.groups >= 0) & (count > 0))
+    entire = steps[np.isin(every.groups[steps], complete)]
+    steps = entire if len(entire) >= FEWEST_STEPS else steps
+    steps = steps[np.argsort(begin[steps], kind="stable")]
+    chosen = np.zeros(len(every.groups), np.bool_)
+    chosen[steps[_middle(count[steps], most)]] = True
+    rows = np.flatnonzero(chosen[every.group])
+    columns = {name: getattr(every, name) for name in Arrivals.__slots__[:9]}
+    columns = {name: column[rows] if len(column) else column for name, column in columns.items()}
+    return replace(every, **columns, of_steps=len(steps))
+
+
+def _middle(count: Int64s, most: int) -> slice:
+    """The longest stretch around the middle with at most ``most`` rows, but at least FEWEST_STEPS."""
+    upto = np.append(0, np.cumsum(count))
+    size = np.arange(1, len(count) + 1)
+    first = (len(count) - size) // 2
+    fits = int(np.count_nonzero(upto[first + size] - upto[first] <= most))
+    fits = min(max(fits, FEWEST_STEPS), len(count))
+    first_step = (len(count) - fits) // 2
+    return slice(first_step, first_step + fits)
+
+
+def compared_steps(kept: Sequence[Arrivals], groups: Sequence[Mapping[int, int]]) -> Int64s | None:
+    """The steps whose arrivals nearly all hosts kept. None: hosts kept all. ``groups``: by host, the number
+    of each step in the session, by that of its group on the host."""
+    if all(one.of_steps is None for one in kept):
+        return None
+    count: Counter[int] = Counter()
+    for one, numbers in zip(kept, groups, strict=True):
+        count.update({numbers.get(group, -1) for group in one.groups[np.unique(one.group)].tolist()} - {-1})
+    least = NEARLY_ALL * max(count.values(), default=0)
+    return np.array(sorted(step for step, many in count.items() if many >= least), np.int64)
