@@ -74,10 +74,11 @@ class _Gathering:
         return self.ends_at is not None and (not self.running or time.monotonic() > self.ends_at)
 
     def _leave(self, *, stop: bool) -> None:
+        if stop and self.engine.is_made:
+            self.engine.stop()  # a pool that finds its processes gone fails at futures that others have cancelled
+            return
         for future in self.running:
             future.cancel()
-        if stop:
-            self.engine.stop()
 
     # ---- giving
 

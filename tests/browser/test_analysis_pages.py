@@ -150,6 +150,7 @@ def test_a_table_sorts_filters_and_comes_as_csv(page: Any, server: Callable[...,
 def test_a_picked_host_is_in_the_address_and_narrows_the_report(page: Any, server: Callable[..., str]) -> None:
     page.goto(f"{server(DEMO / 'pod')}#/steps")
     settle(page)
+    assert page.get_by_label("Steps by core").is_visible()
     page.get_by_label("Host").first.select_option("host1")
     page.wait_for_function("() => location.hash.includes('host=host1')")
     settle(page)

@@ -23,19 +23,19 @@ export function scaleBar(metric, least, most) {
     h("span", text(most, "ps")));
 }
 
-/** `data`: a table with a row a step and core, or host: `of` is the column of their names; `steps`: numbers of steps in
- * order; `onselect(place of the step, name of the core)`. */
+/** `data`: a table with a row a step and core, or host; `names`: of the core or host of each row; `steps`: numbers of
+ * steps in order; `onselect(place of the step, name of the core)`. */
 export class CoreMap extends CanvasChart {
-  constructor(element, data, { steps, metric, onselect, of = "core_name", label = "Steps by core" }) {
+  constructor(element, data, { steps, metric, onselect, names = data.column("core_name"), label = "Steps by core" }) {
     super(element, "core-map", label);
     Object.assign(this, { data, steps, metric, onselect });
-    this.cores = [...new Set(data.column(of))].sort(new Intl.Collator("en", { numeric: true }).compare);
+    this.cores = [...new Set(names)].sort(new Intl.Collator("en", { numeric: true }).compare);
     const coreAt = new Map(this.cores.map((core, at) => [core, at]));
     const stepAt = new Map(steps.map((step, at) => [step, at]));
     this.values = new Float64Array(this.cores.length * steps.length).fill(NaN);
-    const [cores, numbers, value] = [of, "step", metric].map((name) => data.column(name));
+    const [numbers, value] = ["step", metric].map((name) => data.column(name));
     for (let row = 0; row < data.length; row += 1) {
-      this.values[coreAt.get(cores[row]) * steps.length + stepAt.get(numbers[row])] = value[row];
+      this.values[coreAt.get(names[row]) * steps.length + stepAt.get(numbers[row])] = value[row];
     }
     this.least = this.values.reduce((least, one) => (one < least ? one : least), Infinity);
     this.most = this.values.reduce((most, one) => (one > most ? one : most), 0);

@@ -65,6 +65,7 @@ function hostMap(body, report, context) {
       picker({ label: "Colour by", options: METRICS, value: metric, onchange: (to) => context.push({ of: to }) }),
     ],
   });
-  const map = new CoreMap(part, data, { steps, metric, of: "host", label: "Steps by host", onselect: () => {} });
+  const map = new CoreMap(part, data, { steps, metric, names: data.column("host"), label: "Steps by host",
+    onselect: () => {} });
   context.on_theme(() => map.draw());
 }

@@ -6,11 +6,13 @@ import { stepTime } from "../charts/step_charts.js";
 import { picker } from "../controls.js";
 import { list } from "../list.js";
 import { reportPage, reportTable, tableSection } from "../report_page.js";
+import { CoreMap } from "./core_map.js";
 import { timelineButton } from "./details.js";
 
 export const show = reportPage(draw);
 
 const MOST_CORES = 24;
+const MOST_CELLS = 400_000;
 const OUT_OF_LINE = list("step, host, duration_ps, median_ps, kind, what, usual_ps, difference_ps");
 
 function draw(body, report, context) {
@@ -20,7 +22,10 @@ function draw(body, report, context) {
     return;
   }
   const cores = coresOf(steps);
-  durations(body, steps, cores);
+  const numbers = [...new Set(steps.column("step"))].filter((step) => step !== null).sort((one, other) => one - other);
+  durations(body, steps, cores, numbers);
+  if (cores.length > 2 && numbers.length > 1 && steps.length <= MOST_CELLS)
+    everyCore(body, steps, cores, numbers, context);
   if (breakdown.length) kinds(body, steps, breakdown, cores);
   tableSection(context, body, "slow_steps", report.tables.slow_steps, { columns: OUT_OF_LINE });
   for (const name of ["stragglers", "between_steps", "hosts", "step_summary"])
@@ -40,10 +45,9 @@ function draw(body, report, context) {
 }
 
 /** A line per core, or only those of the cores whose steps take longest. */
-function durations(body, steps, cores) {
+function durations(body, steps, cores, numbers) {
   const time = (core) => steps.sum("duration_ps", core.rows);
   const shown = [...cores].sort((one, other) => time(other) - time(one)).slice(0, MOST_CORES);
-  const numbers = [...new Set(steps.column("step"))].filter((step) => step !== null).sort((one, other) => one - other);
   const isCut = cores.length > shown.length;
   const box = panel("Step time by core",
     isCut ? `The ${shown.length} of ${cores.length} cores whose steps take longest.` : null);
@@ -54,6 +58,19 @@ function durations(body, steps, cores) {
   });
   if (numbers.length) lines(box.body, { x: numbers, series, unit: "ps", xTitle: "Step", label: "Step time by core" });
   else sentence(box.body, "The steps have no numbers.");
+}
+
+/** How long each step took on each core, as colours: a slow host is a stripe. */
+function everyCore(body, steps, cores, numbers, context) {
+  const data = steps.where((row) => steps.value(row, "step") !== null);
+  const part = section(body, "All steps on all cores", { note: "A row is a core, a column a step." });
+  const map = new CoreMap(part, data, {
+    steps: numbers,
+    metric: "duration_ps",
+    names: data.select().map((row) => coreName(data, row)),
+    onselect: () => {},
+  });
+  context.on_theme(() => map.draw());
 }
 
 /** Step by step what one core spent its time on. */
@@ -75,9 +92,11 @@ function kinds(body, steps, breakdown, cores) {
 }
 
 function coresOf(steps) {
-  const groups = Map.groupBy(steps.select(), (row) => {
-    const [host, core] = [steps.value(row, "host"), steps.value(row, "core_name") ?? ""];
-    return core.startsWith(host) ? core : `${host} ${core}`.trim();
-  });
+  const groups = Map.groupBy(steps.select(), (row) => coreName(steps, row));
   return [...groups].map(([name, rows]) => ({ name, rows }));
+}
+
+function coreName(steps, row) {
+  const [host, core] = [steps.value(row, "host"), steps.value(row, "core_name") ?? ""];
+  return core.startsWith(host) ? core : `${host} ${core}`.trim();
 }
