@@ -33,8 +33,9 @@ from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.devices.framework import TENSORFLOW_1, framework_of_host
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.host import Host
-from fastprof.derive.memory import memory_events, memory_remarks, memory_tables
-from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures, MemorySteps, module_runs
+from fastprof.derive.memory import memory_events, memory_remarks, tables_of_hosts
+from fastprof.derive.memory.host_memory import AboutHost, HostMemory, MemorySteps, module_runs
+from fastprof.derive.memory.kept_memory import KeptMemory, Options, Totals
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
 from fastprof.derive.memory.torch_memory import device_sizes
@@ -184,27 +185,27 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def of_host(host: Host, params: Params) -> HostMemory:
+def of_host(host: Host, params: Params) -> KeptMemory:
     """All of the host's memory, also where only some of its steps are reported: what is freed within them was allocated
     before, and the other way round."""
     events = host.entire.raw
     begin_ps, end_ps = _span(events)
     kept = _memory_events(host.entire)
-    return HostMemory(
+    about = AboutHost(
         host=host.name,
         hardware=host.hardware,
         has_host_plane=events.plane_named(HOST_THREADS) is not None,
         begin_ps=begin_ps,
         end_ps=end_ps,
-        events=kept,
         steps=MemorySteps.of(host.steps_from(params.steps_from).database) if len(kept) else MemorySteps.none(),
-        modules=module_runs(host.raw),
         threads=host.workers.threads,
         of_runs=framework_of_host(host.raw) == TENSORFLOW_1,
         chosen=host.entire is not host,
         of_torch=is_kineto(events),
         device_bytes=device_sizes(events),
     )
+    options = Options(params.at, params.short_lived_us, params.request)
+    return KeptMemory(HostMemory(about, kept, module_runs(host.raw)), options)
 
 
 def _memory_events(host: Host) -> MemoryEvents:
@@ -232,22 +233,25 @@ def _span(events: HostEvents) -> tuple[int, int]:
     return first, max(last, *ends)
 
 
-def run(kept: Sequence[HostMemory], params: Params, after: Mapping[str, Report]) -> Report:
-    hosts = [host for host in kept if len(host.events)]
-    options = (params.at, params.short_lived_us, params.request)
-    found = [MemoryFigures(host, *options, names_host=len(hosts) > 1) for host in hosts]
-    tables = LateTables(memory_tables.tables(found))
-    remarks = list(memory_remarks.remarks(found, params.at)) if found else [memory_remarks.none_there(kept)]
-    if found and any(host.chosen for host in kept):
+def run(kept: Sequence[KeptMemory], params: Params, after: Mapping[str, Report]) -> Report:
+    hosts = [host for host in kept if host.event_count]
+    totals = [host.totals for host in hosts]
+    tables = LateTables(tables_of_hosts.tables(hosts))
+    of_hosts = [(host.about, of_host.cases) for host, of_host in zip(hosts, totals, strict=True)]
+    nothing = [memory_remarks.none_there([host.about for host in kept])]
+    remarks = list(memory_remarks.remarks(of_hosts, params.at)) if hosts else nothing
+    if hosts and any(host.about.chosen for host in kept):
         remarks.append(("info", _SOME_STEPS))
     notices = tuple(Notice(*remark) for remark in remarks)
-    return Report(NAME, tables, scalars(SCALARS, _values(found, tables)), notices, detail=list(kept))
+    return Report(NAME, tables, scalars(SCALARS, _values(hosts, totals, tables)), notices, detail=list(kept))
 
 
-def _values(found: Sequence[MemoryFigures], tables: Mapping[str, pa.Table]) -> dict[str, Value | tuple[None, str]]:
+def _values(
+    hosts: Sequence[KeptMemory], totals: Sequence[Totals], tables: Mapping[str, pa.Table]
+) -> dict[str, Value | tuple[None, str]]:
     allocators = tables["allocators"]
     count = _total(allocators, "allocation_count")
-    short = sum(int(host.ops.short_lived_count.sum()) for host in found)
+    short = sum(one.short_lived_count for one in totals)
     values: dict[str, Value | tuple[None, str]] = {
         "allocator_count": allocators.num_rows,
         "snapshot_count": _total(allocators, "snapshot_count"),
@@ -257,16 +261,16 @@ def _values(found: Sequence[MemoryFigures], tables: Mapping[str, pa.Table]) -> d
         "replaced_count": _total(allocators, "replaced_count"),
         "short_lived_count": short,
         "short_lived_share": short / count if count else (None, "there are no allocations"),
-        "short_lived_bytes": sum(sum(host.ops.short_lived_bytes.tolist()) for host in found),
+        "short_lived_bytes": sum(one.short_lived_bytes for one in totals),
     }
-    return values | _of_largest(allocators, {host.memory.host: host.memory for host in found})
+    return values | _of_largest(allocators, {host.about.host: host for host in hosts})
 
 
 def _total(table: pa.Table, column: str) -> int:
     return sum(table[column].to_pylist())
 
 
-def _of_largest(allocators: pa.Table, hosts: Mapping[str, HostMemory]) -> dict[str, Value | tuple[None, str]]:
+def _of_largest(allocators: pa.Table, hosts: Mapping[str, KeptMemory]) -> dict[str, Value | tuple[None, str]]:
     """Of the allocator with the largest peak, which is the first. ``hosts``: by name."""
     rows: list[dict[str, Any]] = allocators.slice(0, 1).to_pylist()
     names = {name: name for name in ("peak_bytes", "peak_ps", "peak_step", "capacity_bytes", "lifetime_peak_bytes")}
@@ -285,7 +289,7 @@ def _of_largest(allocators: pa.Table, hosts: Mapping[str, HostMemory]) -> dict[s
         reasons["wasted_bytes"] = (
             "the capture has no allocation that was alive then, or does not record its requested size"
         )
-    elif hosts[row["host"]].chosen:
+    elif hosts[row["host"]].about.chosen:
         unrecorded = "the capture records no memory at the time of the selected steps"
     values: dict[str, Value | tuple[None, str]] = {"peak_allocator": row["allocator"], "peak_host": row["host"]}
     for name, column in names.items():
@@ -297,11 +301,11 @@ def _of_largest(allocators: pa.Table, hosts: Mapping[str, HostMemory]) -> dict[s
     return values
 
 
-def _no_step(host: HostMemory, time_ps: int) -> str:
+def _no_step(host: KeptMemory, time_ps: int) -> str:
     """Why the peak was at the time of none."""
-    steps = host.steps
+    steps = host.about.steps
     if not len(steps):
-        instead = "; --steps-from modules makes executions of programs steps" if len(host.modules) else ""
+        instead = "; --steps-from modules makes executions of programs steps" if host.module_count else ""
         return f"the host has no steps that are known{instead}"
     if time_ps < steps.start_ps[0]:
         return "the peak was before the first step"

@@ -2,5 +2,6 @@
 
 __all__ = [
     "graph_files", "graph_planes", "log_directory", "made_ahead", "message_columns", "open_files", "own_profiler",
-    "paths", "profile_columns", "profiler_client", "resolve", "several_runs", "source", "unpacking", "value_columns",
+    "paths", "profile_columns", "profiler_client", "resolve", "several_runs", "source", "spill", "unpacking",
+    "value_columns",
 ]  # fmt: skip

@@ -29,6 +29,11 @@ class Spill:
         self._size = 0
         self._lock = threading.Lock()
 
+    @property
+    def size(self) -> int:
+        """Bytes written."""
+        return self._size
+
     def write(self, data: bytes | memoryview) -> Piece:
         """Raises UnreadableError if the disk has no room for it."""
         view = memoryview(data).cast("B")

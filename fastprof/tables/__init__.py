@@ -2,5 +2,6 @@
 
 __all__ = [
     "dataset_rows", "event_stats", "event_summary", "host_clocks", "host_events", "host_reader", "needs",
-    "nesting_stream", "once", "open_session", "program_choice", "stacked", "table_set", "tables_of_runs", "tfprof_rows",
+    "nesting_stream", "once", "open_session", "program_choice", "set_aside", "stacked",
+    "table_set", "tables_of_runs", "tfprof_rows",
 ]  # fmt: skip

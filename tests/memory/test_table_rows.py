@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastprof.derive.memory.table_rows import Texts, known, table
+from fastprof.derive.memory.table_rows import StoredRows, Texts, known, table
 from fastprof.schema.tables import TEXT, Column, TableSchema
 
 SCHEMA = TableSchema(
     "t",
     "a row",
     (
-        Column("word", TEXT, "", True, of=lambda rows: rows["word"]),
-        Column("size", pa.int64(), "", True, of=lambda rows: rows["size"]),
+        Column("word", TEXT, "", True),
+        Column("size", pa.int64(), "", True),
     ),
     True,
 )
@@ -24,10 +24,13 @@ SCHEMA = TableSchema(
 def test_texts_of_any_number_of_hosts_are_numbered_in_any_type(kind: type) -> None:
     """Numbers of texts are as narrow as suits one host, whatever there are of all together."""
     parts = [
-        {
-            "word": Texts(["free", f"host {host}"], np.array([0, 1], kind)),
-            "size": known(np.array([host, 0]), np.array([True, False])),
-        }
+        StoredRows(
+            np.zeros(2),
+            {
+                "word": Texts(["free", f"host {host}"], np.array([0, 1], kind)),
+                "size": known(np.array([host, 0]), np.array([True, False])),
+            },
+        )
         for host in range(400)
     ]
     found = table(SCHEMA, parts)

@@ -1,4 +1,4 @@
-"""What is kept of one host's memory, and what is computed from it: tables and remarks are made from these."""
+"""What is recorded of one host's memory, and what is computed from it: tables and remarks are made from these."""
 
 from __future__ import annotations
 
@@ -128,49 +128,56 @@ class MemorySteps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HostMemory:
-    """What is kept of one host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: of the capture;
-    ``modules``: runs of programs; ``threads``: how many may compute; ``chosen``: only what happened within ``steps`` is
-    reported, though ``events`` has all; ``of_torch``: PyTorch's profiler recorded it; ``of_runs``: TensorFlow 1
-    did; ``device_bytes``: memory of the devices of its allocators, by name."""
+class AboutHost:
+    """What is small of a host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: of the capture;
+    ``threads``: how many may compute; ``chosen``: only what happened within ``steps`` is reported, though events are
+    kept of all times; ``of_torch``: PyTorch's profiler recorded it; ``of_runs``: TensorFlow 1 did; ``device_bytes``:
+    memory of the devices of its allocators, by name."""
 
     host: str
     hardware: str
     has_host_plane: bool
     begin_ps: int
     end_ps: int
-    events: MemoryEvents
     steps: MemorySteps
-    modules: ModuleRuns
     threads: int = 1
     chosen: bool = False
     of_torch: bool = False
     of_runs: bool = False
     device_bytes: Mapping[str, int] = field(default_factory=dict)
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostMemory:
+    """What is recorded of one host. ``modules``: runs of programs."""
+
+    about: AboutHost
+    events: MemoryEvents
+    modules: ModuleRuns
+
     def limits(self) -> tuple[Bools, Int64s]:
         """[n] what the allocator of each event may use, and whether that is known. Free memory of PyTorch's allocators
         is only what they keep of the device."""
         events = self.events
-        if not self.of_torch:
+        if not self.about.of_torch:
             return events.has(FREE), events.in_use_bytes + events.free_bytes
-        sizes = np.array([self.device_bytes.get(name, 0) for name in events.allocators] or [0], np.int64)
+        sizes = np.array([self.about.device_bytes.get(name, 0) for name in events.allocators] or [0], np.int64)
         limit = sizes[events.allocator]
         return limit > 0, limit
 
     @property
     def names(self) -> list[str]:
         """Names of allocators as people see them: numbers are of devices."""
-        kind = "device" if self.hardware == "CPU_ONLY" else self.hardware
+        kind = "device" if self.about.hardware == "CPU_ONLY" else self.about.hardware
         return [f"{kind} {name}" if name.isdigit() else name for name in self.events.allocators]
 
     def step_of_events(self) -> tuple[Int64s, Bools]:
         """[n] the step at the time of each event, and whether there is one."""
-        return self.steps.at(self.events.start_ps)
+        return self.about.steps.at(self.events.start_ps)
 
     def chosen_events(self) -> MemoryEvents:
         """Those within the chosen steps."""
-        return self.events.only(self.step_of_events()[1]) if self.chosen else self.events
+        return self.events.only(self.step_of_events()[1]) if self.about.chosen else self.events
 
 
 class MemoryFigures:
@@ -180,21 +187,13 @@ class MemoryFigures:
     ``step``: [n] the step at the time of the event, and whether there is one. ``shown``: [n] events within the chosen
     steps, None: all. ``peak``: [k] event of the first peak, at ``peak_ps``. ``active``: what is alive then, ``groups``:
     in groups. ``at``: [k] the events after which --at reports memory, ``active_at``: what is alive then. ``fits``: of
-    --request. ``names_host``: there are several hosts. ``limit_known``, ``limit_bytes``: see HostMemory.limits."""
+    --request. ``limit_known``, ``limit_bytes``: see HostMemory.limits."""
 
-    def __init__(
-        self,
-        memory: HostMemory,
-        at_ps: int | None,
-        short_lived_us: int,
-        request_bytes: int | None,
-        *,
-        names_host: bool,
-    ) -> None:
+    def __init__(self, memory: HostMemory, at_ps: int | None, short_lived_us: int, request_bytes: int | None) -> None:
         """``at_ps``: a further time at which to report what is alive, None: only at peaks. ``request_bytes``: the size
         of a request that might have fitted; None: of none."""
-        events, steps, workers = memory.events, memory.steps, Workers(memory.threads)
-        self.memory, self.names_host = memory, names_host
+        events, steps, workers = memory.events, memory.about.steps, Workers(memory.about.threads)
+        self.memory = memory
         self.at = None if at_ps is None else snapshots_at(events, at_ps)
         short_ps = min(short_lived_us * US, 2**63 - 1)
         self.matches = matches(events)
@@ -207,7 +206,7 @@ class MemoryFigures:
         self.windows: StepRows
         self.step: tuple[Int64s, Bools]
         self.windows, self.step = workers.run(None, first)
-        self.shown = self.step[1] if memory.chosen else None
+        self.shown = self.step[1] if memory.about.chosen else None
         self.peak, self.peak_ps = _peaks(memory, self.windows)
         self.fragmentation: Fragmentation
         self.ops: OpLifetimes
@@ -234,12 +233,15 @@ class MemoryFigures:
         self.fits = None if size is None else Fits(events, chunks, size, limits, self.shown)
 
     @property
+    def about(self) -> AboutHost:
+        return self.memory.about
+
+    @property
     def events(self) -> MemoryEvents:
         return self.memory.events
 
     def allocator_name(self, allocator: int) -> str:
-        name = self.memory.names[allocator] or "an allocator without a name"
-        return f"{name} of {self.memory.host}" if self.names_host else name
+        return self.memory.names[allocator] or "an allocator without a name"
 
     def op_name(self, number: int) -> str:
         """``number``: in op_names, -1: none."""
@@ -262,8 +264,8 @@ class MemoryFigures:
 def _peaks(memory: HostMemory, windows: StepRows) -> tuple[Int64s, Int64s]:
     """[k] the event of each allocator's first peak, and its time. In chosen steps, memory in use as they began counts
     too."""
-    events, steps = memory.events, memory.steps
-    if not memory.chosen:
+    events, steps = memory.events, memory.about.steps
+    if not memory.about.chosen:
         peak = peaks(events)
         return peak, events.start_ps[peak]
     peak, some = windows.highest, windows.highest >= 0

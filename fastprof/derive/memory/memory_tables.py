@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -26,7 +26,6 @@ from fastprof.derive.memory.table_rows import (
     fragmentation,
     known,
     recorded,
-    table,
 )
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int64s
@@ -59,7 +58,7 @@ class _Allocators(Rows):
         return known(values, ~np.ma.getmaskarray(self.peak) & which)
 
     def peak_step(self) -> Numbers:
-        return self.at_peak(*self.host.memory.steps.at(self.host.peak_ps))
+        return self.at_peak(*self.host.about.steps.at(self.host.peak_ps))
 
     def wasted(self) -> Numbers:
         return self.at_peak(*alive.wasted_by_allocator(self.host.active.rows, len(self.allocator)))
@@ -72,7 +71,7 @@ class _Allocators(Rows):
         """What PyTorch's allocator keeps of the device at its peak."""
         free = recorded("free_bytes")(self)
         kept = added(self.peak, free, "peak and free memory of an allocator")
-        return known(kept, np.full(len(self.at), self.host.memory.of_torch) & ~np.ma.getmaskarray(kept))
+        return known(kept, np.full(len(self.at), self.host.about.of_torch) & ~np.ma.getmaskarray(kept))
 
     @property
     def longest(self) -> Int64s:
@@ -206,7 +205,7 @@ class _StepRows(Rows):
     """``at``: the peak of each; ``found``: the windows."""
 
     def of_step(self, name: str) -> Any:
-        return getattr(self.host.memory.steps, name)[self.host.windows.window]
+        return getattr(self.host.about.steps, name)[self.host.windows.window]
 
     def growth(self) -> Numbers:
         return self.in_use(self.found.last_snapshot) - self.in_use(self.found.first_snapshot)
@@ -280,21 +279,16 @@ def _growth(host: MemoryFigures) -> Rows:
 # ---- all tables
 
 
-_IN_TIME = "time"
-
-
 @dataclass(frozen=True, slots=True)
-class _Table:
-    """``rows``: those of each host; ``by``: the column whose largest values come first; _IN_TIME: rows
-    stay by host, allocator and time."""
+class HostTable:
+    """``rows``: those of a host, None: it has no such table; ``by``: the column whose largest values come first;
+    ``in_time``: rows stay by host, allocator and time; ``is_large``: it may have a row for each event."""
 
     schema: TableSchema
-    rows: Callable[[Sequence[MemoryFigures]], Sequence[Rows]]
+    rows: Callable[[MemoryFigures], Rows | None]
     by: str | None = None
-
-
-def _each(rows: Callable[[MemoryFigures], Rows | None]) -> Callable[[Sequence[MemoryFigures]], Sequence[Rows]]:
-    return lambda hosts: [one for one in map(rows, hosts) if one is not None]
+    in_time: bool = False
+    is_large: bool = False
 
 
 def _fits(host: MemoryFigures) -> Rows | None:
@@ -302,63 +296,31 @@ def _fits(host: MemoryFigures) -> Rows | None:
 
 
 _TABLES = (
-    _Table(TableSchema("allocators", "an allocator of a host, largest peak first", _ALLOCATORS, True),
-           _each(lambda host: _Allocators(host, np.arange(len(host.peak), dtype=np.int32), host.peak))),
-    _Table(TableSchema("active_groups", "the memory of ops with similar names that was alive at the allocator's peak, "
-                       "most memory first", _ACTIVE_GROUPS, True), _each(lambda host: _at_peak(host, host.groups))),
-    _Table(TableSchema("active", "equal allocations that were alive at the allocator's peak, most memory first",
-                       _ACTIVE, True), _each(lambda host: _at_peak(host, host.active.rows))),
-    _Table(TableSchema("at", "equal allocations that were alive at the time given by --at; empty without --at",
-                       _ACTIVE, True), _each(_at)),
-    _Table(TableSchema("steps", "a step in which an allocator of its host allocated or freed", _STEPS, True),
-           _each(_steps)),
-    _Table(TableSchema("ops", "an op with the memory that it requested, most memory first", _OPS, True),
-           _each(lambda host: Rows(host, host.ops.allocator, found=host.ops)), "allocated_bytes"),
-    _Table(TableSchema("growth", "an op that holds more memory at the end of the last step than at the end of the "
-                       "first, largest growth first", _GROWTH, True), _each(_growth), "growth_bytes"),
-    _Table(TableSchema("fragmentation", "a moment of an allocator, such as its peak", snapshot_tables.FRAGMENTED, True),
-           _each(snapshot_tables.moments)),
-    _Table(TableSchema("request", "a time during which a request of the size given by --request fits, does not fit, or "
-                       "may fit; no rows without --request", snapshot_tables.REQUEST, True),
-           _each(_fits)),
-    _Table(TableSchema("timeline", "a stretch of time of an allocator: one snapshot, or a thousandth of the time if "
-                       "there are more than 1,000 snapshots", snapshot_tables.TIMELINE, True),
-           snapshot_tables.timelines, _IN_TIME),
-    _Table(TableSchema("snapshots", "an allocation or a free, by allocator and time", snapshot_tables.SNAPSHOTS,
-                       True), _each(snapshot_tables.snapshots), _IN_TIME),
-    _Table(TableSchema("allocations", "a piece of memory from allocation to free, by allocator and time",
-                       snapshot_tables.ALLOCATED, True), _each(snapshot_tables.allocations), _IN_TIME),
+    HostTable(TableSchema("allocators", "an allocator of a host, largest peak first", _ALLOCATORS, True),
+              lambda host: _Allocators(host, np.arange(len(host.peak), dtype=np.int32), host.peak)),
+    HostTable(TableSchema("active_groups", "the memory of ops with similar names that was alive at the allocator's "
+                          "peak, most memory first", _ACTIVE_GROUPS, True), lambda host: _at_peak(host, host.groups)),
+    HostTable(TableSchema("active", "equal allocations that were alive at the allocator's peak, most memory first",
+                          _ACTIVE, True), lambda host: _at_peak(host, host.active.rows)),
+    HostTable(TableSchema("at", "equal allocations that were alive at the time given by --at; empty without --at",
+                          _ACTIVE, True), _at),
+    HostTable(TableSchema("steps", "a step in which an allocator of its host allocated or freed", _STEPS, True),
+              _steps),
+    HostTable(TableSchema("ops", "an op with the memory that it requested, most memory first", _OPS, True),
+              lambda host: Rows(host, host.ops.allocator, found=host.ops), "allocated_bytes"),
+    HostTable(TableSchema("growth", "an op that holds more memory at the end of the last step than at the end of the "
+                          "first, largest growth first", _GROWTH, True), _growth, "growth_bytes"),
+    HostTable(TableSchema("fragmentation", "a moment of an allocator, such as its peak", snapshot_tables.FRAGMENTED,
+                          True), snapshot_tables.moments),
+    HostTable(TableSchema("request", "a time during which a request of the size given by --request fits, does not fit, "
+                          "or may fit; no rows without --request", snapshot_tables.REQUEST, True), _fits),
+    HostTable(TableSchema("timeline", "a stretch of time of an allocator: one snapshot, or a thousandth of the time if "
+                          "there are more than 1,000 snapshots", snapshot_tables.TIMELINE, True),
+              snapshot_tables.timeline, in_time=True),
+    HostTable(TableSchema("snapshots", "an allocation or a free, by allocator and time", snapshot_tables.SNAPSHOTS,
+                          True), snapshot_tables.snapshots, in_time=True, is_large=True),
+    HostTable(TableSchema("allocations", "a piece of memory from allocation to free, by allocator and time",
+                          snapshot_tables.ALLOCATED, True), snapshot_tables.allocations, in_time=True, is_large=True),
 )  # fmt: skip
-TABLES: Final = {one.schema.name: one.schema for one in _TABLES}
-
-
-def tables(hosts: Sequence[MemoryFigures]) -> dict[str, Callable[[], pa.Table]]:
-    """What makes every table, in the order of TABLES."""
-    hosts = [host for host in hosts if len(host.events)]
-    ranks = _ranks(hosts)
-    return {one.schema.name: partial(_table, one, hosts, ranks) for one in _TABLES}
-
-
-def _ranks(hosts: Sequence[MemoryFigures]) -> list[Int64s]:
-    """The place of each allocator of each host among all of them, largest peak first."""
-    if not hosts:
-        return []
-    peaks = np.concatenate([
-        np.where(host.peak >= 0, host.events.ranked_in_use[host.peak], np.iinfo(np.int64).min) for host in hosts
-    ])  # fmt: skip
-    places = np.empty(len(peaks), np.int64)
-    places[np.argsort(~peaks, kind="stable")] = np.arange(len(peaks))
-    return np.split(places, np.cumsum([len(host.peak) for host in hosts])[:-1])
-
-
-def _table(one: _Table, hosts: Sequence[MemoryFigures], ranks: Sequence[Int64s]) -> pa.Table:
-    """Rows by allocator, largest peak first, those of an allocator as they are; or largest first, equal ones by
-    allocator."""
-    rows = one.rows(hosts)
-    if not rows or one.by == _IN_TIME:
-        return table(one.schema, rows)
-    rank = np.concatenate([ranks[number][host.allocator] for number, host in enumerate(rows)])
-    if one.by is None:
-        return table(one.schema, rows, np.argsort(rank, kind="stable"))
-    sizes = np.concatenate([getattr(host.found, one.by) for host in rows])
-    return table(one.schema, rows, np.lexsort((rank, ~sizes)))
+HOST_TABLES: Final = {one.schema.name: one for one in _TABLES}
+TABLES: Final = {name: one.schema for name, one in HOST_TABLES.items()}

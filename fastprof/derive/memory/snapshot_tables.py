@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from fastprof.derive.memory.memory_events import FREE, REQUESTED, highest_fragme
 from fastprof.derive.memory.op_memory import lifetime_ps
 from fastprof.derive.memory.over_time import Stretches
 from fastprof.derive.memory.table_rows import (
+    FIRST_SNAPSHOT,
     MOMENT,
     NONE,
     STEP,
@@ -168,7 +168,7 @@ TIMELINE = (
     Picoseconds("duration_ps", "time from the first snapshot of the stretch to the last",
                 lambda rows: rows.events.start_ps[_last(rows)] - _start_ps(rows)),
     Count("snapshot_count", "snapshots in the stretch", lambda rows: rows.found.end - rows.found.first),
-    Count("first_snapshot", "row of the first snapshot in the table snapshots, from 0",
+    Count(FIRST_SNAPSHOT, "row of the first snapshot in the table snapshots, from 0",
           lambda rows: rows.found.first + rows.before),
     Bytes("least_in_use_bytes", f"least memory in use during the stretch, stack and heap; {NONE}",
           lambda rows: known(rows.found.least_bytes, rows.found.is_known)),
@@ -183,14 +183,9 @@ TIMELINE = (
 )  # fmt: skip
 
 
-def timelines(hosts: Sequence[MemoryFigures]) -> list[Rows]:
-    rows: list[Rows] = []
-    before = 0
-    for host in hosts:
-        each = Stretches(host.events, host.shown)
-        rows.append(Rows(host, each.allocator, each.most, found=each, before=before))
-        before += len(each.rows)
-    return rows
+def timeline(host: MemoryFigures) -> Rows:
+    each = Stretches(host.events, host.shown)
+    return Rows(host, each.allocator, each.most, found=each)
 
 
 # ---- every event

@@ -1,11 +1,12 @@
-"""Rows of the memory profile's tables: what each is made from, the columns that tables share, and how the rows of all
-hosts become one table."""
+"""Rows of the memory profile's tables: what each is made from, the columns that tables share, and how the rows of
+several hosts become one table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from fastprof.derive.memory.host_memory import MemoryFigures
 from fastprof.derive.memory.memory_events import NUMBERS, MemoryEvents
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 
@@ -63,6 +65,43 @@ class Rows:
         step, in_step = self.host.step
         return known(step[at], in_step[at] & which)
 
+    def following(self, before: int) -> Rows:
+        """The same rows, after ``before`` snapshots of other hosts."""
+        return replace(self, before=before)
+
+    def amounts(self, name: str) -> Int64s:
+        """The field of ``found`` with this name."""
+        column: Int64s = getattr(self.found, name)
+        return column
+
+    def column(self, column: Column) -> Any:
+        return column.of(self) if column.of else self._field(column)
+
+    def _field(self, column: Column) -> Numbers:
+        values: Numbers = getattr(self.found, column.name)
+        return not_negative(values) if column.nullable else values
+
+
+class StoredRows(NamedTuple):
+    """Rows of one host without its events: their columns, as formulas give them."""
+
+    allocator: Numbers
+    columns: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, schema: TableSchema, rows: Rows) -> StoredRows:
+        return cls(rows.allocator, {column.name: rows.column(column) for column in schema.columns})
+
+    def following(self, before: int) -> StoredRows:
+        return self._replace(columns={**self.columns, FIRST_SNAPSHOT: self.columns[FIRST_SNAPSHOT] + before})
+
+    def amounts(self, name: str) -> Int64s:
+        column: Int64s = np.ma.getdata(self.columns[name])
+        return column
+
+    def column(self, column: Column) -> Any:
+        return self.columns[column.name]
+
 
 def recorded(column: str, at: Formula = attrgetter("at")) -> Formula:
     """A figure of each row's event, null if the event does not record it. ``at``: the events."""
@@ -88,12 +127,14 @@ def fragmentation(rows: Rows, at: Any = None) -> Numbers:
     return known(numbers, np.isfinite(numbers) & _some(at))
 
 
+FIRST_SNAPSHOT: Final = "first_snapshot"
+"""The column that counts snapshots of the hosts before."""
 MOMENT: Final = "from the start of the host's capture"
 NONE: Final = "null: not recorded"
 STEP: Final = "null: no step at that time"
 WHOSE = (
     Text("host", "host, named after the file of its capture",
-         lambda rows: Texts([rows.host.memory.host], np.zeros(len(rows.allocator), np.int32))),
+         lambda rows: Texts([rows.host.about.host], np.zeros(len(rows.allocator), np.int32))),
     Text("allocator", "name of the allocator (allocator_name), or the number of the device (device_ordinal, "
          "index_on_host)", lambda rows: Texts(rows.host.memory.names, rows.allocator)),
 )  # fmt: skip
@@ -108,36 +149,44 @@ WHAT = (
 )  # fmt: skip
 
 
-def table(schema: TableSchema, parts: Sequence[Any], order: Numbers | None = None) -> pa.Table:
+def table(
+    schema: TableSchema,
+    parts: Sequence[Rows | StoredRows],
+    order: Numbers | None = None,
+    texts: Mapping[str, Iterable[Sequence[str | None]]] = MappingProxyType({}),
+) -> pa.Table:
     """The rows of all parts, one after the other, then in this order. A column without a formula is the field of
-    ``rows.found`` that has its name; if it may be null, negative values are."""
+    ``rows.found`` that has its name; if it may be null, negative values are. ``texts``: by column, texts that are
+    numbered before those of the rows, so that tables with the same ones can follow one another."""
     if not parts:
         return schema.empty()
-    arrays = [_column(column, parts, order) for column in schema.columns]
+    arrays = [_column(column, parts, order, texts.get(column.name, ())) for column in schema.columns]
     fields = [column.field(array.type) for column, array in zip(schema.columns, arrays, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _column(column: Column, parts: Sequence[Any], order: Numbers | None) -> pa.Array:
-    pieces: list[Any] = [column.of(rows) if column.of else _field(column, rows.found) for rows in parts]
+def _column(
+    column: Column,
+    parts: Sequence[Rows | StoredRows],
+    order: Numbers | None,
+    texts: Iterable[Sequence[str | None]],
+) -> pa.Array:
+    pieces: list[Any] = [rows.column(column) for rows in parts]
     if isinstance(pieces[0], Texts):
-        return _texts(pieces, order)
+        return _texts(pieces, order, texts)
     values = pieces[0] if len(pieces) == 1 else np.ma.concatenate(pieces)  # type: ignore[no-untyped-call]
     return pa.array(values if order is None else values[order], column.type)
 
 
-def _field(column: Column, found: Any) -> Numbers:
-    values: Numbers = getattr(found, column.name)
-    return not_negative(values) if column.nullable else values
-
-
-def _texts(pieces: Sequence[Texts], order: Numbers | None) -> pa.DictionaryArray:
+def _texts(
+    pieces: Sequence[Texts], order: Numbers | None, before: Iterable[Sequence[str | None]]
+) -> pa.DictionaryArray:
     """Numbers of texts are as narrow as possible: there are few texts, and any number of rows."""
     place: dict[str, int] = {}
     numbers = [
-        [-1 if value is None else place.setdefault(value, len(place)) for value in (*piece.values, None)]
-        for piece in pieces
-    ]
+        [-1 if value is None else place.setdefault(value, len(place)) for value in (*values, None)]
+        for values in (*before, *(piece.values for piece in pieces))
+    ][-len(pieces) :]
     narrow = np.min_scalar_type(-1 - len(place))  # signed
     rows = np.concatenate([  # of place -1, the None at the end
         np.array(number, narrow).take(piece.at, mode="wrap") for number, piece in zip(numbers, pieces, strict=True)

@@ -17,6 +17,7 @@ from fastprof._native.kernels import rank_order
 from fastprof.analyses.contract import Report
 from fastprof.derive.memory import memory_events as recorded
 from fastprof.derive.memory.host_memory import HostMemory, ModuleRuns
+from fastprof.derive.memory.kept_memory import KeptMemory
 from fastprof.derive.memory.matching import HELD_AT_END, match
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.sites import INVALID, Sites, data_type_text
@@ -32,15 +33,15 @@ Json = dict[str, Any]
 
 def answer(report: Report) -> object:
     """Of one host its page; of several an object of their pages, by host."""
-    hosts: list[HostMemory] = report.detail_as(list)
+    hosts: list[KeptMemory] = report.detail_as(list)
     if len(hosts) == 1:
-        return _page(hosts[0])
-    return {host.host: _page(host) for host in hosts}
+        return _page(hosts[0].value())
+    return {host.about.host: _page(host.value()) for host in hosts}
 
 
 def _page(host: HostMemory) -> Json:
     """Nothing at all where the host has no plane of threads."""
-    if not host.has_host_plane:
+    if not host.about.has_host_plane:
         return {}
     events = host.chosen_events()
     return {

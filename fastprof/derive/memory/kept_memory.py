@@ -1,0 +1,90 @@
+"""What is kept of one host's memory: all that tables and remarks need of it, and its events, which are set aside."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures
+from fastprof.derive.memory.memory_cases import HostCases
+from fastprof.derive.memory.memory_tables import HOST_TABLES, HostTable
+from fastprof.derive.memory.table_rows import Rows, StoredRows
+from fastprof.schema.array_types import Int64s
+from fastprof.tables.set_aside import SetAside, Stored
+
+
+class Options(NamedTuple):
+    """As MemoryFigures takes them."""
+
+    at_ps: int | None
+    short_lived_us: int
+    request_bytes: int | None
+
+
+class Totals(NamedTuple):
+    """``peaks``: by allocator, to rank them: less than any if it has none. ``snapshots``: rows of that table.
+    ``cases``: for remarks."""
+
+    peaks: Int64s
+    snapshots: int
+    short_lived_count: int
+    short_lived_bytes: int
+    cases: HostCases
+
+
+class KeptMemory(SetAside[HostMemory]):
+    """``event_count``, ``module_count``: of the capture, whatever is chosen."""
+
+    def __init__(self, memory: HostMemory, options: Options) -> None:
+        self.about, self._options = memory.about, options
+        self.event_count, self.module_count = len(memory.events), len(memory.modules)
+        self._figures: MemoryFigures | None = None
+        self._totals: Totals | None = None
+        self._rows: dict[str, Stored[StoredRows | None]] | None = None
+        super().__init__(memory, is_large=self.event_count > 0)
+
+    def figures(self) -> MemoryFigures:
+        """Computed once for as long as the events are in memory."""
+        with self._guard:
+            if self._figures is not None:
+                return self._figures
+            figures = MemoryFigures(self.value(), *self._options)
+            if self.in_memory:
+                self._figures = figures
+            return figures
+
+    @property
+    def totals(self) -> Totals:
+        with self._guard:
+            if self._totals is None:
+                self._totals = _totals(self.figures())
+            return self._totals
+
+    def rows(self, table: HostTable) -> Rows | StoredRows | None:
+        """The rows of a table that is not large, None: the host has none."""
+        with self._guard:
+            return table.rows(self.figures()) if self._rows is None else self._rows[table.schema.name].value()
+
+    def summarize(self) -> None:
+        if self._rows is None:
+            figures, _ = self.figures(), self.totals
+            small = {name: one for name, one in HOST_TABLES.items() if not one.is_large}
+            self._rows = {name: Stored(_without_events(one, figures)) for name, one in small.items()}
+        self._figures = None
+
+
+def _without_events(table: HostTable, figures: MemoryFigures) -> StoredRows | None:
+    rows = table.rows(figures)
+    return None if rows is None else StoredRows.of(table.schema, rows)
+
+
+def _totals(host: MemoryFigures) -> Totals:
+    peaks = np.where(host.peak >= 0, host.events.ranked_in_use[host.peak], np.iinfo(np.int64).min)
+    return Totals(
+        peaks,
+        len(host.events) if host.shown is None else int(host.shown.sum()),
+        int(host.ops.short_lived_count.sum()),
+        sum(host.ops.short_lived_bytes.tolist()),
+        HostCases(host),
+    )

@@ -1,0 +1,156 @@
+"""What is large of a host: in memory while the host is the last that was read, then in a temporary file.
+
+    host 0 read ─► large value 0 in memory
+    host 1 read ─► large value 1 in memory;  summary of 0 made, large value 0 to the file
+    …
+
+A session of one host never writes, and one of many has a single large value in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import weakref
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
+
+import pyarrow as pa
+
+from fastprof.errors import FastprofError
+from fastprof.inputs.spill import Spill
+
+T = TypeVar("T")
+_LEVEL: Final = 3
+"""Of zstd: columns of events become a third of what the lowest makes of them, in less time."""
+_FULL: Final = 1 << 32
+"""Bytes of a file; the next value begins another, so that files go as what refers to them goes."""
+_BATCH: Final = 1 << 16
+"""Rows that are written together."""
+_DAMAGED: Final = (FastprofError, OverflowError)
+
+
+class Stored(Generic[T]):
+    """A value in a temporary file, compressed."""
+
+    def __init__(self, value: T) -> None:
+        """Raises UnreadableError if the disk has no room for it."""
+        self._write(*_packed(value))
+
+    def _write(self, packed: bytes, size: int) -> None:
+        self._spill = _SHELF.file()
+        self._piece, self._size = self._spill.write(packed), size
+
+    def value(self) -> T:
+        value: T = pickle.loads(_codec().decompress(self._spill.read(self._piece), self._size))
+        return value
+
+    def __getstate__(self) -> tuple[bytes, int]:
+        return self._spill.read(self._piece), self._size
+
+    def __setstate__(self, state: tuple[bytes, int]) -> None:
+        self._write(*state)
+
+
+class SetAside(Generic[T]):
+    """What an analysis keeps of a host with a large ``value``, which threads may share. Pickles have both."""
+
+    def __init__(self, value: T, *, is_large: bool = True) -> None:
+        """Large values of the hosts before are set aside. Raises UnreadableError if the disk has no room for them."""
+        self._guard = threading.RLock()
+        self._value: T | Stored[T] = value
+        self._is_large = is_large
+        if is_large:
+            _SHELF.newest(self)
+
+    def value(self) -> T:
+        value = self._value
+        return value.value() if isinstance(value, Stored) else value
+
+    @property
+    def in_memory(self) -> bool:
+        return not isinstance(self._value, Stored)
+
+    def summarize(self) -> None:
+        """Makes of the value what is often read, before the value is set aside."""
+        raise NotImplementedError
+
+    def set_aside(self) -> None:
+        with self._guard:
+            value = self._value
+            if self._is_large and not isinstance(value, Stored):
+                with suppress(*_DAMAGED):  # raised again, for the right host, by who reads the summary
+                    self.summarize()
+                self._value = Stored(value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.set_aside()
+        return {name: value for name, value in vars(self).items() if name != "_guard"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._guard = threading.RLock()
+
+
+class StoredTable:
+    """A table in a temporary file, whose rows are in memory only while they are looked at."""
+
+    def __init__(self) -> None:
+        self._spill = Spill()
+        self._batches: list[pa.RecordBatch] = []
+
+    def append(self, rows: pa.Table) -> None:
+        """Raises UnreadableError if the disk has no room for them."""
+        for batch in rows.to_batches(max_chunksize=_BATCH):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_file(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            mapped = self._spill.mapped(self._spill.write(memoryview(sink.getvalue())))
+            self._batches.append(pa.ipc.open_file(pa.py_buffer(mapped)).get_batch(0))
+
+    def table(self) -> pa.Table:
+        """Of all rows, once there are some."""
+        return pa.Table.from_batches(self._batches)
+
+
+def _packed(value: object) -> tuple[bytes, int]:
+    """The value, and its size before it is compressed."""
+    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    return _codec().compress(data, asbytes=True), len(data)
+
+
+def _codec() -> pa.Codec:
+    return pa.Codec("zstd", _LEVEL)
+
+
+class _Shelf:
+    """The last large value of this process, and the file for the others. A fork has a file of its own, because both
+    would write to the same places of one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: weakref.ref[SetAside[Any]] | None = None
+        self._file: weakref.ref[Spill] | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def newest(self, one: SetAside[Any]) -> None:
+        with self._lock:
+            last, self._last = None if self._last is None else self._last(), weakref.ref(one)
+        if last is not None:
+            last.set_aside()
+
+    def file(self) -> Spill:
+        with self._lock:
+            spill = None if self._file is None else self._file()
+            if spill is None or spill.size > _FULL:
+                spill = Spill()
+                self._file = weakref.ref(spill)
+            return spill
+
+    def _forget(self) -> None:
+        self._lock, self._last, self._file = threading.Lock(), None, None
+
+
+_SHELF: Final = _Shelf()
