@@ -26,10 +26,17 @@ An analysis is a module of this package:
                                                    not take may be missing; absent: of_host
     def numbered(kept, number) -> Any              the same, of the host of another number in the session; absent: what
                                                    is kept has no number
+    def merge(kept, params, shared) -> Any         one value that stands, in ``run``, for what was kept of hosts that
+                                                   follow each other; absent: a value of each host stays
     def run(kept, params, after) -> Report         the answer, from what was kept of all hosts
 
 Hosts are read one after the other, so memory is one host's events and what is kept of each. They may be read by other
 processes: what is kept can be pickled, and refers to no capture, but for its programs (``hlo.programs.Program``).
+
+Of more than 32 hosts, ``merge`` is given the values of 32, then what it returned of 32 groups: ``run`` of that is
+``run`` of all values. Hosts stay in order, integers are exact, and floats are added up host by host, then group by
+group, wherever hosts are read. ``shared`` is empty at first, and the same for all analyses while the same hosts are
+merged: what several of them make of the same values is made once. What merges keeps no programs.
 """
 
 from __future__ import annotations

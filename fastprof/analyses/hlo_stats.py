@@ -34,7 +34,7 @@ from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.ceilings import against, ceilings, known_bytes, known_flops
-from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
+from fastprof.derive.ops.device_ops import HostDeviceOps, OpsOfHosts, SessionOps
 from fastprof.derive.ops.op_columns import OpRows, known
 from fastprof.derive.ops.op_groups import GROUP_BYTES, GROUP_TIMES, GROUP_WORK, Grouped, grouped, key
 from fastprof.derive.ops.op_marks import group_size, is_outside_compilation, is_rematerialized, replica_groups
@@ -260,7 +260,11 @@ def of_host(given: Host, params: Params) -> HostDeviceOps:
     return replace(given.device_ops, by_device=())  # only their sum is used here
 
 
-def run(kept: Sequence[HostDeviceOps], params: Params, after: Mapping[str, Report]) -> Report:
+def merge(kept: Sequence[HostDeviceOps | OpsOfHosts], params: Params, shared: dict[Any, Any]) -> OpsOfHosts:
+    return OpsOfHosts.of(kept, shared)
+
+
+def run(kept: Sequence[HostDeviceOps | OpsOfHosts], params: Params, after: Mapping[str, Report]) -> Report:
     devices = SessionOps.of(kept, chosen_peaks(params))
     ranked = by_cost(devices.ops)
     table = ranked.table

@@ -40,14 +40,18 @@ class Plan:
 
 
 @dataclass(slots=True)
-class KeptOfHost:
-    """``kept``, ``of_form``: by name of the analysis, and of the keeper. ``errors``: why an analysis kept nothing.
+class KeptOfHosts:
+    """What is kept of a host, or of several that follow each other. ``host``, ``path``: of the first one. ``level``:
+    how often hosts were merged, 32 at a time. ``kept``, ``of_form``: by name of the analysis, and of the keeper, in the
+    order of the hosts; of an analysis that merges, a value may stand for several. ``errors``: why an analysis has none.
     ``of_no_step``: events that belong to no step, if steps are chosen; ``of_steps``: those of the chosen ones."""
 
     host: str
     path: str
-    kept: dict[str, Any] = field(default_factory=dict)
-    of_form: dict[str, Any] = field(default_factory=dict)
+    hosts: int = 1
+    level: int = 0
+    kept: dict[str, list[Any]] = field(default_factory=dict)
+    of_form: dict[str, list[Any]] = field(default_factory=dict)
     errors: dict[str, CaptureError] = field(default_factory=dict)
     of_no_step: int = 0
     of_steps: int = 0
@@ -64,12 +68,12 @@ class Facts:
 
 def keep(
     tables: TableSet, number: int, plan: Plan, choice: Choice | None = None, without: Collection[str] = ()
-) -> KeptOfHost:
+) -> KeptOfHosts:
     """What is kept of a host of the tables. ``choice``: which of its groups are the chosen steps; ``without``: analyses
     that keep nothing."""
     host = read(tables, number, plan.needs)
     capture = tables.session.captures[number]
-    found = KeptOfHost(capture.host, capture.path)
+    found = KeptOfHosts(capture.host, capture.path)
     if plan.steps is not None and choice is not None:
         found.of_no_step = int(np.count_nonzero(host.groups.group_id < 0))
         host = host.of_steps(choice, steps_text(plan.steps) if "steps" in plan.analyses else None, plan.source)
@@ -78,12 +82,12 @@ def keep(
         of_host = _of_host(plan, name)
         try:
             with faults_named(found.host, found.path):
-                found.kept[name] = of_host(host, plan.params[name])
+                found.kept[name] = [of_host(host, plan.params[name])]
         except CaptureError as error:
             found.errors[name] = error
     for name, keeper in plan.keepers.items():
         with faults_named(found.host, found.path):
-            found.of_form[name] = keeper.of_host(host, plan.given)
+            found.of_form[name] = [keeper.of_host(host, plan.given)]
     return found
 
 

@@ -15,7 +15,8 @@ from fastprof._native import records
 from fastprof.analyses import ANALYSES, parameters, step_choice
 from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar, union
 from fastprof.analyses.failures import Failures
-from fastprof.analyses.keeping import Facts, KeptOfHost, Plan, faults_named, read, sources
+from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan, faults_named, read, sources
+from fastprof.analyses.merging import Merging, joined, together
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps
@@ -160,7 +161,7 @@ class Hosts(Protocol):
 
     def steps(self, source: str) -> list[HostSteps]: ...
 
-    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterable[KeptOfHost]: ...
+    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterable[KeptOfHosts]: ...
 
     def facts(self) -> Facts: ...
 
@@ -169,26 +170,16 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
     """The reports of the requested analyses, from what is kept of each host."""
     analyses, names, steps = plan.analyses, plan.names, plan.steps
     choices = None if steps is None else step_choice.choices(hosts, steps, plan.source)
-    kept: dict[str, list[Any]] = {name: [] for name in analyses}
-    of_form: dict[str, list[Any]] = {name: [] for name in plan.keepers}
-    places: list[tuple[str, str]] = []
-    of_no_step, of_steps = 0, 0
     failures = Failures(analyses, names, hosts.log, strict=bool(plan.keepers))
-    for one in hosts.kept(plan, choices, failures.by_name):
-        for name, error in one.errors.items():
-            with failures.caught(name):
-                raise error
-        for name in [*one.kept]:
-            kept[name].append(one.kept.pop(name))
-        for name, value in one.of_form.items():
-            of_form[name].append(value)
-        places.append((one.host, one.path))
-        of_no_step, of_steps = of_no_step + one.of_no_step, of_steps + one.of_steps
+    kept = _merged(hosts.kept(plan, choices, failures.by_name), plan, failures)
+    of_no_step, of_steps = kept.of_no_step, kept.of_steps
+    only = (kept.host, kept.path) if kept.hosts == 1 else (None, None)
     reports: dict[str, Report] = {}
     for name, analysis in analyses.items():
         if name not in failures.by_name:
-            with failures.caught(name), faults_named(*(places[0] if len(places) == 1 else (None, None))):
-                reports[name] = analysis.run(kept.pop(name), plan.params[name], {n: reports[n] for n in analysis.AFTER})
+            with failures.caught(name), faults_named(*only):
+                values, after = kept.kept.pop(name, []), {n: reports[n] for n in analysis.AFTER}
+                reports[name] = analysis.run(values, plan.params[name], after)
         if name in failures.by_name:
             reports[name] = failures.report(name)
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
@@ -199,11 +190,29 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
         of_steps_only = [name for name in answered if not getattr(analyses[name], "OF_PROGRAMS", False)]
         found |= {name: _of_no_steps(reports[name], absence) for name in of_steps_only}
     if plan.keepers:
-        return {name: dataclasses.replace(one, kept=of_form) for name, one in found.items()}
+        return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
     facts = hosts.facts()
     found = _of_session(facts, found)
     reasons = _not_of_torch(facts.sources, names)
     return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
+
+
+def _merged(of_hosts: Iterable[KeptOfHosts], plan: Plan, failures: Failures) -> KeptOfHosts:
+    """What is kept of all hosts together. Analyses that kept nothing of a host, or do not merge, have failed."""
+
+    def checked(one: KeptOfHosts) -> KeptOfHosts:
+        for name, error in one.errors.items():
+            if name not in failures.by_name:
+                with failures.caught(name):
+                    raise error
+        for name in [name for name in one.kept if name in failures.by_name]:
+            del one.kept[name]
+        return one
+
+    merging = Merging(lambda parts: checked(together(parts, plan, failures.by_name)))
+    for one in of_hosts:
+        merging.add(checked(one))
+    return joined(merging.parts())
 
 
 def of_each_host(tables: TableSet, needs: Needs, of_host: Callable[[Host], T], steps: Steps | None = None) -> list[T]:

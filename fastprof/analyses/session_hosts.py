@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fastprof.analyses import step_choice
-from fastprof.analyses.keeping import Facts, KeptOfHost, Plan, facts, keep
+from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan, facts, keep
 from fastprof.decode.workers import HOSTS_READ
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class SessionHosts:
     def steps(self, source: str) -> list[HostSteps]:
         return step_choice.steps_of_hosts(self.tables, self.numbers, source)
 
-    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHost]:
+    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHosts]:
         """What is kept of each host. ``choices``: of each host the groups that are the chosen steps. ``without``: grows
         while hosts are read: analyses that keep nothing of the next ones."""
         workers = self.tables.session.workers

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
-from fastprof.analyses.keeping import Facts, KeptOfHost, Plan
+from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.rank_order import places_by_rank
 from fastprof.decode.selection import Selection
@@ -20,9 +20,11 @@ from fastprof.engines.engine import Engine
 from fastprof.engines.gather import gather
 from fastprof.engines.host_task import VERSIONS, Analyses, BytesOf, HostInFile, HostTask, Kept, Reading, StepsOfHosts
 from fastprof.engines.packing import unpack
+from fastprof.engines.payloads import Payloads
 from fastprof.errors import EngineError, FastprofError, UsageError
 from fastprof.inputs.graph_files import GraphFiles
 from fastprof.inputs.resolve import CaptureFile, Session
+from fastprof.inputs.spill import Piece
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_clocks import note_clocks
 
@@ -83,6 +85,10 @@ def _size_of(file: CaptureFile) -> tuple[int | None, int | None]:
     return known.st_size, known.st_mtime_ns
 
 
+def _stored(payloads: Payloads, kept: Kept) -> Kept:
+    return replace(kept, payload=payloads.put(kept.payload)) if isinstance(kept.payload, bytes) else kept
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A host: the file, the place in it, and its number in the session."""
@@ -103,6 +109,7 @@ class EngineHosts:
         self._facts: Facts | None = None
         self._places: list[Place] = []
         self._steps: dict[str, list[HostSteps]] = {}
+        self._payloads = Payloads()
 
     @property
     def alone(self) -> bool:
@@ -115,20 +122,20 @@ class EngineHosts:
             self._steps[source] = [replace(steps, number=place.number) for place, steps in found]
         return self._steps[source]
 
-    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHost]:
+    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHosts]:
         """What is kept of each host. Workers do not know ``without``: what they kept for these is dropped."""
         work = Analyses(plan.names, plan.given, plan.steps, plan.keepers)
         of_file: dict[int, dict[int, Choice]] = {}
         for place, choice in zip(self._places, choices or (), strict=choices is not None):
             of_file.setdefault(place.file, {})[place.at] = choice
-        for place, one in self._round(work, self._selection, of_file, HOSTS_READ):
-            found: KeptOfHost = one
+        for place, kept in self._round(work, self._selection, of_file, HOSTS_READ):
+            found: KeptOfHosts = kept
             for name in without:
                 found.kept.pop(name, None)
                 found.errors.pop(name, None)
             for name in found.kept if place.number != place.file + place.at else ():
                 if (numbered := getattr(plan.analyses[name], "numbered", None)) is not None:
-                    found.kept[name] = numbered(found.kept[name], place.number)
+                    found.kept[name] = [numbered(one, place.number) for one in found.kept[name]]
             yield found
 
     def facts(self) -> Facts:
@@ -143,13 +150,14 @@ class EngineHosts:
         """What workers keep of each selected host, in the order of the session."""
         session, total = self.session, len(self.session.files)
         tasks = [session.task(i, work, selection, choices=choices.get(i)) for i in range(total)]
-        found = gather(session.engine, tasks, partial(self._report, stage, total))
+        self._payloads = payloads = Payloads()
+        found = gather(session.engine, tasks, partial(self._report, stage, total), partial(_stored, payloads))
         places = self._placed(found)
         misnamed = [i for i, one in found.items() if any(one.hosts[place.at].host != place.name for place in places[i])]
         if misnamed:  # the second host of a name: what is kept of it has its name
             names = {i: tuple(place.name for place in places[i]) for i in misnamed}
             again = [replace(tasks[i], names=names[i]) for i in misnamed]
-            found |= gather(session.engine, again)
+            found |= gather(session.engine, again, stored=partial(_stored, payloads))
         every = sorted((place for of_file in places.values() for place in of_file), key=lambda place: place.number)
         self._places = [place for place in every if selection.hosts is None or place.name in selection.hosts]
         return self._unpacked(found)
@@ -200,9 +208,10 @@ class EngineHosts:
         for place in self._places:
             if place.file not in of_file:
                 one = found.pop(place.file)
-                assert one.payload is not None
+                assert isinstance(one.payload, Piece)
                 fetch = partial(self._bytes_of_program, place.file)
-                of_file[place.file] = unpack(one.payload, one.raw_bytes, self.log, fetch, texts)
+                packed = self._payloads.take(one.payload)
+                of_file[place.file] = unpack(packed, one.raw_bytes, self.log, fetch, texts)
             yield place, of_file[place.file][place.at]
             of_file[place.file][place.at] = None
 
@@ -210,7 +219,7 @@ class EngineHosts:
         """One host is asked for the bytes of a program."""
         task = self.session.task(file, BytesOf(program_id, offset), Selection())
         (kept,) = gather(self.session.engine, [task]).values()
-        if kept.fault is not None or kept.payload is None:
+        if kept.fault is not None or not isinstance(kept.payload, bytes):
             raise kept.fault or EngineError("no worker has the program", path=task.file.path)
         found: bytes = unpack(kept.payload, kept.raw_bytes, self.log, lambda *_: b"", {})
         return found

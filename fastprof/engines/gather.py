@@ -36,18 +36,29 @@ _SLACK_S: Final = 10.0
 
 
 def gather(
-    engine: Engine, tasks: Sequence[HostTask], report: Callable[[int], None] = lambda _: None
+    engine: Engine,
+    tasks: Sequence[HostTask],
+    report: Callable[[int], None] = lambda _: None,
+    stored: Callable[[Kept], Kept] = lambda kept: kept,
 ) -> dict[int, Kept]:
-    """What was kept of each task, by its number. ``report``: called with how many are done. Raises the fault of a host
-    that the session cannot do without: of several the one with the lowest number."""
-    return _Gathering(engine, tasks, report).run()
+    """What was kept of each task, by its number. ``report``: called with how many are done; ``stored``: with each
+    answer that counts, and returns what is held of it. Raises the fault of a host that the session cannot do without:
+    of several the one with the lowest number."""
+    return _Gathering(engine, tasks, report, stored).run()
 
 
 class _Gathering:
-    def __init__(self, engine: Engine, tasks: Sequence[HostTask], report: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        tasks: Sequence[HostTask],
+        report: Callable[[int], None],
+        stored: Callable[[Kept], Kept],
+    ) -> None:
         self.engine = engine
         self.tasks = tasks
         self.report = report
+        self.stored = stored
         self.waiting = deque(sorted(tasks, key=lambda task: -(task.size_bytes or 0)))  # the largest first
         self.suspects: deque[HostTask] = deque()
         self.running: dict[Future[Kept], HostTask] = {}
@@ -142,7 +153,7 @@ class _Gathering:
             raise EngineError("the executor gave the answer of another call", path=task.file.path)
         if task.number in self.done:  # it was run twice
             return
-        self.done[task.number] = kept
+        self.done[task.number] = self.stored(kept)
         self._check_seen()
         if self._ends(kept) and self.ends_at is None:
             self.ends_at = time.monotonic() + _GRACE_S

@@ -20,6 +20,7 @@ from fastprof.schema.value_classes import dataclass
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Keeper
     from fastprof.derive.host import Choice
+    from fastprof.inputs.spill import Piece
 
 VERSIONS: Final = (
     f"fastprof {__version__}, tables {VERSION}, Python {sys.version_info.major}.{sys.version_info.minor}, "
@@ -99,13 +100,14 @@ class HostInFile:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a worker returns of a task. ``payload``: packed, ``raw_bytes`` long; None: nothing, because of ``fault``.
+    """What a worker returns of a task. ``payload``: packed, ``raw_bytes`` long, or where that is stored; None: nothing,
+    because of ``fault``.
     ``in_opening``: whether the fault is one that ``on_error`` decides on. ``log``: rows of import_log.
     ``forked``: whether the worker is a fork of another process."""
 
     number: int
     hosts: tuple[HostInFile, ...] = ()
-    payload: bytes | None = None
+    payload: bytes | Piece | None = None
     raw_bytes: int = 0
     fault: FastprofError | None = None
     in_opening: bool = False

@@ -10,7 +10,7 @@ from equal_reports import POD, TF_DATA, XLA, check_equal
 
 import fastprof
 from fastprof.analyses import ANALYSES, runner
-from fastprof.analyses.keeping import KeptOfHost, Plan
+from fastprof.analyses.keeping import KeptOfHosts, Plan
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.decode.selection import Steps
 from fastprof.derive.host import Choice
@@ -23,7 +23,7 @@ CHOSEN = ("overview", "memory_profile", "tf_data", "communication")
 class PickledHosts(SessionHosts):
     """What analyses keep of these hosts is pickled on the way, as from another process."""
 
-    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHost]:
+    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHosts]:
         of_host = None if choices is None else pickle.loads(pickle.dumps(choices, 5))
         for one in super().kept(plan, of_host, without):
             yield pickle.loads(pickle.dumps(one, 5))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +19,8 @@ _OPS_SUMMED = (
 )  # fmt: skip
 _WORK = ("flops", "model_flops", "bytes_accessed", "energy_j")
 _SOURCES = ("flops_source", "bytes_source")
+_REMEMBERED = 7
+"""Other tables that a table is compared with."""
 _TEXTS = (
     "category",
     "provenance",
@@ -50,14 +51,38 @@ def combined(parts: Sequence[Ops], *, add_cores: bool = True) -> Ops:
     )
 
 
+def combined_once(parts: Sequence[Ops], shared: dict[Any, Any]) -> Ops:
+    """``combined``, if it was not yet made of the very same parts: analyses often keep the same ops of a host."""
+    key = tuple(map(id, parts))
+    if key not in shared:
+        shared[key] = parts, combined(parts)  # who has the parts has their ids
+    found: Ops = shared[key][1]
+    return found
+
+
 def is_distinct(table: OpTable) -> bool:
     """Whether no two ops of a table have the same program and name."""
     return len(set(zip(table.program_id.tolist(), table.name, strict=True))) == len(table)
 
 
 def keyed_rows(tables: Sequence[OpTable]) -> tuple[Int64s, list[tuple[int, str]]]:
-    """The row of each op of each table, in turn, if each (program_id, name) has one; and these keys."""
-    return _numbered(key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True))
+    """The row of each op of each table, in turn, if each (program_id, name) has one; and these keys. Hosts of a program
+    mostly have the same ops in the same order: these are looked up once."""
+    numbers: dict[tuple[int, str], int] = {}
+    rows: list[Int64s] = []
+    known: list[tuple[OpTable, Int64s]] = []
+    for table in tables:
+        row = next((row for other, row in known if _same_ops(table, other)), None)
+        if row is None:
+            keys = zip(table.program_id.tolist(), table.name, strict=True)
+            row = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64)
+            known = [*known[-_REMEMBERED:], (table, row)]
+        rows.append(row)
+    return np.concatenate([*rows, np.zeros(0, np.int64)]), list(numbers)
+
+
+def _same_ops(table: OpTable, other: OpTable) -> bool:
+    return table.name == other.name and np.array_equal(table.program_id, other.program_id)
 
 
 def _numbered(keys: Iterable[K]) -> tuple[Int64s, list[K]]:
@@ -77,10 +102,10 @@ def merged(
 
     columns: dict[str, Any] = {name: sums_by(row, column(name), count) for name in _SUMMED}
     columns |= {name: np.bincount(row, column(name), count).astype(np.float64) for name in _WORK}
-    columns |= {
-        name: _first_texts(row, chain.from_iterable(getattr(table, name) for table in tables), count) for name in _TEXTS
-    }
-    columns |= _first_sources(row, tables, column("source_line"), count)
+    ends = np.cumsum([len(table) for table in tables], dtype=np.int64)
+    of_tables = np.split(row, ends[:-1])[: len(tables)]
+    columns |= {name: _first_texts(of_tables, [getattr(table, name) for table in tables], count) for name in _TEXTS}
+    columns |= _first_sources(of_tables, tables, count)
     cores, core_type = np.zeros(count, np.int64), np.zeros(count, np.uint8)
     (np.add if add_cores else np.maximum).at(cores, row, column("cores").astype(np.int64))
     np.maximum.at(core_type, row, column("core_type").astype(np.uint8))
@@ -103,21 +128,31 @@ def merged(
     )
 
 
-def _first_texts(row: Int64s, texts: Iterable[str], count: int) -> list[str]:
+def _first_texts(rows: Sequence[Int64s], texts: Sequence[Sequence[str]], count: int) -> list[str]:
+    """By row its first text that is not empty. ``rows``, ``texts``: of each table."""
     first = [""] * count
-    for at, text in zip(row.tolist(), texts, strict=True):
-        if text and not first[at]:
-            first[at] = text
+    before: tuple[Int64s, Sequence[str]] | None = None
+    for row, column in zip(rows, texts, strict=True):
+        if before is not None and before[1] == column and np.array_equal(before[0], row):
+            continue  # the same texts for the same rows
+        before = row, column
+        for at, text in zip(row.tolist(), column, strict=True):
+            if text and not first[at]:
+                first[at] = text
     return first
 
 
-def _first_sources(row: Int64s, tables: Sequence[OpTable], lines: npt.NDArray[Any], count: int) -> dict[str, Any]:
+def _first_sources(rows: Sequence[Int64s], tables: Sequence[OpTable], count: int) -> dict[str, Any]:
     """File and line belong together: those of the first op that has a file."""
     file, line = [""] * count, [-1] * count
-    files = chain.from_iterable(table.source_file for table in tables)
-    for at, name, number in zip(row.tolist(), files, lines.tolist(), strict=True):
-        if name and not file[at]:
-            file[at], line[at] = name, number
+    before: tuple[Int64s, OpTable] | None = None
+    for row, table in zip(rows, tables, strict=True):
+        if before is not None and before[1].source_file == table.source_file and np.array_equal(before[0], row):
+            continue  # the same files for the same rows
+        before = row, table
+        for at, name, number in zip(row.tolist(), table.source_file, table.source_line.tolist(), strict=True):
+            if name and not file[at]:
+                file[at], line[at] = name, number
     return {"source_file": file, "source_line": line}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, likely_peaks, peaks, with_published, with_remedy
 from fastprof.derive.devices.kineto_categories import ARGUMENTS
 from fastprof.derive.ops import tpu
-from fastprof.derive.ops.combine import combined
+from fastprof.derive.ops.combine import combined, combined_once
 from fastprof.derive.ops.sparse_core import SparseCores
 from fastprof.derive.ops.tables import Ops, is_work
 from fastprof.derive.ops.transfers import placed
@@ -91,6 +91,57 @@ class HostDeviceOps:
     @property
     def best_peaks(self) -> Peaks | None:
         return self.likely_peaks or self.peaks
+
+    @property
+    def hosts(self) -> tuple[DeviceFacts, ...]:
+        """The host, as one of several."""
+        ran = bool(len(self.ops.table))
+        return (
+            DeviceFacts(self.name, self.hardware, ran, self.peaks, self.best_peaks, self.problems, self.present),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What is known of a host's devices beside their ops. ``has_ops``: whether any ran."""
+
+    name: str
+    hardware: str
+    has_ops: bool
+    peaks: Peaks | None
+    best_peaks: Peaks | None
+    problems: tuple[str, ...]
+    present: HostDevices
+
+
+@dataclass(frozen=True, slots=True)
+class OpsOfHosts:
+    """The ops of the devices of several hosts that follow each other, for that of each. ``titles``: of the first host
+    that has the program."""
+
+    ops: Ops
+    titles: Mapping[int, str]
+    hosts: tuple[DeviceFacts, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[HostDeviceOps | OpsOfHosts], shared: dict[Any, Any]) -> OpsOfHosts:
+        """``shared``: what was made of these hosts before."""
+        known: dict[Any, Any] = {}
+
+        def once(value: Any) -> Any:
+            return known.setdefault(value, value)
+
+        hosts = [
+            replace(one, peaks=once(one.peaks), best_peaks=once(one.best_peaks), present=once(one.present))
+            for part in parts
+            for one in part.hosts
+        ]
+        return cls(combined_once([part.ops for part in parts], shared), _first_titles(parts), tuple(hosts))
+
+
+def _first_titles(parts: Sequence[HostDeviceOps | OpsOfHosts]) -> dict[int, str]:
+    """By program id; of the first host that has it."""
+    return {number: title for part in reversed(parts) for number, title in part.titles.items()}
 
 
 def device_planes(events: HostEvents) -> list[Plane]:
@@ -198,18 +249,15 @@ class SessionOps:
     others are unknown if hosts have different devices."""
     titles: Mapping[int, str]
     """By program id; of the first host that has it."""
-    hosts: tuple[HostDeviceOps, ...]
+    hosts: tuple[DeviceFacts, ...]
 
     @classmethod
-    def of(cls, hosts: Sequence[HostDeviceOps], chosen: Chosen = NOTHING) -> SessionOps:
-        best, ran = _own_peaks(hosts), any(len(host.ops.table) for host in hosts)
+    def of(cls, parts: Sequence[HostDeviceOps | OpsOfHosts], chosen: Chosen = NOTHING) -> SessionOps:
+        hosts = tuple(host for part in parts for host in part.hosts)
+        best, ran = _own_peaks(hosts), any(host.has_ops for host in hosts)
         final = best if best is None and not ran else with_chosen(best and with_published(best), chosen)
-        return cls(
-            combined([host.ops for host in hosts]),
-            final and with_remedy(final),
-            {number: title for host in reversed(hosts) for number, title in host.titles.items()},
-            tuple(hosts),
-        )
+        ops = combined([part.ops for part in parts])
+        return cls(ops, final and with_remedy(final), _first_titles(parts), hosts)
 
     @property
     def hardware(self) -> str:
@@ -221,13 +269,13 @@ class SessionOps:
         return self.titles.get(program_id)
 
 
-def _own_peaks(hosts: Sequence[HostDeviceOps]) -> Peaks | None:
+def _own_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
     """Of the device that all hosts have: as the first host records them, and what it leaves out as others do."""
     known = [host.best_peaks for host in hosts if host.best_peaks is not None]
     if not known:
         return None
     kinds = dict.fromkeys((one.hardware, f"{one.name} {one.model}".rstrip()) for one in known)
-    if any(host.peaks is None and len(host.ops.table) for host in hosts):
+    if any(host.peaks is None and host.has_ops for host in hosts):
         kinds[CPU_ONLY, "CPU"] = None
     if len(kinds) > 1:
         names = ", ".join(name for _, name in kinds)

@@ -1,0 +1,30 @@
+"""What workers packed, until it is looked at: the first of it in memory, the rest in a temporary file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastprof.inputs.spill import Piece, Spill
+
+_IN_MEMORY: Final = 32 << 20
+
+
+class Payloads:
+    """Of one round of tasks. What is in memory is forgotten when it is taken."""
+
+    def __init__(self) -> None:
+        self._held: dict[Piece, bytes] = {}
+        self._spill = Spill()
+        self._size = 0
+
+    def put(self, data: bytes) -> Piece:
+        """Where it is. UnreadableError: the disk has no room for it."""
+        if self._size + len(data) > _IN_MEMORY:
+            return self._spill.write(data)
+        self._size += len(data)
+        piece = Piece(-self._size, len(data))  # below the file
+        self._held[piece] = data
+        return piece
+
+    def take(self, piece: Piece) -> bytes:
+        return self._held.pop(piece) if piece.offset < 0 else self._spill.read(piece)
