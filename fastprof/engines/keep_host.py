@@ -65,10 +65,8 @@ def _opened(task: HostTask) -> OpenSession:
         if (now.st_size, now.st_mtime_ns) != (task.size_bytes, task.changed_ns):
             raise ChangedError("the file changed after it was listed; load it again", path=file.path)
     one = Session(file.run, (arrived(file),), ())
-    session = OpenSession(one, reading.on_error, Workers(reading.threads), reading.max_unpacked, task.first, task.hosts)
-    for capture, name in zip(session.captures, task.names or (), strict=False):
-        capture.host = name
-    return session
+    workers = Workers(reading.threads)
+    return OpenSession(one, reading.on_error, workers, reading.max_unpacked, task.first, task.hosts, task.names)
 
 
 def _hosts(session: OpenSession, task: HostTask) -> list[HostInFile]:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 class OpenSession:
     """The captures of a session, opened; what all selections of it share. ``first``: the number of the first host,
-    and ``files``: how many files the session has, if these captures are some of it."""
+    ``files``: how many files the session has, and ``names``: what it calls these hosts, if these captures are some of
+    it."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class OpenSession:
         max_unpacked: int,
         first: int = 0,
         files: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         self.workers = workers
         self.first = first
@@ -52,7 +54,11 @@ class OpenSession:
         for remark in session.remarks:
             self.log.add(remark.severity, remark.code, remark.message, remark.path)
         self.captures = by_rank(self._open(session, on_error, max_unpacked), self.log)
-        name_hosts(self.captures, self.log)
+        if names is None:
+            name_hosts(self.captures, self.log)
+        else:
+            for capture, name in zip(self.captures, names, strict=False):
+                capture.host = name
         self.index = Index(self.captures, workers, self.log)
         note_clocks(self.captures, [part.environment.start_unix_ns for part in self.index.captures], self.log)
         self._all_read = False

@@ -65,6 +65,16 @@ def killed_by(*numbers: int, times: int = 1000) -> Callable[[Any], None]:
 # ---- answers
 
 
+def test_a_host_of_a_name_that_another_file_holds_is_read_under_the_name_of_the_session(pod: Path) -> None:
+    """Only who has opened a trace of several hosts knows their names."""
+    host0, trace = pod / "host0.xplane.pb", pod / "both.json.gz"
+    fastprof.load(DEMO / "pod").to_trace(trace, format="chrome")
+    files = [trace, host0]
+    found = fastprof.load(files, as_hosts=True, executor=TestExecutor())
+    check_as_one(found, fastprof.load(files, as_hosts=True), ("steps", "communication"))
+    assert found.steps().tables["hosts"]["host"].to_pylist() == ["host0", "host1", "host0#2"]
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_order_of_answers_does_not_matter(pod: Path, order: str) -> None:
     executor = TestExecutor(ORDERS[order])
