@@ -209,8 +209,8 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class HostKernels:
-    """The kernels of one host, in order of first occurrence, the number of its GPU planes, and why their makers are
-    what they are taken to be, if it is not recorded."""
+    """The kernels of a host, in order of first occurrence, the number of its GPU planes, and why their makers are what
+    they are taken to be, if it is not recorded; or of several hosts, one after the other."""
 
     planes: int
     rows: list[Row]
@@ -405,6 +405,12 @@ def _longest(
     for figure, longest in (("longest_kernel", longest_kernel(rows)), ("longest_op", named)):
         yield figure, longest[0] if longest else none
         yield f"{figure}_share", longest[1] / total if longest and total else none
+
+
+def merge(kept: Sequence[HostKernels], params: Params, shared: dict[Any, Any]) -> HostKernels:
+    rows = [row for host in kept for row in host.rows]
+    reasons = dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons)
+    return HostKernels(sum(host.planes for host in kept), rows, tuple(reasons))
 
 
 def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]) -> Report:

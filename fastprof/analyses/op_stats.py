@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.chosen_peaks import Chosen
@@ -38,7 +40,7 @@ from fastprof.derive.ops.ceilings import known_flops
 from fastprof.derive.ops.combine import combined
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
 from fastprof.derive.ops.framework import by_framework_op, is_training, names_without_work, without_work
-from fastprof.derive.ops.host_ops import HostOps
+from fastprof.derive.ops.kept_ops import KeptOps, OpsOfHost, each_host
 from fastprof.derive.ops.op_columns import OpRows, known
 from fastprof.derive.ops.op_remarks import attribution, of_programs
 from fastprof.derive.ops.ranking import Ranked, ranked
@@ -77,7 +79,7 @@ def _each(name: str) -> Formula:
 
 
 def _side_share(side: str) -> Formula:
-    of = attrgetter(f"{side}.ops")
+    of = attrgetter(side)
     return lambda rows: [of(row).busy_ps / of(row).total_ps if of(row).total_ps > 0 else None for row in rows]
 
 
@@ -195,19 +197,19 @@ TABLES = {
         ), derived=True),
         TableSchema("hosts", "a host", (
             Text("host", _HOST.description, _each("name")),
-            Count("thread_count", "number of threads in the capture", _each("host.ops.parts")),
-            Picoseconds("host_total_ps", "sum over threads of the span of their ops", _each("host.ops.total_ps")),
-            Picoseconds("host_op_ps", "self time of ops on threads", _each("host.ops.op_ps")),
-            Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0", _side_share("host")),
+            Count("thread_count", "number of threads in the capture", _each("threads.parts")),
+            Picoseconds("host_total_ps", "sum over threads of the span of their ops", _each("threads.total_ps")),
+            Picoseconds("host_op_ps", "self time of ops on threads", _each("threads.op_ps")),
+            Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0", _side_share("threads")),
             Count("device_count", "its part of the figure device_count of the analysis overview",
-                  lambda rows: device_count.counts([row.device.present for row in rows])),
+                  lambda rows: device_count.counts([row.present for row in rows])),
             Picoseconds("device_total_ps", "sum over devices of the span of their ops and steps",
-                        _each("device.ops.total_ps")),
-            Picoseconds("device_op_ps", "self time of ops on devices", _each("device.ops.op_ps")),
+                        _each("devices.total_ps")),
+            Picoseconds("device_op_ps", "self time of ops on devices", _each("devices.op_ps")),
             Share("device_op_share", "time in which any op ran / device_total_ps; unlike in device_op_ps, time in "
-                  "which several ops of a device ran counts once; null: device_total_ps is 0", _side_share("device")),
+                  "which several ops of a device ran counts once; null: device_total_ps is 0", _side_share("devices")),
             Picoseconds("infeed_enqueue_ps", "durations of infeed enqueues, without the last of each thread",
-                        _each("host.ops.infeed_enqueue_ps")),
+                        _each("threads.infeed_enqueue_ps")),
             Flag("is_training", "whether programs contain ops of backpropagation; null: the capture contains no "
                  "programs", _each("is_training")),
         ), derived=True),
@@ -286,18 +288,6 @@ _AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class HostOpStats:
-    """What is kept of one host."""
-
-    name: str
-    host: HostOps
-    device: HostDeviceOps
-    functions: list[TfFunction]
-    is_training: bool | None
-    launched: Mapping[str, torch_calls.Launched] | None
-
-
-@dataclass(frozen=True, slots=True)
 class OpDatabase:
     """Ops of the session. ``framework``: device ops by framework op, without idle time."""
 
@@ -306,7 +296,7 @@ class OpDatabase:
     framework: OpTable
     functions: list[TfFunction]
     is_training_by_host: list[bool | None]
-    hosts: list[HostOpStats]
+    hosts: Sequence[OpsOfHost]
 
     @property
     def device(self) -> Ops:
@@ -322,16 +312,22 @@ class OpDatabase:
         return self.is_training_by_host[-1] if self.is_training_by_host else None
 
 
-def of_host(given: Host, params: Params) -> HostOpStats:
+def of_host(given: Host, params: Params) -> KeptOps:
     ops = list(given.modules.metadata_ops())
-    return HostOpStats(
-        given.name,
-        host_ops.host_ops(given.events, given.is_eager, given.workers),
-        _devices(given),
+    threads, device = host_ops.host_ops(given.events, given.is_eager, given.workers), _devices(given)
+    training = is_training(ops) if ops else None
+    return KeptOps(
+        (OpsOfHost(given.name, threads.ops, device.ops, device.present, training, threads.crossing).bare(),),
+        threads.ops,
+        device,
         tf_functions.tf_functions(given.events, given.workers),
-        is_training(ops) if ops else None,
         torch_calls.launched_by_name(given.events),
     )
+
+
+def of_host_for_others(given: Host, params: Params) -> KeptOps:
+    """Without the ops of each host, if hosts are merged."""
+    return replace(of_host(given, params), by_host=())
 
 
 def _devices(given: Host) -> HostDeviceOps:
@@ -340,7 +336,11 @@ def _devices(given: Host) -> HostDeviceOps:
     return replace(devices, ops=Ops.none()) if devices.hardware == CPU_ONLY else devices
 
 
-def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Report]) -> Report:
+def merge(kept: Sequence[KeptOps], params: Params, shared: dict[Any, Any]) -> KeptOps:
+    return KeptOps.of(kept, shared)
+
+
+def run(kept: Sequence[KeptOps], params: Params, after: Mapping[str, Report]) -> Report:
     session = _session(kept, chosen_peaks(params))
     device, threads = _by_framework(session.device, session.framework), ranked(session.host)
     unknown = names_without_work(session.device.table)
@@ -359,11 +359,12 @@ def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Report]
         "device_ops": TABLES["device_ops"].of(devices),
         "sparse_core_ops": TABLES["sparse_core_ops"].of(op.sparse_core_rows(session.device, session.devices.title)),
         "host_ops": TABLES["host_ops"].of(sides[1]),
-        "hosts": TABLES["hosts"].of(kept),
-        "ops_by_host": _joined("ops_by_host", _by_host(session, device, threads)),
+        "hosts": TABLES["hosts"].of(session.hosts),
+        "ops_by_host": partial(_by_host, kept),
         "tf_functions": TABLES["tf_functions"].of([(one, mode) for one in session.functions for mode in one.count]),
     }
-    return Report(NAME, tables, scalars(SCALARS, _figures(session)), tuple(_notices(session)), after, session)
+    figures = scalars(SCALARS, _figures(session))
+    return Report(NAME, LateTables(tables), figures, tuple(_notices(session)), after, session)
 
 
 def _op_rows(side: str, ops: Ranked, peaks: Peaks | None, unknown: Bools, **more: Any) -> OpRows:
@@ -379,17 +380,14 @@ def _op_rows(side: str, ops: Ranked, peaks: Peaks | None, unknown: Bools, **more
     )
 
 
-def _by_host(session: OpDatabase, device: Ranked, threads: Ranked) -> Iterator[OpRows]:
-    """The framework ops and host ops of each host. ``device``, ``threads``: those of the session, which may be those
-    of one host."""
-    for one in session.hosts:
-        sides = {DEVICE: device, HOST: threads}
-        if one.device.ops is not session.device:
-            sides[DEVICE] = _by_framework(one.device.ops, by_framework_op(one.device.ops.table))
-        if one.host.ops is not session.host:
-            sides[HOST] = ranked(one.host.ops)
-        for side, ops in sides.items():
-            yield OpRows(host=one.name, side=side, table=ops.table, ranked=ops)
+def _by_host(kept: Sequence[KeptOps]) -> pa.Table:
+    """The framework ops and host ops of each host."""
+    sides = ((name, {DEVICE: device, HOST: threads}) for name, device, threads in each_host(kept))
+    return _joined("ops_by_host", (
+        OpRows(host=name, side=side, table=ops.table, ranked=ops)
+        for name, of_host in sides
+        for side, ops in zip(of_host, map(ranked, of_host.values()), strict=True)
+    ))  # fmt: skip
 
 
 def _joined(name: str, parts: Iterable[OpRows]) -> pa.Table:
@@ -407,16 +405,17 @@ def _as_one(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
-def _session(kept: Sequence[HostOpStats], chosen: Chosen) -> OpDatabase:
+def _session(kept: Sequence[KeptOps], chosen: Chosen) -> OpDatabase:
     """All hosts together."""
     devices = SessionOps.of([one.device for one in kept], chosen)
+    hosts = [host for one in kept for host in one.hosts]
     return OpDatabase(
-        combined([one.host.ops for one in kept], add_cores=False),
+        combined([one.threads for one in kept], add_cores=False),
         devices,
         by_framework_op(devices.ops.table),
         tf_functions.combined([function for one in kept for function in one.functions]),
-        [one.is_training for one in kept],
-        list(kept),
+        [one.is_training for one in hosts],
+        hosts,
     )
 
 
@@ -457,7 +456,7 @@ def _notices(session: OpDatabase) -> Iterator[Notice]:
         yield Notice("warning", f"No ops: {_why_none(session)}.")
     for severity, text in (*attribution(session.device.table), *of_programs(session.devices)):
         yield Notice(severity, text)
-    crossing = sum(one.host.crossing for one in session.hosts)
+    crossing = sum(one.crossing for one in session.hosts)
     if crossing and host_ops.TORCH_OP not in session.host.table.category:
         yield Notice(
             "info",

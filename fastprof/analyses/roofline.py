@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from fastprof.derive.ops.ceilings import (
     unknown_shares,
 )
 from fastprof.derive.ops.combine import merged
-from fastprof.derive.ops.device_ops import HostDeviceOps, SessionOps
+from fastprof.derive.ops.device_ops import HostDeviceOps, OpsOfHosts, SessionOps
 from fastprof.derive.ops.op_columns import OpRows
 from fastprof.derive.ops.op_remarks import remarks, why_no_ops
 from fastprof.derive.ops.ranking import Ranked, by_cost
@@ -120,11 +121,14 @@ SECTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class RooflineHost:
-    """What is kept of one host. ``steps``: what its ops did in each step; None: nobody asks."""
+class RooflineHosts:
+    """What is kept of a host, or of several. ``planes``, ``ran``: of each, how many devices it has, and on how many
+    anything ran; ``steps``: what its ops did in each step; empty: nobody asks."""
 
-    devices: HostDeviceOps
-    steps: StepOps | None
+    devices: HostDeviceOps | OpsOfHosts
+    planes: tuple[int, ...]
+    ran: tuple[int, ...]
+    steps: tuple[StepOps, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,49 +137,59 @@ class Roofline:
 
     devices: SessionOps
     steps: StepDatabase
-    kept: tuple[RooflineHost, ...]
+    planes: tuple[int, ...]
+    ran: tuple[int, ...]
+    of_hosts: tuple[StepOps, ...]
     ops: Ranked
     beneath: tuple[Ceiling, ...]
     efficiency: Efficiency
 
     @property
     def device_count(self) -> int:
-        return device_count.device_count([host.devices.present for host in self.kept])
+        return device_count.device_count([host.present for host in self.devices.hosts])
 
     @property
     def core_count(self) -> int:
         """Devices on which anything ran."""
-        return sum(_ran(host.devices) for host in self.kept)
+        return sum(self.ran)
 
     def of_steps(self, *, with_feeds: bool) -> Totals | None:
         """None: what ops did in steps was not asked for."""
-        counts, kept = [_ran(host.devices) for host in self.kept], [host.steps for host in self.kept if host.steps]
-        return rows_of.of_steps(self.steps, kept, counts, with_feeds=with_feeds) if len(kept) == len(counts) else None
+        if len(self.of_hosts) != len(self.ran):
+            return None
+        return rows_of.of_steps(self.steps, self.of_hosts, self.ran, with_feeds=with_feeds)
 
 
-def _ran(host: HostDeviceOps) -> int:
-    return sum(len(ops.table) > 0 for _, ops in host.by_device)
-
-
-def of_host(given: Host, params: Params) -> RooflineHost:
-    devices = given.device_ops
+def of_host(given: Host, params: Params) -> RooflineHosts:
     groups = given.groups_from(params.steps_from)
-    tables = [once(ops.table) for _, ops in devices.by_device]
-    return RooflineHost(devices, step_ops(given, groups, tables))
+    tables = [once(ops.table) for _, ops in given.device_ops.by_device]
+    return replace(of_host_for_others(given, params), steps=(step_ops(given, groups, tables),))
 
 
-def of_host_for_others(given: Host, params: Params) -> RooflineHost:
+def of_host_for_others(given: Host, params: Params) -> RooflineHosts:
     """Without the steps of ``totals``."""
-    return RooflineHost(given.device_ops, None)
+    devices = given.device_ops
+    ran = sum(len(ops.table) > 0 for _, ops in devices.by_device)
+    return RooflineHosts(replace(devices, by_device=()), (len(devices.by_device),), (ran,), ())
 
 
-def run(kept: Sequence[RooflineHost], params: Params, after: Mapping[str, Report]) -> Report:
+def merge(kept: Sequence[RooflineHosts], params: Params, shared: dict[Any, Any]) -> RooflineHosts:
+    return RooflineHosts(OpsOfHosts.of([one.devices for one in kept], shared), *_of_each(kept))
+
+
+def _of_each(kept: Sequence[RooflineHosts]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[StepOps, ...]]:
+    """``planes``, ``ran`` and ``steps`` of all hosts."""
+    planes, ran = (tuple(count for one in kept for count in getattr(one, name)) for name in ("planes", "ran"))
+    return planes, ran, tuple(steps for one in kept for steps in one.steps)
+
+
+def run(kept: Sequence[RooflineHosts], params: Params, after: Mapping[str, Report]) -> Report:
     devices = SessionOps.of([one.devices for one in kept], chosen_peaks(params))
     ops = by_cost(devices.ops)
     beneath = tuple(ceilings(devices.peaks))
     efficiency = against(ops.table, beneath)
     steps = after["steps"].detail_as(SessionSteps).database
-    roofline = Roofline(devices, steps, tuple(kept), ops, beneath, efficiency)
+    roofline = Roofline(devices, steps, *_of_each(kept), ops, beneath, efficiency)
     total_rows = _total_rows(roofline, _totals(roofline))
     rows = OpRows(
         table=ops.table,

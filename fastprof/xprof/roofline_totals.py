@@ -48,7 +48,7 @@ def of_steps(report: Report, *, with_feeds: bool) -> Totals:
     detail = report.detail_as(Roofline)
     kept: list[StepOps] = list(report.kept[_NAME])
     steps = shown_steps(report, complete=True)
-    counts = [len(host.devices.by_device) for host in detail.kept]
+    counts = detail.planes
     found = rows_of.of_steps(steps, kept, counts, with_feeds=with_feeds)
     if with_feeds:
         return found

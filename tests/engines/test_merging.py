@@ -8,7 +8,7 @@ from copy import copy
 from pathlib import Path
 
 import pytest
-from equal_reports import POD, TF_DATA, XLA, check_equal
+from equal_reports import DEMO, POD, TF_DATA, XLA, check_equal
 
 import fastprof
 from fastprof.analyses import ANALYSES, merging, runner
@@ -17,6 +17,7 @@ from fastprof.analyses.keeping import KeptOfHosts, Plan, keep
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.derive.host import Choice
 
+KERNEL = DEMO / "kernel"
 MERGING = [name for name in ANALYSES if hasattr(runner.module(name), "merge")]
 
 
@@ -37,8 +38,8 @@ class Held(SessionHosts):
 
 
 def captures() -> list[str]:
-    """Different hosts: of a pod of TPUs, with threads and programs of the CPU, and one of tf.data."""
-    return [str(path) for root in (POD, XLA, TF_DATA) for path in sorted(Path(root).rglob("*.xplane.pb"))]
+    """Different hosts: of a pod of TPUs, with kernels of GPUs, with programs of the CPU, and one of tf.data."""
+    return [str(path) for root in (POD, KERNEL, XLA, TF_DATA) for path in sorted(Path(root).rglob("*.xplane.pb"))]
 
 
 def plan_of(*names: str) -> Plan:

@@ -2,7 +2,7 @@
 
 __all__ = [
     "async_ops", "call_tree", "ceilings", "combine", "device_ops", "device_time", "duty_cycle", "elementwise",
-    "framework", "gpu", "gpu_ops", "host_ops", "kernel_names", "kernel_rows", "launches", "line_times",
+    "framework", "gpu", "gpu_ops", "host_ops", "kept_ops", "kernel_names", "kernel_rows", "launches", "line_times",
     "memory_accesses", "nodes", "op_columns", "op_groups", "op_marks", "op_remarks", "ranking", "roofline",
     "roofline_tables", "roofline_totals", "sparse_core", "stat_values", "step_ops", "streams", "tables",
     "tf_functions", "torch_calls", "tpu", "transfers", "tree", "unit_use",

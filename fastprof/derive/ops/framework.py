@@ -12,6 +12,7 @@ from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.kernel_names import MEMSET
 from fastprof.derive.ops.tables import OpTable
+from fastprof.schema.array_types import Int64s
 
 UNKNOWN = "Unknown"
 """The type of an op that records neither a type nor a category."""
@@ -27,6 +28,12 @@ def by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) -> OpT
     ``untyped``: by device op, the type of a framework op that records none, as those of TPUs often do; default: the
     category of the first of its device ops.
     """
+    row, names, types = framework_rows(table, untyped)
+    return replace(merged([table], row, [(0, name) for name in names]), category=types)
+
+
+def framework_rows(table: OpTable, untyped: Sequence[str] | None = None) -> tuple[Int64s, list[str], list[str]]:
+    """By device op the row of ``by_framework_op``, and names and types of these rows."""
     instead = table.category if untyped is None else untyped
     found: dict[tuple[int, str], int] = {}
     types: list[str] = []
@@ -39,7 +46,7 @@ def by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) -> OpT
             types.append((op.type if op else "") or instead[i] or UNKNOWN)
         elif types[row[i]] == MEMSET and instead[i]:  # what an op clears first is not what it is
             types[row[i]] = instead[i]
-    return replace(merged([table], row, list(found)), category=types)
+    return row, [name for _, name in found], types
 
 
 def without_work(table: OpTable) -> npt.NDArray[np.bool_]:

@@ -96,7 +96,7 @@ def _diagnostics(report: Report) -> dict[str, object]:
 def _parts(report: Report, ops: Ops, peaks: Peaks) -> Iterator[Cells]:
     """The rows of the page: all that ran, its ops, the average step and each step, with feeds, then without."""
     detail = report.detail_as(Roofline)
-    cores, several = detail.devices.ops.parts, len(detail.kept) > 1
+    cores, several = detail.devices.ops.parts, len(detail.planes) > 1
     for with_feeds in (True, False):
         total = roofline_totals.of_session(ops, with_feeds=with_feeds)
         yield _sums(total, ["Total"], peaks, cores)
