@@ -79,6 +79,9 @@ def test_the_slowest_host_is_named() -> None:
     assert row["title"].endswith("is the slowest host: its steps take 20.0 % longer than the median of the hosts")
     assert row["detail"] == "It is the slowest in 5 of 5 steps; most of the difference is device compute."
     assert "straggler" not in {row["cause"] for row in findings(host(0), host(0))}
+    hosts = [host(slower * MS) for slower in (0, 2, 0, 1, 0)]
+    (row,) = (row for row in findings(*hosts) if row["cause"] == "straggler")
+    assert "with steps 20.0 % longer than the median, and 1 other host is slow, too" in row["title"]
 
 
 def test_python_that_tf_data_calls_is_named() -> None:

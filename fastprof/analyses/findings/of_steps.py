@@ -19,6 +19,7 @@ from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
 from fastprof.derive.causes.budget import CAUSE_NAMES
 from fastprof.derive.causes.slow_steps import explanation
+from fastprof.derive.steps.stragglers import slow_as
 from fastprof.wording.quantities import counted, measured, time_text
 
 RARE: Final = 0.3
@@ -46,9 +47,14 @@ def _slow_host(facts: Facts) -> Iterator[Finding]:
     share = measured(worst["excess_share"], "share")
     steps = counted(worst["compared_count"], "step", "steps")
     category = worst["category"]
+    alike = slow_as(worst["excess_share"], [row["excess_share"] for row in rows if row is not worst])
+    title = f"{worst['host']} is the slowest host: its steps take {share} longer than the median of the hosts"
+    if alike:
+        others = counted(alike, "other host is slow", "other hosts are slow")
+        title = f"{worst['host']} is the slowest host, with steps {share} longer than the median, and {others}, too"
     yield Finding(
         "straggler",
-        f"{worst['host']} is the slowest host: its steps take {share} longer than the median of the hosts",
+        title,
         round(worst["excess_ps"] * worst["compared_count"]),
         LIKELY,
         f"steps.hosts?host={quote(worst['host'])}",

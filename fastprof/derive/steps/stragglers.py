@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -75,7 +76,6 @@ def medians(times: Int64s, there: Bools) -> Int64s:
 
 _LEAST_SHARE = 0.01
 _ALIKE = 0.5
-"""Hosts whose excess is at least this part of the largest are slow, too."""
 
 
 class HostTime(NamedTuple):
@@ -140,6 +140,11 @@ def host_times(database: StepDatabase) -> list[HostTime]:
     return found
 
 
+def slow_as(excess_share: float, others: Iterable[float | None]) -> int:
+    """How many of the other hosts are slow, too: their excess is at least half of it."""
+    return sum((one or 0) >= _ALIKE * excess_share for one in others)
+
+
 def _mean(times: Int64s, there: np.ndarray) -> Int64s:
     """[n, k]: of [n, c, k] times the mean over the cores that are there, rounded down."""
     total = np.where(there[:, :, None], times, 0).sum(axis=1)
@@ -161,7 +166,7 @@ def verdict(database: StepDatabase, times: list[HostTime]) -> str | None:
     steps = "1 step" if worst.compared_count == 1 else f"{worst.compared_count:,} steps"
     most = "" if worst.category is None else f", most of it in {worst.category.replace('_', ' ')}"
     longer = f"{100 * worst.excess_share:.1f} % longer than the median of the hosts"
-    alike = sum(one is not worst and (one.excess_share or 0) >= _ALIKE * worst.excess_share for one in times)
+    alike = slow_as(worst.excess_share, [one.excess_share for one in times if one is not worst])
     if alike:
         hosts = "1 other host take" if alike == 1 else f"{alike:,} other hosts take"
         return f"{database.hosts[worst.place]} and {hosts} up to {longer}{most}, over {steps}."
