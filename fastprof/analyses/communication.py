@@ -37,10 +37,13 @@ from fastprof.derive.communication.communication_remarks import (
     steps_left_out,
     why_nothing,
 )
-from fastprof.derive.communication.communication_tables import StepCosts, step_costs
 from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings, compared
+from fastprof.derive.communication.narrow_columns import Column, narrowed
+from fastprof.derive.communication.operation_sums import Merged
+from fastprof.derive.communication.step_numbers import StepNumbers
+from fastprof.derive.communication.step_sums import StepCosts, step_costs
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.host import TPU, Host
@@ -151,16 +154,25 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class KeptHost:
-    """``names``: of the host's steps, by group. ``problems``: programs that could not be read, in words."""
+    """``own_steps``: the groups of the host's steps. ``problems``: programs that could not be read, in words."""
 
     communication: HostCommunication
-    names: Mapping[int, str]
-    own_steps: tuple[int, ...]
+    own_steps: Column
     problems: tuple[str, ...]
     has_programs: bool
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
+    steps = host.steps_from(params.steps_from).database
+    return _of_host(host, params, dict(zip(steps.step.tolist(), steps.label, strict=True)))
+
+
+def of_host_for_others(host: Host, params: Params) -> KeptHost:
+    """Without what the tables steps and step_kinds show."""
+    return _of_host(host, params, None)
+
+
+def _of_host(host: Host, params: Params, names: Mapping[int, str] | None) -> KeptHost:
     steps = host.steps_from(params.steps_from).database
     hardware = TPU if host.raw.planes_of(TPU) else host.hardware  # as steps and ops of devices have it
     found = host_communication.host_communication(
@@ -170,36 +182,37 @@ def of_host(host: Host, params: Params) -> KeptHost:
         host.groups_from(params.steps_from),
         steps,
         host.workers,
+        names,
         arrivals.share(host.session_hosts),
     )
-    names = dict(zip(steps.step.tolist(), steps.label, strict=True))
     host.modules.look_into()
-    return KeptHost(found, names, tuple(names), tuple(host.modules.problems), bool(len(host.modules)))
+    return KeptHost(found, narrowed(steps.step), tuple(host.modules.problems), bool(len(host.modules)))
 
 
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     database = after["steps"].detail_as(SessionSteps).database
     hosts = [one.communication for one in kept]
     numbers = [_step_numbers(one, database, place) for place, one in enumerate(kept)]
-    found, seen = compared(hosts, numbers)
+    merged = Merged([one.operations for one in hosts])
+    found, seen = compared(hosts, numbers, merged)
     delays = None if seen is None else blame(seen, found.step)
-    names = [one.host for one in hosts]
-    ops = tables_of.operations(hosts)
-    spans = tables_of.spans(hosts, numbers, [one.names for one in kept])
+    names, devices = [one.host for one in hosts], tables_of.devices_of(hosts)
+    ops = tables_of.operations(hosts, merged)
+    spans = tables_of.StepSpans(hosts, numbers)
     made: dict[str, pa.Table | Callable[[], pa.Table]] = {
         "steps": lambda: tables_of.steps(spans),
         "devices": tables_of.devices(hosts),
         "kinds": tables_of.kinds(hosts, ops),
         "step_kinds": lambda: tables_of.step_kinds(spans),
         "operations": ops,
-        "meetings": lambda: tables_of.meetings(hosts, found),
-        "stragglers": tables_of.stragglers(hosts, found),
+        "meetings": lambda: tables_of.meetings(devices, found),
+        "stragglers": tables_of.stragglers(devices, found),
         "clocks": clock_tables.clocks(names, seen, [one.start_unix_ns for one in hosts]),
         "blame": clock_tables.blame(names, seen, delays),
         "host_steps": lambda: clock_tables.host_steps(names, delays, found.step),
     }
     tables = LateTables({name: made[name] for name in TABLES})
-    costs = step_costs(spans)
+    costs = step_costs([one.costs for one in hosts], numbers)
     values = _values(hosts, tables, costs, found, after["steps"]) | _path_values(hosts, tables, seen, delays)
     values["compared_step_count"] = values["step_count"] if found.compared is None else len(found.compared)
     of_hosts = clock_remarks(names, seen, delays, tables["blame"], ranks_missing(hosts))
@@ -243,12 +256,11 @@ def _of_programs(kept: Sequence[KeptHost], kinds: pa.Table) -> Iterator[Remark]:
     yield from problems((one.communication.host, one.problems) for one in kept)
 
 
-def _step_numbers(one: KeptHost, database: StepDatabase, place: int) -> dict[int, int]:
-    """The number of each step in the session, by that of its group on the host."""
+def _step_numbers(one: KeptHost, database: StepDatabase, place: int) -> StepNumbers:
     if len(database.hosts) <= 1:
-        return {group: group for group in one.own_steps}
-    return {group: step for group, step in zip(database.group[:, place].tolist(), database.step.tolist(), strict=True)
-            if group >= 0}  # fmt: skip
+        own = one.own_steps.astype(np.int64)
+        return StepNumbers(own, own)
+    return StepNumbers(database.group[:, place], database.step)
 
 
 def _values(

@@ -13,8 +13,11 @@ from clock_pods import ROWS, Pod, judged, write_clocks
 from equal_reports import check_equal
 
 import fastprof
+from fastprof.analyses import runner
 from fastprof.derive.communication import arrivals, occurrences
 from fastprof.derive.communication.arrivals import Arrivals, compared_steps, of_middle_steps
+from fastprof.derive.communication.narrow_columns import Compressed
+from fastprof.derive.communication.step_numbers import StepNumbers
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engines"))
 from faulty_executors import TestExecutor
@@ -118,7 +121,7 @@ def test_steps_in_the_middle_that_are_complete_are_kept() -> None:
 
 
 def test_steps_that_few_hosts_kept_are_not_compared() -> None:
-    complete, numbers = np.arange(20), {group: group + 100 for group in range(20)}
+    complete, numbers = np.arange(20), StepNumbers(np.arange(20), np.arange(100, 120))
     hosts = [of_middle_steps(kept([*range(9)]), complete, 6)] * 10
     assert compared_steps([kept([1]), kept([2])], [numbers] * 2) is None
     other = of_middle_steps(kept([*range(1, 10)]), complete, 6)
@@ -126,3 +129,34 @@ def test_steps_that_few_hosts_kept_are_not_compared() -> None:
     assert found is not None and found.tolist() == [103, 104, 105]
     found = compared_steps([*hosts[:3], other, other], [numbers] * 5)
     assert found is not None and found.tolist() == [104, 105]
+
+
+def test_other_analyses_have_all_but_the_tables_of_steps(pod: Path) -> None:
+    tables = fastprof.load(pod).table_set
+    of_others = runner.run(tables, ["diagnosis"])["diagnosis"].after["communication"]
+    own = runner.run(tables, ["communication"])["communication"]
+    assert [name for name in own.tables if not own.tables[name].equals(of_others.tables[name])] == [
+        "steps",
+        "step_kinds",
+    ]
+    assert of_others.scalars == own.scalars and of_others.notices == own.notices
+
+
+def test_groups_without_a_step_have_no_number() -> None:
+    numbers = StepNumbers(np.array([7, -1, 3]), np.array([0, 1, 2]))
+    assert numbers.of(np.array([3, -1, 5, 7, 9])).tolist() == [2, -1, -1, 0, -1]
+    assert numbers.moved(2).of(np.array([7])).tolist() == [2]
+    assert StepNumbers(np.zeros(0, np.int64), np.zeros(0, np.int64)).of(np.array([1])).tolist() == [-1]
+
+
+def test_columns_are_the_same_after_they_were_compressed() -> None:
+    given = {
+        "a": np.array([[1, -(2**63)], [2**63 - 1, 0]]),
+        "b": np.array([True, False]),
+        "c": np.zeros((0, 3), np.int64),
+    }
+    columns, texts = Compressed.of(given, ["a\n", "é"]).taken_out()
+    assert texts == ["a\n", "é"] and list(columns) == list(given)
+    for name, column in columns.items():
+        assert column.dtype == given[name].dtype and column.shape == given[name].shape
+        assert column.tolist() == given[name].tolist()

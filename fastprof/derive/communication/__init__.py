@@ -2,5 +2,6 @@
 
 __all__ = [
     "arrivals", "blame", "clock_remarks", "clock_tables", "clocks", "communication_remarks", "communication_tables",
-    "device_spans", "flights", "host_communication", "meetings",
+    "device_spans", "flights", "host_communication", "meetings", "narrow_columns", "operation_sums", "step_numbers",
+    "step_sums",
 ]  # fmt: skip

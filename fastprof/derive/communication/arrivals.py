@@ -11,7 +11,7 @@ that are recorded together have the same steps there, give or take one:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.communication.flights import NO_BYTES, Flights
+from fastprof.derive.communication.narrow_columns import narrowed
+from fastprof.derive.communication.step_numbers import StepNumbers
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 
@@ -106,15 +108,6 @@ def arrivals(parts: Sequence[Arrived], teams: Sequence[Int64s], *, sized: bool) 
 _TYPES: Final = ("i4", "i8", "i8", "i8", "i8", "?", "i8")
 
 
-def narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same integers, of the narrowest signed type that holds all."""
-    least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    for kind in (np.int8, np.int16, np.int32):
-        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
-            return values.astype(kind)
-    return values.astype(np.int64)
-
-
 # ---- sessions of many hosts
 
 
@@ -154,13 +147,13 @@ def _middle(count: Int64s, most: int) -> slice:
     return slice(first_step, first_step + fits)
 
 
-def compared_steps(kept: Sequence[Arrivals], groups: Sequence[Mapping[int, int]]) -> Int64s | None:
-    """The steps whose arrivals nearly all hosts kept. None: hosts kept all. ``groups``: by host, the number
-    of each step in the session, by that of its group on the host."""
+def compared_steps(kept: Sequence[Arrivals], numbers: Sequence[StepNumbers]) -> Int64s | None:
+    """The steps whose arrivals nearly all hosts kept. None: hosts kept all."""
     if all(one.of_steps is None for one in kept):
         return None
     count: Counter[int] = Counter()
-    for one, numbers in zip(kept, groups, strict=True):
-        count.update({numbers.get(group, -1) for group in one.groups[np.unique(one.group)].tolist()} - {-1})
+    for one, own in zip(kept, numbers, strict=True):
+        count.update(np.unique(own.of(one.groups[np.unique(one.group)])).tolist())
+    del count[-1]
     least = NEARLY_ALL * max(count.values(), default=0)
     return np.array(sorted(step for step, many in count.items() if many >= least), np.int64)

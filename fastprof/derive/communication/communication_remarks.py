@@ -7,9 +7,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from fastprof.derive.communication.communication_tables import StepCosts, total_of
+from fastprof.derive.communication.communication_tables import total_of
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings
+from fastprof.derive.communication.step_sums import StepCosts
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST, Kind
 from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import counted, measured, moment_text

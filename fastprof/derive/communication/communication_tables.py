@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from types import SimpleNamespace
@@ -12,16 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, Sums
-from fastprof.derive.communication.host_communication import Device, HostCommunication, merged
-from fastprof.derive.communication.meetings import Groups, Meetings, devices_of
+from fastprof.derive.communication.host_communication import Device, HostCommunication
+from fastprof.derive.communication.meetings import Meetings
+from fastprof.derive.communication.operation_sums import Merged, OfOperations
 from fastprof.derive.communication.payload import NO_PAYLOAD, Payload, payload
+from fastprof.derive.communication.step_numbers import StepNumbers
+from fastprof.derive.communication.step_sums import Spans, if_hidden, spans_of
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
 from fastprof.derive.ops.tables import exact_sum, sums_by
-from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
-from fastprof.schema.value_classes import dataclass
 
 
 def total_of(table: pa.Table, column: str) -> int:
@@ -43,7 +45,15 @@ def _field(column: Column) -> Column:
 # ---- devices
 
 
-def _of_device(of: Callable[[HostCommunication, Device], str]) -> Formula:
+Devices = Sequence[tuple[str, Device]]
+"""Of all hosts, each with the name of its host, in the order of their numbers."""
+
+
+def devices_of(kept: Sequence[HostCommunication]) -> Devices:
+    return [(host.host, device) for host in kept for device in host.devices]
+
+
+def _of_device(of: Callable[[str, Device], str]) -> Formula:
     return lambda rows: texts([of(host, device) for host, device in rows.devices], rows.device)
 
 
@@ -51,11 +61,7 @@ def _exposed(scope: str) -> Formula:
     return lambda rows: rows.exposed_in[scope]
 
 
-def if_hidden(sums: Any) -> Int64s:
-    return np.asarray(np.maximum(sums.duration_ps - sums.exposed_ps, sums.communication_ps))
-
-
-_HOST = Text("host", "host, named after the file of its capture", _of_device(lambda host, _: host.host))
+_HOST = Text("host", "host, named after the file of its capture", _of_device(lambda host, _: host))
 _DEVICE = Text("device", "plane of the device: a TensorCore, a SparseCore or a GPU",
                _of_device(lambda _, device: device.plane))  # fmt: skip
 _CORE = Text("core_name", "name of the device as in the analysis steps, host:ordinal; of a GPU, its plane",
@@ -112,35 +118,56 @@ _DEVICES = _table_of(
     _DEVICE,
     _CORE,
     _SPARSE,
-    Count("step_count", "steps of the device", lambda rows: [len(device.group) for _, device in rows.devices]),
+    Count("step_count", "steps of the device", lambda rows: [device.step_count for _, device in rows.devices]),
     *_split("the capture, from the device's first to its last op"),
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Spans:
-    """Spans of time on a device: its steps, or all that it recorded. ``step``, -1: none; ``names``, ``complete``: of
-    the steps."""
+class StepSpans:
+    """The steps of the devices of all hosts, taken out of what hosts kept when a table is made of them."""
 
-    host: HostCommunication
-    device: Device
-    sums: Sums
-    step: Int64s
-    names: Sequence[str | None]
-    complete: Bools
+    def __init__(self, kept: Sequence[HostCommunication], numbers: Sequence[StepNumbers]) -> None:
+        self.devices = devices_of(kept)
+        self._hosts = [
+            (one.steps, steps, len(one.devices))
+            for one, steps in zip(kept, numbers, strict=True)
+            if one.steps is not None
+        ]
+
+    def taken_out(self) -> Iterator[tuple[Spans, Int64s, Int64s]]:
+        """Of each host the spans, the numbers of their devices, and of their steps."""
+        first = 0
+        for kept, numbers, count in self._hosts:
+            found = spans_of(kept)
+            yield found, first + found.device, numbers.of(found.group)
+            first += count
 
 
-def _rows(spans: Sequence[_Spans]) -> Any:
-    """The spans of all devices together: tables are built once, not once a device."""
-    sums = [one.sums for one in spans]
+def steps(every: StepSpans) -> pa.Table:
+    parts = list(every.taken_out())
+    return _STEPS.of(_rows(
+        every.devices,
+        _concatenated(device for _, device, _ in parts),
+        [spans.sums for spans, _, _ in parts],
+        step=_concatenated(step for _, _, step in parts),
+        names=[name for spans, _, _ in parts for name in spans.names],
+        complete=np.concatenate([np.zeros(0, np.bool_), *(spans.complete for spans, _, _ in parts)]),
+    ))  # fmt: skip
+
+
+def devices(kept: Sequence[HostCommunication]) -> pa.Table:
+    each = devices_of(kept)
+    return _DEVICES.of(_rows(each, np.arange(len(each)), [one.whole for one in kept]))
+
+
+def _rows(devices: Devices, device: Int64s, sums: Sequence[Sums], **rest: Any) -> Any:
+    """Spans of all hosts together: tables are built once, not once a host."""
     return SimpleNamespace(
-        devices=[(one.host, one.device) for one in spans],
-        device=np.repeat(np.arange(len(spans)), [len(one.begin_ps) for one in sums]),
-        names=[name for one in spans for name in one.names],
-        step=_concatenated(one.step for one in spans),
-        complete=np.concatenate([np.zeros(0, np.bool_), *(one.complete for one in spans)]),
+        devices=devices,
+        device=device,
         exposed_in={scope: _concatenated(_exposed_in(scope, one) for one in sums) for scope in SCOPES},
         **{name: _concatenated(getattr(one, name) for one in sums) for name in _FIGURES},
+        **rest,
     )
 
 
@@ -154,36 +181,6 @@ def _exposed_in(scope: str, sums: Sums) -> Int64s:
 
 
 _IN_SCOPE: Final = {scope: np.array([kind.scope == scope for kind in KINDS]) for scope in SCOPES}
-
-
-def _of_capture(host: HostCommunication, device: Device) -> _Spans:
-    return _Spans(host, device, device.whole, np.full(1, -1, np.int64), [None], np.ones(1, np.bool_))
-
-
-def spans(kept: Sequence[HostCommunication], groups: Groups, names: Sequence[Mapping[int, str]]) -> list[_Spans]:
-    """The steps of each device, or all that it recorded. ``names``: of steps, by group."""
-    found = []
-    for place, host in enumerate(kept):
-        for device in host.devices:
-            if not len(device.group):
-                found.append(_of_capture(host, device))
-                continue
-            called = [names[place].get(one) for one in device.group.tolist()]
-            numbers = _numbers(device.group, groups[place])
-            found.append(_Spans(host, device, device.steps, numbers, called, device.complete))
-    return found
-
-
-def _numbers(group: Int64s, step_of: Mapping[int, int]) -> Int64s:
-    return np.array([step_of.get(one, -1) for one in group.tolist()], np.int64)
-
-
-def steps(each: Sequence[_Spans]) -> pa.Table:
-    return _STEPS.of(_rows(each))
-
-
-def devices(kept: Sequence[HostCommunication]) -> pa.Table:
-    return _DEVICES.of(_rows([_of_capture(*one) for one in devices_of(kept)]))
 
 
 # ---- kinds
@@ -216,32 +213,34 @@ _STEP_KINDS = _table_of(
 )  # fmt: skip
 
 
-def step_kinds(each: Sequence[_Spans]) -> pa.Table:
+def step_kinds(every: StepSpans) -> pa.Table:
     """The kinds of communication in each span."""
-    found = [np.nonzero(one.sums.kind_ps) for one in each]
-    parts = list(zip((one.sums for one in each), found, strict=True))
-    return _STEP_KINDS.of(SimpleNamespace(
-        step=_concatenated(one.step[row] for one, (row, _) in zip(each, found, strict=True)),
-        devices=[(one.host, one.device) for one in each],
-        device=np.repeat(np.arange(len(each)), [len(row) for row, _ in found]),
-        kind=_concatenated(sums.kinds[kind] for sums, (_, kind) in parts),
-        time_ps=_concatenated(sums.kind_ps[at] for sums, at in parts),
-        hidden_ps=_concatenated(sums.kind_hidden_ps[at] for sums, at in parts),
-        exposed_ps=_concatenated(sums.kind_exposed_ps[at] for sums, at in parts),
-    ))  # fmt: skip
+    of: dict[str, list[Int64s]] = {name: [] for name in _OF_KIND}
+    for spans, device, step in every.taken_out():
+        sums = spans.sums
+        row, kind = at = np.nonzero(sums.kind_ps)
+        columns = (step[row], device[row], sums.kinds[kind], sums.kind_ps[at], sums.kind_hidden_ps[at],
+                   sums.kind_exposed_ps[at])  # fmt: skip
+        for parts, column in zip(of.values(), columns, strict=True):
+            parts.append(column)
+    found = {name: _concatenated(parts) for name, parts in of.items()}
+    return _STEP_KINDS.of(SimpleNamespace(devices=every.devices, **found))
+
+
+_OF_KIND: Final = ("step", "device", "kind", "time_ps", "hidden_ps", "exposed_ps")
 
 
 def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
     """By kind, the most exposed first."""
     count = len(KINDS)
-    wholes = [device.whole for _, device in devices_of(kept)]
-    of_device = _concatenated(one.kinds for one in wholes)
-    seen = np.bincount(of_device, minlength=count)
+    wholes = [one.whole for one in kept]
+    seen = np.bincount(_concatenated(one.whole.kinds[np.nonzero(one.has_kind)[1]] for one in kept), minlength=count)
+    of_device = _concatenated(np.tile(one.kinds, len(one.begin_ps)) for one in wholes)
     time, hidden, exposed = (
-        sums_by(of_device, _concatenated(getattr(one, name)[0] for one in wholes), count, WHAT)
+        sums_by(of_device, _concatenated(getattr(one, name).ravel() for one in wholes), count, WHAT)
         for name in ("kind_ps", "kind_hidden_ps", "kind_exposed_ps")
     )
-    recorded = sum(int(one.duration_ps[0]) for one in wholes)  # which may take more than 64 bits
+    recorded = sum(duration for one in wholes for duration in one.duration_ps.tolist())  # maybe more than 64 bits
     place = {kind.title: kind.number for kind in KINDS}
     kind = np.array([place[name] for name in operations["kind"].to_pylist()], np.int64)
     sizes: list[int | None] = operations["moved_bytes"].to_pylist()
@@ -313,30 +312,28 @@ _OPERATIONS = _table_of(
 )  # fmt: skip
 
 
-def operations(kept: Sequence[HostCommunication]) -> pa.Table:
+def operations(kept: Sequence[HostCommunication], every: Merged) -> pa.Table:
     """Over all devices, the most exposed first."""
-    every, places = merged(kept)
-    each = [(places[number], device.operations) for number, host in enumerate(kept) for device in host.devices]
+    each = [(places, host.of_operations) for places, host in zip(every.places, kept, strict=True)]
     met, place = np.unique(_concatenated(places[found.op] for places, found in each), return_inverse=True)
-    ops, place = [every[one] for one in met.tolist()], place.reshape(-1)
-    names = ("count", "time_ps", "min_ps", "max_ps", "wait_ps", "hidden_ps", "exposed_ps", "bytes")
-    by_device = SimpleNamespace(**{
-        name: _concatenated(getattr(found, name) for _, found in each) for name in names
+    ops, place = [every.every[one] for one in met.tolist()], place.reshape(-1)
+    by_host = SimpleNamespace(**{
+        name: _concatenated(getattr(found, name) for _, found in each) for name in OfOperations.__slots__
     })  # fmt: skip
     count = len(ops)
     if not count:
         return _OPERATIONS.empty()
-    sums = {name: sums_by(place, getattr(by_device, name), count) for name in _SUMMED}
+    sums = {name: sums_by(place, getattr(by_host, name), count) for name in _SUMMED}
     least, most = np.full(count, 2**63 - 1), np.zeros(count, np.int64)
-    np.minimum.at(least, place, by_device.min_ps)
-    np.maximum.at(most, place, by_device.max_ps)
+    np.minimum.at(least, place, by_host.min_ps)
+    np.maximum.at(most, place, by_host.max_ps)
     order = np.lexsort((-sums["time_ps"], -sums["exposed_ps"]))
     payloads = [payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
-    size, moved = _sizes(payloads, place, by_device, sums["count"])
+    size, moved = _sizes(payloads, place, by_host, sums["count"])
     columns = sums | _rates(ops, payloads, size, moved, sums["time_ps"], least) | {
         "program_id": np.array([one.program_id for one in ops], np.int64),
         "kind": np.array([one.kind.number for one in ops]),
-        "device_count": np.bincount(place, minlength=count),
+        "device_count": sums_by(place, by_host.devices, count),
         "min_ps": least,
         "max_ps": most,
         "payload_bytes": size,
@@ -350,11 +347,11 @@ _MOST_BYTES = 2**62
 _SUMMED = ("count", "time_ps", "wait_ps", "hidden_ps", "exposed_ps")
 
 
-def _sizes(payloads: Sequence[Payload], place: Int64s, by_device: Any, count: Int64s) -> tuple[Int64s, Int64s]:
+def _sizes(payloads: Sequence[Payload], place: Int64s, by_host: Any, count: Int64s) -> tuple[Int64s, Int64s]:
     """Bytes of an occurrence, and of all: as recorded by events, maybe of several sizes, else by instructions.
     NO_BYTES: unknown."""
-    unknown = np.bincount(place[by_device.bytes == NO_BYTES], minlength=len(count)) > 0
-    moved = np.where(unknown, NO_BYTES, sums_by(place, by_device.bytes, len(count), "the bytes of copies"))
+    unknown = np.bincount(place[by_host.bytes == NO_BYTES], minlength=len(count)) > 0
+    moved = np.where(unknown, NO_BYTES, sums_by(place, by_host.bytes, len(count), "the bytes of copies"))
     each = np.array([NO_BYTES if one.bytes is None else min(one.bytes, _MOST_BYTES) for one in payloads], np.int64)
     most = np.where((each >= 0) & (each <= _MOST_BYTES // np.maximum(count, 1)), each * count, NO_BYTES)
     return np.where(unknown, each, moved // np.maximum(count, 1)), np.where(unknown, most, moved)
@@ -424,22 +421,21 @@ TABLES: Final = {
 }
 
 
-def meetings(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
-    names = [*(f"{host.host}: {device.plane}" for host, device in devices_of(kept)), None]
+def meetings(devices: Devices, found: Meetings) -> pa.Table:
+    names = [*(f"{host}: {device.plane}" for host, device in devices), None]
     return _MEETINGS.of(SimpleNamespace(names=names, **vars(found)))
 
 
-def stragglers(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
+def stragglers(devices: Devices, found: Meetings) -> pa.Table:
     """The devices that took part, those that others wait for most first."""
-    each, attended = devices_of(kept), found.attendance
-    count = len(each)
+    attended, count = found.attendance, len(devices)
     came_last = found.last >= 0
     caused = sums_by(found.last[came_last], np.maximum(found.wait_ps[came_last], 0), count)
     last = np.bincount(found.last[came_last], minlength=count)
     rows = np.flatnonzero(attended.meetings)
     rows = rows[np.lexsort((-last[rows], -caused[rows]))]
     return _STRAGGLERS.of(SimpleNamespace(
-        devices=each,
+        devices=devices,
         device=rows,
         meetings=attended.meetings[rows],
         last_count=last[rows],
@@ -449,44 +445,5 @@ def stragglers(kept: Sequence[HostCommunication], found: Meetings) -> pa.Table:
     ))  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class StepCosts:
-    """Means over steps, rounded down. ``time_ps``, ``if_hidden_ps``: of the device with the largest."""
-
-    count: int
-    time_ps: int
-    exposed_ps: int
-    if_hidden_ps: int
-
-    @property
-    def gain(self) -> float:
-        return 1 - self.if_hidden_ps / self.time_ps if self.time_ps else 0.0
-
-
-def step_costs(spans: Sequence[_Spans]) -> StepCosts | None:
-    """Of the steps that have a number in the session. None: there are none."""
-    step = _concatenated(one.step for one in spans)
-    known = step >= 0
-    if not known.any():
-        return None
-    distinct, place = np.unique(step[known], return_inverse=True)
-    duration, exposed, hidden = (
-        _concatenated(of(one.sums) for one in spans)[known]
-        for of in (attrgetter("duration_ps"), attrgetter("exposed_ps"), if_hidden)
-    )
-    count = len(distinct)
-    return StepCosts(count, _mean(_most(duration, place, count)), _mean(exposed), _mean(_most(hidden, place, count)))
-
-
 def _concatenated(parts: Iterable[Int64s]) -> Int64s:
     return np.concatenate([np.zeros(0, np.int64), *parts])
-
-
-def _most(values: Int64s, place: Int64s, count: int) -> Int64s:
-    most = np.zeros(count, np.int64)
-    np.maximum.at(most, place, values)
-    return most
-
-
-def _mean(values: Int64s) -> int:
-    return int(sum(values.tolist()) // len(values))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -12,15 +12,17 @@ from fastprof import hlo
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication import activities, gpu_flights, tpu_flights
 from fastprof.derive.communication.arrivals import Arrivals, Arrived, arrivals, arrived, of_middle_steps
-from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, measured
+from fastprof.derive.communication.flights import CoreActivity, Operation, Sums, measured
+from fastprof.derive.communication.narrow_columns import Compressed
+from fastprof.derive.communication.operation_sums import HostOperations, OfOperations
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
 from fastprof.derive.communication.ranks import rank_count, zero_ns
+from fastprof.derive.communication.step_sums import CostsOfSteps, DeviceSteps, joined, kept_spans
 from fastprof.derive.communication.teams import Assignments, DeviceIds, device_ids
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.device_ops import GPU_STATS
-from fastprof.derive.ops.tables import summed_by, sums_by
 from fastprof.derive.steps.database import SPARSE_CORE_IDS, StepDatabase
 from fastprof.derive.steps.step_time import longest
 from fastprof.schema.array_types import Bools, Int32s, Int64s
@@ -41,46 +43,32 @@ _MOST_ID: Final = 2**31 - 1
 """Ids of cores that are larger are not those of steps; see steps/tpu_steps.py."""
 
 
-class OfOperations:
-    """Sums over the flights of a device, a row per operation that it ran, ``op``. ``bytes``: NO_BYTES if a flight
-    records none."""
-
-    def __init__(self, flights: Flights, exposed_ps: Int64s, hidden_ps: Int64s) -> None:
-        self.op, row = np.unique(flights.op, return_inverse=True)
-        count, row = len(self.op), row.reshape(-1)
-        times = summed_by(row, flights.end_ps - flights.begin_ps, count)
-        unknown = np.bincount(row[flights.bytes == NO_BYTES], minlength=count) > 0
-        self.bytes = np.where(unknown, NO_BYTES, sums_by(row, flights.bytes, count, "the bytes of copies"))
-        self.count, self.time_ps = times["count"], times["total"]
-        self.min_ps, self.max_ps = times["minimum"], times["maximum"]
-        self.wait_ps, self.hidden_ps, self.exposed_ps = (
-            sums_by(row, values, count) for values in (flights.wait_ps, hidden_ps, exposed_ps)
-        )
-
-
+@dataclass(frozen=True, slots=True)
 class Device:
-    """A TensorCore, a SparseCore or a GPU. ``group``: of each step on it, the rows of ``steps``; ``whole``: one row,
-    from its first to its last op."""
+    """A TensorCore, a SparseCore or a GPU. ``plane``, ``name``: of its plane, and as in the analysis steps."""
 
-    def __init__(self, plane: Plane, activity: CoreActivity, kind_of_op: Int32s, windows: _Windows) -> None:
-        self.plane, self.sparse = plane.name, plane.kind == "SPARSECORE"
-        self.name, self.group, self.complete = windows.name, windows.group, windows.complete
-        begin_ps = np.append(windows.begin_ps, activity.begin_ps)
-        duration_ps = np.append(windows.duration_ps, activity.end_ps - activity.begin_ps)
-        sums, exposed_ps, hidden_ps = measured(activity, kind_of_op, begin_ps, duration_ps)
-        self.steps, self.whole = sums.rows(slice(0, -1)), sums.rows(slice(-1, None))
-        self.operations = OfOperations(activity.flights, exposed_ps, hidden_ps)
+    plane: str
+    name: str
+    sparse: bool
+    step_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class HostCommunication:
-    """``hardware``: TPU, GPU or CPU_ONLY. ``present``: the devices of the capture."""
+    """``hardware``: TPU, GPU or CPU_ONLY. ``present``: the devices of the capture. ``whole``: a row per device, from
+    its first to its last op; ``has_kind``: [devices, kinds of ``whole``], whether anything of the kind ran on the
+    device. ``steps``: of each device; None: they are not kept."""
 
     host: str
     hardware: str
     present: HostDevices
     devices: tuple[Device, ...]
-    operations: tuple[Operation, ...]
+    operations: HostOperations
+    of_operations: OfOperations
+    whole: Sums
+    has_kind: Bools
+    costs: CostsOfSteps
+    steps: Compressed | None
     arrivals: Arrivals
     of_torch: bool = False
     """PyTorch's profiler recorded it."""
@@ -101,11 +89,14 @@ class _Windows(NamedTuple):
     duration_ps: Int64s = np.zeros(0, np.int64)
 
 
-def merged(kept: Sequence[HostCommunication]) -> tuple[list[Operation], list[Int64s]]:
-    """The distinct operations of all hosts, and the place of each host's among them."""
-    every = Operations()
-    places = [np.array([every.number(one) for one in host.operations], np.int64) for host in kept]
-    return every.known, places
+class _OnDevice(NamedTuple):
+    """What is kept of one device, before those of a host are put together."""
+
+    device: Device
+    steps: DeviceSteps
+    whole: Sums
+    operations: OfOperations
+    arrived: Arrived
 
 
 def host_communication(
@@ -115,9 +106,11 @@ def host_communication(
     groups: Groups,
     steps: StepDatabase,
     workers: Workers,
+    names: Mapping[int, str] | None,
     most_arrivals: int,
 ) -> HostCommunication:
-    """``most_arrivals``: if there are more, those of the middle steps are kept."""
+    """``names``: of steps, by group; None: sums of steps are not kept. ``most_arrivals``: if there are more, those of
+    the middle steps are kept."""
     planes = device_planes(events, hardware)
     is_gpu = hardware == "GPU"
     operations, found = activities.of_gpus(events, modules) if is_gpu else activities.of_cores(events, planes, workers)
@@ -125,38 +118,58 @@ def host_communication(
     meets = np.array([one.kind.meets for one in operations.known], np.bool_)
     active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
     jobs = [
-        partial(_device, plane, activity, kind_of_op, meets, _windows(steps, groups, place, plane))
+        partial(_on_device, plane, activity, kind_of_op, meets, _windows(steps, groups, place, plane))
         for place, plane, activity in active
     ]
-    found_of = workers.run(None, jobs)
-    devices, parts = [device for device, _ in found_of], [part for _, part in found_of]
+    each: list[_OnDevice] = workers.run(None, jobs)
     ids = device_ids([plane for _, plane, _ in active])
-    teams = _teams(devices, ids, modules, operations.known, hardware)
-    of_rows = [
-        team[np.searchsorted(device.operations.op, part.op)]
-        for device, team, part in zip(devices, teams, parts, strict=True)
-    ]
+    teams = _teams([one.operations.op for one in each], ids, modules, operations.known, hardware)
+    of_rows = [team[np.searchsorted(one.operations.op, one.arrived.op)] for one, team in zip(each, teams, strict=True)]
     of_torch = is_kineto(events)
-    every = arrivals(parts, of_rows, sized=of_torch)
+    every = arrivals([one.arrived for one in each], of_rows, sized=of_torch)
+    of_steps = [one.steps for one in each]
+    whole = joined([one.whole for one in each])
     return HostCommunication(
-        events.host, hardware, HostDevices.of(events), tuple(devices), tuple(operations.known),
-        of_middle_steps(every, _complete(devices), most_arrivals), of_torch, zero_ns(events), rank_count(events),
-        events.start_unix_ns,
-    )  # fmt: skip
+        host=events.host,
+        hardware=hardware,
+        present=HostDevices.of(events),
+        devices=tuple(one.device for one in each),
+        operations=HostOperations.of(operations.known),
+        of_operations=OfOperations.of_host([one.operations for one in each]),
+        whole=whole,
+        has_kind=np.array([np.isin(whole.kinds, one.whole.kinds) for one in each]).reshape(len(each), len(whole.kinds)),
+        costs=CostsOfSteps.of(of_steps),
+        steps=None if names is None else kept_spans(of_steps, names),
+        arrivals=of_middle_steps(every, _complete(of_steps), most_arrivals),
+        of_torch=of_torch,
+        zero_ns=zero_ns(events),
+        rank_count=rank_count(events),
+        start_unix_ns=events.start_unix_ns,
+    )
 
 
-def _device(
-    plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Bools, windows: _Windows
-) -> tuple[Device, Arrived]:
+def _on_device(plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Bools, windows: _Windows) -> _OnDevice:
+    begin_ps = np.append(windows.begin_ps, activity.begin_ps)
+    duration_ps = np.append(windows.duration_ps, activity.end_ps - activity.begin_ps)
+    sums, exposed_ps, hidden_ps = measured(activity, kind_of_op, begin_ps, duration_ps)
+    whole = sums.rows(slice(-1, None))
+    steps = DeviceSteps(sums.rows(slice(0, -1)), windows.group, windows.complete)
+    if not len(windows.group):
+        steps = DeviceSteps(whole, np.full(1, -1, np.int64), np.ones(1, np.bool_))
     flights = activity.flights
     chosen = np.flatnonzero(meets[flights.op])
     chosen = chosen[np.argsort(flights.begin_ps[chosen], kind="stable")]
     group = _groups_at(flights.begin_ps[chosen], windows)
-    part = arrived(flights, chosen, group, is_gpu=plane.kind == "GPU")
-    return Device(plane, activity, kind_of_op, windows), part
+    return _OnDevice(
+        Device(plane.name, windows.name, plane.kind == "SPARSECORE", len(windows.group)),
+        steps,
+        whole,
+        OfOperations.of(flights, exposed_ps, hidden_ps),
+        arrived(flights, chosen, group, is_gpu=plane.kind == "GPU"),
+    )
 
 
-def _complete(devices: Sequence[Device]) -> Int64s:
+def _complete(devices: Sequence[DeviceSteps]) -> Int64s:
     """The groups of the steps that are complete on all devices that have them."""
     group = np.concatenate([np.zeros(0, np.int64), *(device.group for device in devices)])
     complete = np.concatenate([np.zeros(0, np.bool_), *(device.complete for device in devices)])
@@ -164,12 +177,12 @@ def _complete(devices: Sequence[Device]) -> Int64s:
 
 
 def _teams(
-    devices: Sequence[Device], ids: DeviceIds, modules: Modules, operations: Sequence[Operation], hardware: str
+    ran_on: Sequence[Int64s], ids: DeviceIds, modules: Modules, operations: Sequence[Operation], hardware: str
 ) -> list[Int64s]:
-    """Of each device, beside its ``operations``, the group of devices in which it takes part, 0 if there is only one;
-    -1: unknown. Only devices that ran an operation are looked up in its groups."""
-    ends = np.cumsum([len(device.operations.op) for device in devices], dtype=np.int64)
-    op = np.concatenate([np.zeros(0, np.int64), *(device.operations.op for device in devices)])
+    """Of each device, beside the operations that it ran, the group of devices in which it takes part, 0 if there is
+    only one; -1: unknown. Only devices that ran an operation are looked up in its groups."""
+    ends = np.cumsum([len(ran) for ran in ran_on], dtype=np.int64)
+    op = np.concatenate([np.zeros(0, np.int64), *ran_on])
     device = np.searchsorted(ends, np.arange(len(op)), side="right")
     team = np.zeros(len(op), np.int64)
     order = np.argsort(op, kind="stable")

@@ -18,11 +18,12 @@ import numpy.typing as npt
 from fastprof.derive.communication.clock_fit import Attended
 from fastprof.derive.communication.clocks import Clocks, Encounters, clocks, gaps, last_rows, step_shifts
 from fastprof.derive.communication.flights import Operation
-from fastprof.derive.communication.host_communication import Device, HostCommunication, merged
+from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.matching import Block, Met, joined, matched, of_meetings
-from fastprof.derive.communication.occurrences import Groups as Groups
 from fastprof.derive.communication.occurrences import OfSession
+from fastprof.derive.communication.operation_sums import Merged
 from fastprof.derive.communication.ranks import at_once, offsets_ps
+from fastprof.derive.communication.step_numbers import StepNumbers
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int32s, Int64s
 
@@ -146,33 +147,27 @@ class _Hosts:
         return last[sure], sure
 
 
-def devices_of(kept: Sequence[HostCommunication]) -> list[tuple[HostCommunication, Device]]:
-    """All devices, in the order of their numbers."""
-    return [(host, device) for host in kept for device in host.devices]
-
-
-def meetings(kept: Sequence[HostCommunication], groups: Groups) -> Meetings:
-    operations, places = merged(kept)
-    of_session = OfSession(kept, groups, places)
+def meetings(kept: Sequence[HostCommunication], steps: Sequence[StepNumbers], operations: Merged) -> Meetings:
+    of_session = OfSession(kept, steps, operations.places)
     ranks = _of_ranks(of_session, kept)
     found = map(matched, of_session.blocks()) if ranks is None else [ranks]
     devices = sum(len(one.devices) for one in kept)
     grouped = sum(one.arrivals.grouped for one in kept)
-    return Meetings(operations, found, devices, grouped, of_session.compared)
+    return Meetings(operations.every, found, devices, grouped, of_session.compared)
 
 
-def compared(kept: Sequence[HostCommunication], groups: Groups) -> tuple[Meetings, Clocks | None]:
-    """The meetings, and the clocks of the hosts; None: no host met another."""
-    found, names = meetings(kept, groups), [one.host for one in kept]
+def compared(
+    kept: Sequence[HostCommunication], steps: Sequence[StepNumbers], operations: Merged
+) -> tuple[Meetings, Clocks | None]:
+    """The meetings, and the clocks of the hosts; None: no host met another. ``steps``: of each host."""
+    found, names = meetings(kept, steps, operations), [one.host for one in kept]
     if not len(found.encounters.rows):
         return found, None
     seen = clocks(found.encounters, names)
     shift = step_shifts(found.encounters, seen)
     if shift.any():
-        moved = [
-            {group: step + more for group, step in of.items()} for of, more in zip(groups, shift.tolist(), strict=True)
-        ]
-        other = meetings(kept, moved)
+        moved = [of.moved(more) for of, more in zip(steps, shift.tolist(), strict=True)]
+        other = meetings(kept, moved, operations)
         known = clocks(other.encounters, names, shift)
         if np.count_nonzero(known.doubtful) < np.count_nonzero(seen.doubtful):
             found, seen = other, known

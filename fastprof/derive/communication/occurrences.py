@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,12 +12,10 @@ import numpy.typing as npt
 from fastprof.derive.communication.arrivals import compared_steps
 from fastprof.derive.communication.flights import NO_BYTES
 from fastprof.derive.communication.host_communication import HostCommunication
+from fastprof.derive.communication.step_numbers import StepNumbers
 from fastprof.derive.devices.communication_kinds import Kind
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
-
-Groups = Sequence[Mapping[int, int]]
-"""By host: the number of each step in the session, by that of its group on the host."""
 
 MOST_ROWS: Final = 1 << 19
 """Of a block, unless a single step has more of one op."""
@@ -51,20 +49,22 @@ class Occurrences:
 class OfSession:
     """Those of all hosts. ``compared``: the steps that they are of; None: all."""
 
-    def __init__(self, kept: Sequence[HostCommunication], groups: Groups, places: Sequence[Int64s]) -> None:
+    def __init__(
+        self, kept: Sequence[HostCommunication], steps: Sequence[StepNumbers], places: Sequence[Int64s]
+    ) -> None:
         """``places``: by host, of its operations among those of all."""
         self._arrivals, self._places = [one.arrivals for one in kept], places
-        self.compared = compared_steps(self._arrivals, groups)
-        steps = [
-            _steps(one.groups, numbers, self.compared) for one, numbers in zip(self._arrivals, groups, strict=True)
-        ]
+        self.compared = compared_steps(self._arrivals, steps)
+        known = [numbers.of(one.groups) for one, numbers in zip(self._arrivals, steps, strict=True)]
         self._bounds = [
             np.searchsorted(one.op, np.arange(len(place) + 1)).astype(np.int32)
             for one, place in zip(self._arrivals, places, strict=True)
         ]
         self._first_device = _starts([len(one.devices) for one in kept])
         self._op, self._first_op = _flat(places)
-        self._step, self._first_step = _flat(steps)
+        self._step, self._first_step = _flat(known)
+        if self.compared is not None:
+            self._step[~np.isin(self._step, self.compared)] = _NOT_COMPARED
         self._known_steps = np.unique(self._step)
         self._op_count = int(self._op.max(initial=-1)) + 1
 
@@ -79,7 +79,7 @@ class OfSession:
     def all_at_once(self, kept: Sequence[HostCommunication]) -> Occurrences:
         """By device, op, step and begin, with sizes: of all-to-all none, because ranks differ."""
         found = self._of([slice(None)] * len(self._arrivals))
-        even = [np.array([op.kind is not Kind.ALL_TO_ALL for op in one.operations], np.bool_) for one in kept]
+        even = [one.operations.kind != Kind.ALL_TO_ALL.number for one in kept]
         sizes = [np.zeros(0, np.int64)]
         for one, same in zip(self._arrivals, even, strict=True):
             sizes.append(np.where(same[one.op], one.bytes, NO_BYTES) if len(one.bytes) else np.full(len(one), NO_BYTES))
@@ -155,12 +155,6 @@ class OfSession:
 
 
 _TAKEN: Final = ("op", "group", "device", "team", "begin_ps", "duration_ps", "beyond_ps", "blocks")
-
-
-def _steps(groups: Int64s, numbers: Mapping[int, int], compared: Int64s | None) -> Int64s:
-    """The step of each group."""
-    step = np.array([numbers.get(group, -1) for group in groups.tolist()], np.int64)
-    return step if compared is None else np.where(np.isin(step, compared), step, _NOT_COMPARED)
 
 
 def _starts(counts: Sequence[int]) -> Int64s:

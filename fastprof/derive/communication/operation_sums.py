@@ -1,0 +1,103 @@
+"""The operations of a host and what they took on its devices: kept as columns, because pods have as many as hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from fastprof.derive.communication.flights import NO_BYTES, Flights, Operation, Operations
+from fastprof.derive.communication.narrow_columns import Column, narrowed
+from fastprof.derive.devices.communication_kinds import KINDS
+from fastprof.derive.ops.tables import summed_by, sums_by
+from fastprof.schema.array_types import Int64s
+from fastprof.schema.value_classes import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HostOperations:
+    """Operations by number. Equal texts are in memory once, however many hosts have them."""
+
+    program_id: Int64s
+    kind: Column
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+    framework_ops: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Sequence[Operation]) -> HostOperations:
+        texts = (tuple(getattr(one, name) for one in known) for name in ("name", "text", "framework_op"))
+        ids = np.array([one.program_id for one in known], np.int64)
+        return cls(ids, narrowed(np.array([one.kind.number for one in known], np.int64)), *texts)
+
+    def listed(self) -> list[Operation]:
+        columns = (self.program_id.tolist(), self.names, self.kind.tolist(), self.texts, self.framework_ops)
+        return [
+            Operation(number, name, KINDS[kind], *texts) for number, name, kind, *texts in zip(*columns, strict=True)
+        ]
+
+
+class Merged:
+    """``every``: the distinct operations of all hosts; of equal ones the first has the texts. ``places``: by host, of
+    its operations among these."""
+
+    def __init__(self, hosts: Sequence[HostOperations]) -> None:
+        operations, known = Operations(), dict[object, Int64s]()
+        self.places: list[Int64s] = []
+        for one in hosts:
+            key = (one.program_id.tobytes(), one.kind.tobytes(), one.names)
+            if key not in known:
+                known[key] = np.array([operations.number(each) for each in one.listed()], np.int64)
+            self.places.append(known[key])
+        self.every = operations.known
+
+
+@dataclass(frozen=True, slots=True)
+class OfOperations:
+    """Sums over the flights of devices, a row per operation that they ran, ``op``. ``bytes``: NO_BYTES if a flight
+    records none; ``devices``: how many ran it."""
+
+    op: Column
+    count: Column
+    time_ps: Column
+    min_ps: Column
+    max_ps: Column
+    wait_ps: Column
+    hidden_ps: Column
+    exposed_ps: Column
+    bytes: Column
+    devices: Column
+
+    @classmethod
+    def of(cls, flights: Flights, exposed_ps: Int64s, hidden_ps: Int64s) -> OfOperations:
+        """Of one device."""
+        op, row = np.unique(flights.op, return_inverse=True)
+        count, row = len(op), row.reshape(-1)
+        times = summed_by(row, flights.end_ps - flights.begin_ps, count)
+        unknown = np.bincount(row[flights.bytes == NO_BYTES], minlength=count) > 0
+        size = np.where(unknown, NO_BYTES, sums_by(row, flights.bytes, count, _BYTES))
+        columns = [op, *(times[name].copy() for name in ("count", "total", "minimum", "maximum"))]
+        columns += [sums_by(row, values, count) for values in (flights.wait_ps, hidden_ps, exposed_ps)]
+        columns += [size, np.ones(count, np.int64)]
+        return cls(*columns)
+
+    @classmethod
+    def of_host(cls, devices: Sequence[OfOperations]) -> OfOperations:
+        """Of all devices together."""
+        columns = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in devices)])
+                   for name in cls.__slots__}  # fmt: skip
+        op, row = np.unique(columns.pop("op"), return_inverse=True)
+        count, row = len(op), row.reshape(-1)
+        order = np.argsort(row, kind="stable")
+        first = np.searchsorted(row[order], np.arange(count))
+        unknown = np.bincount(row[columns["bytes"] == NO_BYTES], minlength=count) > 0
+        sums = {name: sums_by(row, columns[name], count) for name in _SUMMED}
+        sums["min_ps"] = np.minimum.reduceat(columns["min_ps"][order], first) if count else columns["min_ps"]
+        sums["max_ps"] = np.maximum.reduceat(columns["max_ps"][order], first) if count else columns["max_ps"]
+        sums["bytes"] = np.where(unknown, NO_BYTES, sums_by(row, columns["bytes"], count, _BYTES))
+        return cls(**{name: narrowed(column) for name, column in (sums | {"op": op}).items()})
+
+
+_BYTES: Final = "the bytes of copies"
+_SUMMED: Final = ("count", "time_ps", "wait_ps", "hidden_ps", "exposed_ps", "devices")
