@@ -15,8 +15,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
-
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import Finding
 from fastprof.analyses.findings.of_gaps import TITLES
@@ -62,12 +60,13 @@ def once_of(facts: Facts, cause: str) -> Once:
         return NEVER
     every = facts.reports["gaps"].detail_as(BudgetOfHosts)
     pieces = every.pieces[every.pieces.cause == GAP_CAUSES.index(str(recorded))]
+    times: dict[tuple[str, str], list[int]] = {}
+    for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
+        times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)
     found = []
     for row in rows:
-        at = [place for place, one in enumerate(every.devices) if one == row["device"]
-              and every.hosts[every.host_of[place]] == row["host"]]  # fmt: skip
-        times = np.sort(pieces.duration_ps[np.isin(pieces.device, at)])[::-1].tolist()
-        found.append(_longest(times, row) if row["count"] >= _LEAST_WAITS[str(recorded)] else [])
+        longest = sorted(times.get((row["host"], row["device"]), ()), reverse=True)
+        found.append(_longest(longest, row) if row["count"] >= _LEAST_WAITS[str(recorded)] else [])
     if not all(found):
         return NEVER
     return Once(sum(map(len, found)), sum(map(sum, found)), max(map(max, found)))
