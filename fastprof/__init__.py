@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from fastprof.inputs.resolve import Run
-    from fastprof.profile.batch import batch
+    from fastprof.profile.batch import batch, trends
     from fastprof.profile.loading import load, load_graph, runs, scan
     from fastprof.profile.profile import Profile
     from fastprof.profile.recording import record
@@ -52,6 +52,7 @@ __all__ = [
     "record",
     "runs",
     "scan",
+    "trends",
 ]
 
 _HOMES = {
@@ -62,6 +63,7 @@ _HOMES = {
     "record": "profile.recording",
     "runs": "profile.loading",
     "scan": "profile.loading",
+    "trends": "profile.batch",
     "Report": "profile.report",
     "Run": "inputs.resolve",
 }

@@ -46,3 +46,17 @@ def test_runs_are_chosen_by_name_and_read_when_their_turn_comes(logdir: Path) ->
         assert [run.name for run, _ in fastprof.batch(logdir, "steps", on_error="skip")] == [RUNS[0]]
     with pytest.raises(NotFoundError, match="no run 'x'; there are: 2026_11_03"):
         fastprof.batch(logdir, runs=["x"])
+
+
+def test_trends_have_a_row_a_run(logdir: Path) -> None:
+    (logdir / "plugins/profile" / RUNS[0] / "host0.xplane.pb").write_bytes(b"no capture")
+    made = Made()
+    found = fastprof.trends(logdir, executor=made)
+    assert found.equals(fastprof.trends(logdir)) and len(made.made) == 1
+    read, unread = found.to_pylist()
+    reports = fastprof.load(logdir, run=RUNS[1]).reports("steps", "diagnosis")
+    assert (read["run"], read["problem"], unread["run"]) == (RUNS[1], None, RUNS[0])
+    assert read["step_count"] == reports["steps"].scalars["step_count"].value == 8
+    assert read["finding"] == reports["diagnosis"].tables["findings"]["title"][0].as_py()
+    assert "host0.xplane.pb: " in unread["problem"] and unread["step_count"] is None
+    assert fastprof.trends(logdir, runs=[RUNS[1]]).to_pylist() == [read]
