@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
+from fastprof.analyses import merging
 from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.rank_order import places_by_rank
@@ -16,15 +17,26 @@ from fastprof.decode.workers import HOSTS_READ, Progress
 from fastprof.decode.xspace_capture import name_hosts
 from fastprof.derive.host import Choice
 from fastprof.derive.steps.of_host import HostSteps
+from fastprof.engines.combine_hosts import renumber
 from fastprof.engines.engine import Engine
 from fastprof.engines.gather import gather
-from fastprof.engines.host_task import VERSIONS, Analyses, BytesOf, HostInFile, HostTask, Kept, Reading, StepsOfHosts
+from fastprof.engines.groups import Part, in_groups, packed
+from fastprof.engines.host_task import (
+    VERSIONS,
+    Analyses,
+    BytesOf,
+    HostInFile,
+    HostTask,
+    Kept,
+    Packed,
+    Reading,
+    StepsOfHosts,
+)  # fmt: skip
 from fastprof.engines.packing import unpack
 from fastprof.engines.payloads import Payloads
 from fastprof.errors import EngineError, FastprofError, UsageError
 from fastprof.inputs.graph_files import GraphFiles
 from fastprof.inputs.resolve import CaptureFile, Session
-from fastprof.inputs.spill import Piece
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_clocks import note_clocks
 
@@ -85,10 +97,6 @@ def _size_of(file: CaptureFile) -> tuple[int | None, int | None]:
     return known.st_size, known.st_mtime_ns
 
 
-def _stored(payloads: Payloads, kept: Kept) -> Kept:
-    return replace(kept, payload=payloads.put(kept.payload)) if isinstance(kept.payload, bytes) else kept
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """A host: the file, the place in it, and its number in the session."""
@@ -119,7 +127,8 @@ class EngineHosts:
     def steps(self, source: str) -> list[HostSteps]:
         if source not in self._steps:
             found = self._round(StepsOfHosts(source), Selection(self._selection.hosts), {}, "reading steps")
-            self._steps[source] = [replace(steps, number=place.number) for place, steps in found]
+            of_hosts = self._unpacked(found)
+            self._steps[source] = [replace(steps, number=place.number) for place, steps in of_hosts]
         return self._steps[source]
 
     def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHosts]:
@@ -128,15 +137,49 @@ class EngineHosts:
         of_file: dict[int, dict[int, Choice]] = {}
         for place, choice in zip(self._places, choices or (), strict=choices is not None):
             of_file.setdefault(place.file, {})[place.at] = choice
-        for place, kept in self._round(work, self._selection, of_file, HOSTS_READ):
-            found: KeptOfHosts = kept
+        found = self._round(work, self._selection, of_file, HOSTS_READ)
+        if self._may_merge(found, plan):
+            of_places = self._merged(found, work, plan)
+        else:
+            of_places = (self._with_number(one, plan, place) for place, one in self._unpacked(found))
+        for one in of_places:
             for name in without:
-                found.kept.pop(name, None)
-                found.errors.pop(name, None)
-            for name in found.kept if place.number != place.file + place.at else ():
-                if (numbered := getattr(plan.analyses[name], "numbered", None)) is not None:
-                    found.kept[name] = [numbered(one, place.number) for one in found.kept[name]]
-            yield found
+                one.kept.pop(name, None)
+                one.errors.pop(name, None)
+            yield one
+
+    def _may_merge(self, found: dict[int, Kept], plan: Plan) -> bool:
+        """Whether workers merge hosts: there are many, each in a file of its own."""
+        many = len(self._places) > merging.GROUP and all(len(one.hosts) == 1 for one in found.values())
+        return many and any(merging.merges(plan, name) for name in plan.analyses)
+
+    def _with_number(self, one: KeptOfHosts, plan: Plan, place: Place) -> KeptOfHosts:
+        if place.number != place.file + place.at:
+            renumber(one.kept, plan, place.number)
+        return one
+
+    def _merged(self, found: dict[int, Kept], work: Analyses, plan: Plan) -> Iterator[KeptOfHosts]:
+        """What is kept of groups of hosts, which workers merge, and of the last ones."""
+        parts = [
+            Part(packed(found[place.file]), 1, None if place.number == place.file else place.number)
+            for place in self._places
+        ]
+        first, texts = 0, dict[str, str]()
+        progress = partial(self._report, "combining hosts")
+        for part in in_groups(parts, work, self.session.engine, self._payloads, progress):
+            places = self._places[first : first + part.hosts]
+            first += part.hosts
+            one: KeptOfHosts = self._value(part.packed, places[0].file, texts)[0]
+            if part.number is not None:
+                renumber(one.kept, plan, part.number)
+            for place in places:
+                if (alone := found.pop(place.file).alone) is not None:
+                    of_host: dict[str, list[Any]] = self._value(alone, place.file, texts)[0]
+                    if place.number != place.file:
+                        renumber(of_host, plan, place.number)
+                    for name, values in of_host.items():
+                        one.kept.setdefault(name, []).extend(values)
+            yield one
 
     def facts(self) -> Facts:
         assert self._facts is not None, "no host was read"
@@ -146,23 +189,23 @@ class EngineHosts:
 
     def _round(
         self, work: Analyses | StepsOfHosts, selection: Selection, choices: dict[int, dict[int, Choice]], stage: str
-    ) -> Iterator[tuple[Place, Any]]:
-        """What workers keep of each selected host, in the order of the session."""
+    ) -> dict[int, Kept]:
+        """What workers keep of each file, packed. ``_places``: of the selected hosts, in the order of the session."""
         session, total = self.session, len(self.session.files)
         tasks = [session.task(i, work, selection, choices=choices.get(i)) for i in range(total)]
         self._payloads = payloads = Payloads()
-        found = gather(session.engine, tasks, partial(self._report, stage, total), partial(_stored, payloads))
+        found = gather(session.engine, tasks, lambda done: self._report(stage, done, total), payloads.stored)
         places = self._placed(found)
         misnamed = [i for i, one in found.items() if any(one.hosts[place.at].host != place.name for place in places[i])]
         if misnamed:  # the second host of a name: what is kept of it has its name
             names = {i: tuple(place.name for place in places[i]) for i in misnamed}
             again = [replace(tasks[i], names=names[i]) for i in misnamed]
-            found |= gather(session.engine, again, stored=partial(_stored, payloads))
+            found |= gather(session.engine, again, stored=payloads.stored)
         every = sorted((place for of_file in places.values() for place in of_file), key=lambda place: place.number)
         self._places = [place for place in every if selection.hosts is None or place.name in selection.hosts]
-        return self._unpacked(found)
+        return found
 
-    def _report(self, stage: str, total: int, done: int) -> None:
+    def _report(self, stage: str, done: int, total: int) -> None:
         if self.session.progress is not None and total > 1:
             self.session.progress(stage, done, total)
 
@@ -208,12 +251,18 @@ class EngineHosts:
         for place in self._places:
             if place.file not in of_file:
                 one = found.pop(place.file)
-                assert isinstance(one.payload, Piece)
-                fetch = partial(self._bytes_of_program, place.file)
-                packed = self._payloads.take(one.payload)
-                of_file[place.file] = unpack(packed, one.raw_bytes, self.log, fetch, texts)
+                hosts = of_file[place.file] = self._value(packed(one), place.file, texts)
+                if one.alone is not None:
+                    for of_host, alone in zip(hosts, self._value(one.alone, place.file, texts), strict=True):
+                        if of_host is not None:
+                            of_host.kept |= alone
             yield place, of_file[place.file][place.at]
             of_file[place.file][place.at] = None
+
+    def _value(self, one: Packed, file: int, texts: dict[str, str]) -> Any:
+        """Unpacked, with the programs of a file."""
+        data = one.payload if isinstance(one.payload, bytes) else self._payloads.take(one.payload)
+        return unpack(data, one.raw_bytes, self.log, partial(self._bytes_of_program, file), texts)
 
     def _bytes_of_program(self, file: int, program_id: int, offset: int) -> bytes:
         """One host is asked for the bytes of a program."""

@@ -13,13 +13,13 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from typing import Final
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from typing import Any, Final
 
 import numpy as np
 
 from fastprof.engines.engine import Engine
-from fastprof.engines.host_task import HostTask, Kept
+from fastprof.engines.host_task import GroupTask, HostTask, Kept
 from fastprof.engines.keep_host import keep_host
 from fastprof.errors import EngineError, FastprofError, NotFoundError, UnreadableError
 from fastprof.wording.quantities import counted, size_text
@@ -29,39 +29,51 @@ _GRACE_S: Final = 1.0
 _PATIENCE_S: Final = 0.5
 _LOST: Final = ("KilledWorker", "WorkerCrashedError", "OutOfMemoryError", "NodeDiedError")
 """What engines raise that run a task again by themselves, when they give up."""
+_MOST_TRAVELLING: Final = 256 << 20
+"""Bytes of tasks that workers have at a time."""
 _UNSEEN: Final = 3
 _SLOWER: Final = 3
 _SLACK_S: Final = 10.0
 """A host is slow that runs this many times as long as others for each byte, and this much longer."""
 
 
+Task = HostTask | GroupTask
+
+
+def _submitted(executor: Executor, task: Any) -> Future[Kept]:
+    return executor.submit(keep_host, task)
+
+
 def gather(
     engine: Engine,
-    tasks: Sequence[HostTask],
+    tasks: Sequence[Task],
     report: Callable[[int], None] = lambda _: None,
     stored: Callable[[Kept], Kept] = lambda kept: kept,
+    submitted: Callable[[Executor, Any], Future[Kept]] = _submitted,
 ) -> dict[int, Kept]:
     """What was kept of each task, by its number. ``report``: called with how many are done; ``stored``: with each
-    answer that counts, and returns what is held of it. Raises the fault of a host that the session cannot do without:
-    of several the one with the lowest number."""
-    return _Gathering(engine, tasks, report, stored).run()
+    answer that counts, and returns what is held of it; ``submitted``: gives a task to the executor. Raises the fault of
+    a task that the session cannot do without: of several the one with the lowest number."""
+    return _Gathering(engine, tasks, report, stored, submitted).run()
 
 
 class _Gathering:
     def __init__(
         self,
         engine: Engine,
-        tasks: Sequence[HostTask],
+        tasks: Sequence[Task],
         report: Callable[[int], None],
         stored: Callable[[Kept], Kept],
+        submitted: Callable[[Executor, Any], Future[Kept]],
     ) -> None:
+        self.submitted = submitted
         self.engine = engine
         self.tasks = tasks
         self.report = report
         self.stored = stored
         self.waiting = deque(sorted(tasks, key=lambda task: -(task.size_bytes or 0)))  # the largest first
-        self.suspects: deque[HostTask] = deque()
-        self.running: dict[Future[Kept], HostTask] = {}
+        self.suspects: deque[Task] = deque()
+        self.running: dict[Future[Kept], Task] = {}
         self.since: dict[Future[Kept], float] = {}
         self.tried: Counter[tuple[int, str]] = Counter()
         self.done: dict[int, Kept] = {}
@@ -100,14 +112,18 @@ class _Gathering:
             if not self.running:
                 self._start(self.suspects.popleft())
             return
-        while self.waiting and len(self.running) < self.engine.in_flight and not self.suspects:
+        while self.waiting and len(self.running) < self.engine.in_flight and not self.suspects and self._has_room():
             self._start(self.waiting.popleft())
 
-    def _start(self, task: HostTask) -> None:
+    def _has_room(self) -> bool:
+        travelling = sum(task.travelling for task in self.running.values())
+        return not travelling or travelling + self.waiting[0].travelling <= _MOST_TRAVELLING
+
+    def _start(self, task: Task) -> None:
         if task.number in self.done:
             return
         try:
-            future = self.engine.executor.submit(keep_host, task)
+            future = self.submitted(self.engine.executor, task)
         except BrokenExecutor as error:
             self._broke(error, [task])
             return
@@ -124,7 +140,7 @@ class _Gathering:
         limited = self.ends_at is not None or self.engine.host_timeout is not None or self._may_run_twice()
         wait(self.running, _PATIENCE_S if limited else None, FIRST_COMPLETED)
         ended = [future for future in self.running if future.done()]
-        lost: list[HostTask] = []
+        lost: list[Task] = []
         broken: BaseException | None = None
         for future in ended:
             task = self.running.pop(future)
@@ -135,7 +151,7 @@ class _Gathering:
                 lost.append(task)
                 broken = error
             except CancelledError:
-                self._again(task, "cancelled", EngineError("the executor cancelled the host", path=task.file.path))
+                self._again(task, "cancelled", EngineError(f"the executor cancelled {task.what}", path=task.path))
             except FastprofError:
                 raise
             except Exception as error:  # noqa: BLE001  whatever an engine raises
@@ -148,9 +164,9 @@ class _Gathering:
         if self._may_run_twice():
             self._look_for_stragglers()
 
-    def _take(self, task: HostTask, kept: Kept) -> None:
+    def _take(self, task: Task, kept: Kept) -> None:
         if not isinstance(kept, Kept) or kept.number != task.number:
-            raise EngineError("the executor gave the answer of another call", path=task.file.path)
+            raise EngineError("the executor gave the answer of another call", path=task.path)
         if task.number in self.done:  # it was run twice
             return
         self.done[task.number] = self.stored(kept)
@@ -165,7 +181,7 @@ class _Gathering:
     def _ends(self, kept: Kept) -> bool:
         """Whether its fault is one that the session cannot do without the host for."""
         task = next(iter(self.tasks))
-        return kept.fault is not None and (not kept.in_opening or task.reading.on_error == "raise")
+        return kept.fault is not None and (not kept.in_opening or task.on_error == "raise")
 
     def _check_seen(self) -> None:
         """EngineError: workers do not see the files."""
@@ -180,10 +196,10 @@ class _Gathering:
 
     # ---- faults of workers
 
-    def _fault(self, task: HostTask, error: FastprofError) -> None:
+    def _fault(self, task: Task, error: FastprofError) -> None:
         self._take(task, Kept(task.number, fault=error, in_opening=True))
 
-    def _again(self, task: HostTask, why: str, error: EngineError, most: int | None = None) -> None:
+    def _again(self, task: Task, why: str, error: EngineError, most: int | None = None) -> None:
         """Tries a host again, or gives it up."""
         self.tried[task.number, why] += 1
         if self.tried[task.number, why] > (self.engine.retries if most is None else most):
@@ -191,16 +207,16 @@ class _Gathering:
         else:
             self.waiting.append(task)
 
-    def _failed(self, task: HostTask, error: Exception) -> None:
+    def _failed(self, task: Task, error: Exception) -> None:
         lost = next((one.__name__ for one in type(error).__mro__ if one.__name__ in _LOST), None)
         if lost is not None:
-            text = f"the worker of the host was lost: {lost}: {error}"
-            self._fault(task, EngineError(text, path=task.file.path))
+            text = f"the worker of {task.what} was lost: {lost}: {error}"
+            self._fault(task, EngineError(text, path=task.path))
             return
         trace = "".join(traceback.format_exception(error)).strip()
-        self._again(task, "failed", EngineError(f"a worker failed on the host: {trace}", path=task.file.path), most=1)
+        self._again(task, "failed", EngineError(f"a worker failed on {task.what}: {trace}", path=task.path), most=1)
 
-    def _broke(self, error: BaseException, lost: Sequence[HostTask]) -> None:
+    def _broke(self, error: BaseException, lost: Sequence[Task]) -> None:
         """The executor broke. It does not say for whom: all that it had are suspects."""
         self.engine.check_renewable(error)
         together = [*lost, *self.running.values()]
@@ -218,11 +234,15 @@ class _Gathering:
             return
         peak = max((one.peak_bytes for one in self.done.values()), default=0)
         times = counted(self.tried[task.number, "killed"], "time", "times")
-        text = f"the worker of the host was killed {times}, perhaps for its memory"
-        sizes = [f"its file has {size_text(task.size_bytes)}"] if task.size_bytes is not None else []
+        text = f"the worker of {task.what} was killed {times}, perhaps for its memory"
+        sizes = (
+            [f"its file has {size_text(task.size_bytes)}"]
+            if task.path is not None and task.size_bytes is not None
+            else []
+        )
         sizes += [f"others took up to {size_text(peak)}"] if peak else []
         text += f" ({'; '.join(sizes)})" if sizes else ""
-        self._fault(task, EngineError(text, path=task.file.path))
+        self._fault(task, EngineError(text, path=task.path))
 
     def _may_run_twice(self) -> bool:
         """When nothing is left to give, idle machines may run what others are slow with."""
@@ -262,5 +282,5 @@ class _Gathering:
             self.running.clear()
             self.since.clear()
         for task in tasks:
-            text = f"the host took longer than host_timeout, {host_timeout:g} s"
-            self._again(task, "late", EngineError(text, path=task.file.path))
+            text = f"{task.what} took longer than host_timeout, {host_timeout:g} s"
+            self._again(task, "late", EngineError(text, path=task.path))

@@ -83,6 +83,69 @@ class HostTask:
     size_bytes: int | None = None
     changed_ns: int | None = None
 
+    @property
+    def path(self) -> str | None:
+        return self.file.path
+
+    @property
+    def what(self) -> str:
+        """In sentences."""
+        return "the host"
+
+    @property
+    def travelling(self) -> int:
+        """Bytes that are in memory while a worker has it: next to none."""
+        return 0
+
+    @property
+    def on_error(self) -> str:
+        return self.reading.on_error
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A value on its way. ``payload``: itself, or where it is stored."""
+
+    payload: bytes | Piece
+    raw_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.payload) if isinstance(self.payload, bytes) else self.payload.length
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTask:
+    """What was kept of hosts that follow each other, to be merged. ``parts``: of each a list of one KeptOfHosts;
+    ``numbers``: in the session, of hosts that were kept under another one, else None; ``hosts``: how many they are."""
+
+    versions: str
+    number: int
+    work: Analyses
+    parts: tuple[Packed, ...]
+    numbers: tuple[int | None, ...]
+    hosts: int
+
+    @property
+    def path(self) -> str | None:
+        return None
+
+    @property
+    def what(self) -> str:
+        return f"a group of {self.hosts:,} hosts"
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(one.size_bytes for one in self.parts)
+
+    @property
+    def travelling(self) -> int:
+        return self.size_bytes
+
+    @property
+    def on_error(self) -> str:
+        return "raise"
+
 
 @dataclass(slots=True)
 class HostInFile:
@@ -101,7 +164,7 @@ class HostInFile:
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What a worker returns of a task. ``payload``: packed, ``raw_bytes`` long, or where that is stored; None: nothing,
-    because of ``fault``.
+    because of ``fault``. ``alone``: of each host, what analyses kept that do not merge; None: the payload has it.
     ``in_opening``: whether the fault is one that ``on_error`` decides on. ``log``: rows of import_log.
     ``forked``: whether the worker is a fork of another process."""
 
@@ -109,6 +172,7 @@ class Kept:
     hosts: tuple[HostInFile, ...] = ()
     payload: bytes | Piece | None = None
     raw_bytes: int = 0
+    alone: Packed | None = None
     fault: FastprofError | None = None
     in_opening: bool = False
     log: tuple[LogRow, ...] = field(default=())

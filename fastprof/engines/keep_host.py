@@ -7,14 +7,26 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fastprof.analyses import keeping, runner, step_choice
+from fastprof.analyses import keeping, merging, runner, step_choice
 from fastprof.decode.rank_order import rank_of
 from fastprof.decode.workers import Workers
-from fastprof.engines.host_task import VERSIONS, Analyses, BytesOf, HostInFile, HostTask, Kept, StepsOfHosts, arrived
+from fastprof.engines.host_task import (
+    VERSIONS,
+    Analyses,
+    BytesOf,
+    GroupTask,
+    HostInFile,
+    HostTask,
+    Kept,
+    Packed,
+    StepsOfHosts,
+    arrived,
+)
 from fastprof.engines.packing import pack
 from fastprof.errors import ChangedError, FastprofError, MemoryLimitError, UsageError
 from fastprof.inputs.resolve import Session
@@ -25,13 +37,17 @@ from fastprof.tables.table_set import TableSet
 def keep_host(task: HostTask) -> Kept:
     """What is kept of the hosts of a file. Whatever is wrong with the file is returned, so that no engine tries it
     again."""
+    return answered(task, lambda: _kept(task))
+
+
+def answered(task: HostTask | GroupTask, make: Callable[[], Kept]) -> Kept:
+    """What is made for a task, and what it took."""
     begin = time.perf_counter()
     if task.versions != VERSIONS:
         text = f"the worker has other versions than the session: {VERSIONS}, not {task.versions}"
         return Kept(task.number, fault=UsageError(text))
-    kept = _kept(task)
     return replace(
-        kept,
+        make(),
         wall_s=time.perf_counter() - begin,
         peak_bytes=peak_bytes(),
         forked=type(multiprocessing.current_process()).__name__ == "ForkProcess",
@@ -49,13 +65,27 @@ def _kept(task: HostTask) -> Kept:
         return Kept(task.number, fault=MemoryLimitError("out of memory", path=path), in_opening=True)
     log = session.log
     try:
-        payload, size = pack(_done(session, task))
+        done = _done(session, task)
+        alone = _apart(done, task)
+        payload, size = pack(done)
         hosts = [] if isinstance(task.work, BytesOf) else _hosts(session, task)
     except FastprofError as error:
         return Kept(task.number, fault=error, log=tuple(log.rows()))
     except MemoryError:
         return Kept(task.number, fault=MemoryLimitError("out of memory", path=path), log=tuple(log.rows()))
-    return Kept(task.number, tuple(hosts), payload, size, log=tuple(log.rows()))
+    return Kept(task.number, tuple(hosts), payload, size, alone, log=tuple(log.rows()))
+
+
+def _apart(done: Any, task: HostTask) -> Packed | None:
+    """If hosts will be merged, takes out of what was kept what does not merge, so that it need not travel again."""
+    if not isinstance(task.work, Analyses) or task.hosts <= merging.GROUP:
+        return None
+    plan = plan_of(task.work)
+    names = [name for name in plan.analyses if not merging.merges(plan, name)]
+    if len(names) in (0, len(plan.analyses)):
+        return None
+    of_hosts = [one and {name: one.kept.pop(name) for name in names if name in one.kept} for one in done]
+    return Packed(*pack(of_hosts))
 
 
 def _opened(task: HostTask) -> OpenSession:
@@ -94,14 +124,14 @@ def _done(session: OpenSession, task: HostTask) -> Any:
     if isinstance(work, StepsOfHosts):
         found: list[Any] = step_choice.steps_of_hosts(tables, chosen, work.source)
     else:
-        plan = _plan(work)
+        plan = plan_of(work)
         choices = task.choices or {}
         found = [keeping.keep(tables, number, plan, choices.get(number)) for number in chosen]
     of_number = dict(zip(chosen, found, strict=True))
     return [of_number.get(number) for number in range(len(session.hosts))]
 
 
-def _plan(work: Analyses) -> keeping.Plan:
+def plan_of(work: Analyses) -> keeping.Plan:
     return runner.plan_of(runner.closure(work.names), work.names, work.params, work.steps, work.keepers)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from fastprof.engines.host_task import Kept
 from fastprof.inputs.spill import Piece, Spill
 
 _IN_MEMORY: Final = 32 << 20
@@ -17,6 +19,14 @@ class Payloads:
         self._spill = Spill()
         self._size = 0
 
+    def stored(self, kept: Kept) -> Kept:
+        """What a worker returned, with its bytes here."""
+        alone = kept.alone
+        if alone is not None and isinstance(alone.payload, bytes):
+            alone = replace(alone, payload=self.put(alone.payload))
+        payload = self.put(kept.payload) if isinstance(kept.payload, bytes) else kept.payload
+        return replace(kept, payload=payload, alone=alone)
+
     def put(self, data: bytes) -> Piece:
         """Where it is. UnreadableError: the disk has no room for it."""
         if self._size + len(data) > _IN_MEMORY:
@@ -25,6 +35,9 @@ class Payloads:
         piece = Piece(-self._size, len(data))  # below the file
         self._held[piece] = data
         return piece
+
+    def read(self, piece: Piece) -> bytes:
+        return self._held[piece] if piece.offset < 0 else self._spill.read(piece)
 
     def take(self, piece: Piece) -> bytes:
         return self._held.pop(piece) if piece.offset < 0 else self._spill.read(piece)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from copy import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from equal_reports import DEMO, POD, TF_DATA, XLA, check_equal
+from faulty_executors import Hang, Made, TestExecutor
 
 import fastprof
+from fastprof import EngineError
 from fastprof.analyses import ANALYSES, merging, runner
 from fastprof.analyses.contract import Report
 from fastprof.analyses.keeping import KeptOfHosts, Plan, keep
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.derive.host import Choice
+from fastprof.engines.host_task import GroupTask
+from fastprof.engines.payloads import Payloads
 
 KERNEL = DEMO / "kernel"
 MERGING = [name for name in ANALYSES if hasattr(runner.module(name), "merge")]
@@ -65,3 +71,87 @@ def test_groups_of_hosts() -> None:
     assert [[*merging.groups(hosts)] for hosts in (1, 32, 33, 64, 65, 1056, 1057)] == [
         [], [], [1], [1], [2], [32], [33, 1],
     ]  # fmt: skip
+
+
+# ---- by workers
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Path:
+    """Seven hosts, in turn those of the demo."""
+    (source,) = (Path(POD) / "plugins/profile").iterdir()
+    for number in range(7):
+        (tmp_path / f"host{number}.xplane.pb").symlink_to(source / f"host{number % 2}.xplane.pb")
+    return tmp_path
+
+
+@pytest.fixture
+def _by_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "GROUP", 2)
+
+
+def of_groups(*numbers: int, times: int = 1000) -> Callable[[Any], bool]:
+    """Whether a task merges one of these groups, the first ``times`` times."""
+    left = [times]
+
+    def chosen(task: Any) -> bool:
+        is_chosen = isinstance(task, GroupTask) and task.number in numbers and left[0] > 0
+        left[0] -= is_chosen
+        return is_chosen
+
+    return chosen
+
+
+NAMES = ("op_stats", "pod_viewer", "op_profile")
+
+
+@pytest.mark.usefixtures("_by_two")
+@pytest.mark.parametrize("how", ["reversed", "late", "killed", "fails once"])
+def test_workers_merge_hosts_whatever_becomes_of_them(pod: Path, how: str) -> None:
+    chosen = of_groups(0, times=1)
+
+    def before(task: Any) -> None:
+        if how == "late" and chosen(task):
+            raise Hang
+        if how == "killed" and chosen(task):
+            raise BrokenExecutor("a process ended")
+        if how == "fails once" and chosen(task):
+            raise RuntimeError("out of threads")
+
+    seen: list[tuple[str, int, int]] = []
+    made = Made(before=before, order=(lambda held: held[::-1]) if how == "reversed" else list)
+    timeout = 0.4 if how == "late" else None
+    profile = fastprof.load(pod, executor=made, host_timeout=timeout, progress=lambda *one: seen.append(one))
+    check_equal(profile.answers(NAMES, {}, "json"), fastprof.load(pod).answers(NAMES, {}, "json"))
+    assert [one for one in seen if one[0] == "combining hosts"] == [("combining hosts", i + 1, 4) for i in range(4)]
+    assert len(made.made) == (2 if how in ("late", "killed") else 1)
+
+
+@pytest.mark.usefixtures("_by_two")
+def test_hosts_that_are_left_out_change_the_numbers_of_others(pod: Path) -> None:
+    (pod / "host0.xplane.pb").unlink()
+    (pod / "host0.xplane.pb").write_bytes(b"\x0a\xff")
+    profile = fastprof.load(pod, executor=TestExecutor(), on_error="skip")
+    check_equal(profile.answers(NAMES, {}, "json"), fastprof.load(pod, on_error="skip").answers(NAMES, {}, "json"))
+
+
+@pytest.mark.usefixtures("_by_two")
+def test_a_group_that_kills_workers_is_an_error(pod: Path) -> None:
+    def before(task: Any) -> None:
+        if of_groups(1)(task):
+            raise BrokenExecutor("a process ended")
+
+    with pytest.raises(EngineError, match="the worker of a group of 2 hosts was killed 1 time, perhaps for its memory"):
+        fastprof.load(pod, executor=Made(before=before), retries=0, on_error="skip").report("op_stats")
+
+
+def test_what_workers_return_is_stored_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first bytes in memory, the others in a file."""
+    monkeypatch.setattr("fastprof.engines.payloads._IN_MEMORY", 10)
+    payloads = Payloads()
+    pieces = [payloads.put(data) for data in (b"12345", b"6789", b"abcdef", b"0")]
+    assert [piece.offset < 0 for piece in pieces] == [True, True, False, True]
+    assert [payloads.read(piece) for piece in pieces] == [b"12345", b"6789", b"abcdef", b"0"]
+    assert payloads.take(pieces[0]) == b"12345"
+    with pytest.raises(KeyError):
+        payloads.read(pieces[0])

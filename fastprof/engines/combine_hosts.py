@@ -1,0 +1,48 @@
+"""What a worker does with what was kept of many hosts: merges it, 32 at a time, so that the session has few of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastprof.analyses.keeping import KeptOfHosts, Plan
+from fastprof.analyses.merging import together
+from fastprof.decode.import_log import ImportLog
+from fastprof.engines.host_task import GroupTask, Kept
+from fastprof.engines.keep_host import answered, plan_of
+from fastprof.engines.packing import pack, unpack
+from fastprof.errors import EngineError, FastprofError, MemoryLimitError
+
+
+def combine_hosts(task: GroupTask) -> Kept:
+    """One of the parts of a group, packed as they are. Whatever is wrong is returned, so that no engine tries it
+    again."""
+    return answered(task, lambda: _combined(task))
+
+
+def _combined(task: GroupTask) -> Kept:
+    plan, texts = plan_of(task.work), dict[str, str]()
+    parts: list[KeptOfHosts] = []
+    try:
+        for one, number in zip(task.parts, task.numbers, strict=True):
+            assert isinstance(one.payload, bytes)
+            (part,) = unpack(one.payload, one.raw_bytes, ImportLog(), _no_programs, texts)
+            if number is not None:
+                renumber(part.kept, plan, number)
+            parts.append(part)
+        payload, size = pack([together(parts, plan)])
+    except FastprofError as error:
+        return Kept(task.number, fault=error)
+    except MemoryError:
+        return Kept(task.number, fault=MemoryLimitError(f"out of memory, merging what was kept of {task.what}"))
+    return Kept(task.number, payload=payload, raw_bytes=size)
+
+
+def renumber(kept: dict[str, list[Any]], plan: Plan, number: int) -> None:
+    """What was kept of a host, of the host of this number in the session."""
+    for name in kept:
+        if (numbered := getattr(plan.analyses[name], "numbered", None)) is not None:
+            kept[name] = [numbered(one, number) for one in kept[name]]
+
+
+def _no_programs(program_id: int, _: int) -> bytes:
+    raise EngineError(f"the program {program_id} is not where hosts are merged")
