@@ -155,7 +155,7 @@ SCALARS = {
                                   "compute share of step time"),
     "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that the categories of breakdown divide: mean over "
                                           "hosts; on TPUs the time of the fastest core, or the sum of the categories "
-                                          "if that is larger"),
+                                          "if that is larger", "step time (TPUs: of the fastest core)"),
     "idle_percent": ScalarSpec("%", "time without input, copies, compute and collectives, in percent of step time; on "
                                "TPUs idle time of TensorCores", "idle share of step time"),
     "input_verdict": ScalarSpec(None, "degree to which the program waits for input: none, moderate (5 % or more of "
