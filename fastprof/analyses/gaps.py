@@ -6,7 +6,7 @@ Definitions: docs/analyses/gaps.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -28,13 +28,14 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.causes.budget import (
-    BETWEEN_STEPS,
     CAUSE_NAMES,
     Budget,
     BudgetOfHosts,
+    Causes,
     HostBudget,
     Largest,
     host_budget,
+    together,
 )
 from fastprof.derive.causes.cause_names import CAUSES, GAP_CAUSES
 from fastprof.derive.causes.gaps import host_gaps
@@ -49,7 +50,6 @@ from fastprof.derive.steps.across_hosts import SessionSteps, step_numbers
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
 from fastprof.derive.steps.host_causes import op_computes
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Formula, TableSchema
@@ -188,14 +188,18 @@ def of_host(host: Host, params: Params) -> HostBudget:
     return host_budget(events, found, params.top, chosen)
 
 
+def of_host_for_others(host: Host, params: Params) -> HostBudget:
+    return of_host(host, params).for_others()
+
+
 def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report]) -> Report:
     database = after["steps"].detail_as(SessionSteps).database
-    every = BudgetOfHosts.of(kept, [partial(step_numbers, database, place) for place in range(len(kept))])
+    every = BudgetOfHosts.of(kept, partial(step_numbers, database))
     tables = LateTables({
         "devices": TABLES["devices"].of(_devices(every)),
         "by_cause": TABLES["by_cause"].of(_by_cause(every)),
         "by_step": partial(_step_table, every),
-        "gaps": TABLES["gaps"].of(_named(every, every.largest(params.top))),
+        "gaps": partial(_gaps_table, every, params.top),
     })  # fmt: skip
     figures = scalars(SCALARS, _values(every))
     return Report(NAME, tables, figures, tuple(_notices(every)), after, every)
@@ -204,16 +208,17 @@ def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report])
 # ---- rows
 
 
-def _named(every: BudgetOfHosts, rows: Budget | Largest, **columns: Any) -> SimpleNamespace:
+def _named(every: BudgetOfHosts, rows: Budget | Causes | Largest, **columns: Any) -> SimpleNamespace:
     """Rows with what the columns of their tables take."""
     own = {one.name: getattr(rows, one.name) for one in fields(rows)}
-    return SimpleNamespace(**own | {"hosts": every.hosts, "names": every.devices, "name": rows.device} | columns)
+    names = {"hosts": every.hosts, "host": every.host_of[rows.device], "names": every.devices, "name": rows.device}
+    return SimpleNamespace(**own | names | columns)
 
 
 def _devices(every: BudgetOfHosts) -> SimpleNamespace:
-    count = len(every.devices)
+    causes, count = every.causes, len(every.devices)
     kind_ps = sums_by(
-        every.budget.device.astype(np.int64) * len(KINDS) + every.budget.kind, every.budget.time_ps, count * len(KINDS)
+        causes.device.astype(np.int64) * len(KINDS) + causes.kind, causes.time_ps, count * len(KINDS)
     ).reshape(count, len(KINDS))
     return SimpleNamespace(
         hosts=every.hosts, host=every.host_of, names=every.devices, name=np.arange(count), kind_ps=kind_ps,
@@ -223,37 +228,39 @@ def _devices(every: BudgetOfHosts) -> SimpleNamespace:
 
 def _by_cause(every: BudgetOfHosts) -> SimpleNamespace:
     """Device by device, the cause with the most time first."""
-    lost = every.budget[every.budget.kind != COMPUTE]
-    rows = every.together(lost, "device", "cause", "kind")
+    window_ps = sums_by(every.causes.device, every.causes.time_ps, len(every.devices))
+    rows = every.causes[every.causes.kind != COMPUTE]
     rows = rows[np.lexsort((-rows.time_ps, rows.device))]
-    rows = replace(rows, event=every.explanations(rows))
-    return _named(every, rows, window_ps=_window_ps(every)[rows.device])
-
-
-def _window_ps(every: BudgetOfHosts) -> Int64s:
-    return sums_by(every.budget.device, every.budget.time_ps, len(every.devices))
+    return _named(every, rows, window_ps=window_ps[rows.device])
 
 
 def _step_table(every: BudgetOfHosts) -> pa.Table:
+    """No rows if what is kept is for other analyses."""
+    if not every.has_events:
+        return TABLES["by_step"].empty()
     return TABLES["by_step"].of(_by_step(every))
+
+
+def _gaps_table(every: BudgetOfHosts, most: int) -> pa.Table:
+    return TABLES["gaps"].of(_named(every, every.largest(most)))
 
 
 def _by_step(every: BudgetOfHosts) -> SimpleNamespace:
     """Device by device, step by step in order, the time between steps last; in each the most time first."""
-    rows = every.together(every.budget, "device", "step", "cause", "kind")
+    rows, events = together(every.budget(), every.events())
     keys, place = np.unique(np.stack([rows.device, rows.step]).astype(np.int64), axis=1, return_inverse=True)
     of_step = sums_by(place.reshape(-1), rows.time_ps, keys.shape[1])[place.reshape(-1)]
     order = np.lexsort((-rows.time_ps, rows.step, rows.step < 0, rows.device))
-    return _named(every, rows[order], window_ps=of_step[order])
+    return _named(every, rows[order], event=events[order], window_ps=of_step[order])
 
 
 # ---- figures
 
 
 def _values(every: BudgetOfHosts) -> dict[str, Known]:
-    budget = every.budget
-    by_kind = sums_by(budget.kind, budget.time_ps, len(KINDS)).tolist()
-    by_cause = sums_by(budget.cause, budget.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
+    causes = every.causes
+    by_kind = sums_by(causes.kind, causes.time_ps, len(KINDS)).tolist()
+    by_cause = sums_by(causes.cause, causes.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
     window, most = sum(by_kind), max(range(len(GAP_CAUSES)), key=by_cause.__getitem__)
     nothing = (None, "no device ran anything")
     lost: Known = by_cause[most] if by_cause[most] else (None, "devices compute all the time" if window else nothing[1])
@@ -270,7 +277,7 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
         "largest_cause_ps": lost,
         "largest_cause_share": by_cause[most] / window if by_cause[most] else lost,
         "largest_cause_meaning": CAUSES[GAP_CAUSES[most]].rstrip(".") if by_cause[most] else lost,
-        "between_steps_ps": int(budget.time_ps[budget.step == BETWEEN_STEPS].sum()),
+        "between_steps_ps": every.between_steps_ps(),
     }
 
 
@@ -280,8 +287,7 @@ def _notices(every: BudgetOfHosts) -> Iterator[Notice]:
     if every.devices and (unused := every.count - every.used):
         ran = counted(unused, "device of the capture ran nothing", "devices of the capture ran nothing")
         yield Notice("info", f"{ran} and {'is' if unused == 1 else 'are'} left out.")
-    idle = every.budget.cause == GAP_CAUSES.index("idle")
-    unexplained = int(every.budget.time_ps[idle].sum())
+    unexplained = int(every.causes.time_ps[every.causes.cause == GAP_CAUSES.index("idle")].sum())
     if every.waiting_ps:
         yield Notice(
             "info",

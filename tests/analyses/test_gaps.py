@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -307,7 +308,7 @@ def add_up(report: fastprof.Report) -> None:
     """All that adds up to the picosecond."""
     values = figures(report)
     assert sum(values[f"{kind}_ps"] for kind in KINDS) == values["window_ps"] == values["busy_ps"] + values["idle_ps"]
-    budget = report.answer.detail_as(BudgetOfHosts).budget
+    budget = report.answer.detail_as(BudgetOfHosts).budget()
     assert int(budget.time_ps.sum()) == values["window_ps"]
     devices = report.tables["devices"].to_pylist()
     assert sum(one["window_ps"] for one in devices) == values["window_ps"]
@@ -328,6 +329,23 @@ def test_everything_adds_up_on_random_programs() -> None:
     for seed in range(12):
         add_up(session_of(tpu_capture(seed)).report("gaps"))
         add_up(session_of(gpu_capture(seed)).report("gaps"))
+
+
+@pytest.mark.parametrize("capture_of", [tpu_capture, gpu_capture])
+def test_the_diagnosis_is_the_same_if_only_its_own_rows_are_kept(capture_of: Callable[[int], bytes]) -> None:
+    """Without the tables of gaps, hosts keep the time of several devices as one."""
+    captures = [*map(capture_of, range(3))]
+    every = session_of(*captures).reports("diagnosis", "gaps")
+    alone, together = session_of(*captures).report("diagnosis"), every["diagnosis"]
+    assert {name: table.to_pylist() for name, table in alone.tables.items()} == {
+        name: table.to_pylist() for name, table in together.tables.items()
+    }
+    assert figures(alone) == figures(together) and notices(alone) == notices(together)
+    of_gaps = alone.answer.after["gaps"], every["gaps"].answer
+    budgets = [one.detail_as(BudgetOfHosts) for one in of_gaps]
+    assert len(budgets[0].budget()) < len(budgets[1].budget())
+    assert budgets[0].budget().time_ps.sum() == budgets[1].budget().time_ps.sum()
+    assert budgets[0].between_steps_ps() == budgets[1].between_steps_ps()
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import Report, Scalar, Value
 from fastprof.analyses.findings.names_of_host import NamesOfHost
-from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES, BudgetOfHosts
+from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES, Budget, BudgetOfHosts
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.tracer_levels import TracerLevels
 from fastprof.derive.host import CPU_ONLY
@@ -100,27 +100,27 @@ class Facts:
         """A sum over devices as time of the run."""
         return time_ps // max(1, self.device_count)
 
-    @cached_property
-    def budget(self) -> BudgetOfHosts:
+    @property
+    def gaps(self) -> BudgetOfHosts:
         """Time of devices by step, kind and cause: what the tables of gaps are made of."""
-        every = self.reports["gaps"].detail_as(BudgetOfHosts)
-        budget, explained = every.budget, every.explained
-        return replace(
-            every, budget=budget[self._counts[budget.device]], explained=explained[self._counts[explained.device]]
-        )
+        return self.reports["gaps"].detail_as(BudgetOfHosts)
+
+    def budget(self, cause: str | None = None) -> Budget:
+        """Of devices that findings are of. ``cause``: of gaps, None: all."""
+        rows = self.gaps.budget(cause)
+        return rows[self._counts[rows.device]]
 
     def between_steps_share(self, cause: str) -> float:
         """The part of the time of a cause of gaps that is in no step, over all devices; 0.0: there are no steps."""
         if not self.figure("steps", "step_count"):
             return 0.0
-        rows = self.budget.budget
-        rows = rows[rows.cause == GAP_CAUSES.index(cause)]
+        rows = self.budget(cause)
         return int(rows.time_ps[rows.step == BETWEEN_STEPS].sum()) / max(int(rows.time_ps.sum()), 1)
 
     def explanations(self, cause: str) -> Counter[str | None]:
         """By what explains time of a cause of gaps, over all devices: that time. None: nothing does."""
-        rows = self.budget.explained
-        rows = rows[rows.cause == GAP_CAUSES.index(cause)]
+        rows = self.gaps.explained(cause)
+        rows = rows[self._counts[rows.device]]
         time: Counter[str | None] = Counter()
         for event, time_ps in zip(rows.event.tolist(), rows.time_ps.tolist(), strict=True):
             time[event] += time_ps
@@ -128,13 +128,12 @@ class Facts:
 
     def beside_ps(self, cause: str) -> int:
         """Of the time that devices wait for a cause of gaps, over all, that in which something else goes on."""
-        every = self.reports["gaps"].detail_as(BudgetOfHosts).beside_ps
-        return int(every[self._counts, GAP_CAUSES.index(cause)].sum())
+        return int(self.gaps.beside_ps[self._counts, GAP_CAUSES.index(cause)].sum())
 
     @cached_property
     def time_by_step(self) -> tuple[Int64s, Int64s]:
         """The steps, ascending, and the time of all devices: [step, cause], see CAUSE_NAMES."""
-        rows = self.budget.budget
+        rows = self.budget()
         rows = rows[rows.step != BETWEEN_STEPS]
         steps, step = np.unique(rows.step, return_inverse=True)
         count = len(CAUSE_NAMES)

@@ -19,7 +19,6 @@ import numpy as np
 from fastprof.analyses.findings.advice import advice, on_collectives
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
-from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.communication.clock_remarks import in_words, saving_of
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.ops.tables import sums_by
@@ -110,7 +109,7 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
 
 def _ranks_missing(facts: Facts) -> str | None:
     """How many ranks are recorded, if not all are."""
-    count, recorded = facts.figure("communication", "rank_count"), len(facts.budget.hosts)
+    count, recorded = facts.figure("communication", "rank_count"), len(facts.gaps.hosts)
     if not isinstance(count, int) or recorded >= count:
         return None
     return f"{recorded} of {count:,} ranks are recorded: those that come last may be others."
@@ -150,8 +149,7 @@ def _shown(facts: Facts, table: str) -> str:
 
 def _spent(facts: Facts) -> _Spent | None:
     """None: no device waits for collectives."""
-    every = facts.budget
-    rows = every.budget[every.budget.cause == GAP_CAUSES.index(COMMUNICATION)]
+    every, rows = facts.gaps, facts.budget(COMMUNICATION)
     if not len(rows):
         return None
     devices, device = np.unique(rows.device, return_inverse=True)

@@ -12,7 +12,6 @@ from fastprof.analyses.findings.advice import ON_CPU, advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
 from fastprof.derive.causes.budget import BETWEEN_STEPS
-from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.framework import PYTORCH, TENSORFLOW
 from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.ops.tables import sums_by
@@ -177,8 +176,7 @@ def _advice(facts: Facts, cause: str) -> str:
 
 def _step(facts: Facts, cause: str) -> int | None:
     """The step with most of the time of a cause, as in _mostly."""
-    rows = facts.budget.budget
-    rows = rows[rows.cause == GAP_CAUSES.index(cause)]
+    rows = facts.budget(cause)
     steps, place = np.unique(rows.step, return_inverse=True)
     time = sums_by(place.reshape(-1), rows.time_ps, len(steps))
     if not len(steps) or time.max() < MOSTLY * time.sum():

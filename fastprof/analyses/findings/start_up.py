@@ -18,8 +18,6 @@ from typing import Any, Final
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import Finding
 from fastprof.analyses.findings.of_gaps import TITLES
-from fastprof.derive.causes.budget import BudgetOfHosts
-from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.schema.value_classes import dataclass
 
 _RECORDED: Final = {"launch": "launch", "small_ops": "launch", "eager": "launch", "memory_pressure": "memory_pressure"}
@@ -58,8 +56,7 @@ def once_of(facts: Facts, cause: str) -> Once:
     rows = [row for row in facts.lost if row["cause"] == recorded]
     if not rows or any(_moves(row["event"]) for row in rows):
         return NEVER
-    every = facts.reports["gaps"].detail_as(BudgetOfHosts)
-    pieces = every.pieces[every.pieces.cause == GAP_CAUSES.index(str(recorded))]
+    every, pieces = facts.gaps, facts.gaps.pieces(str(recorded))
     times: dict[tuple[str, str], list[int]] = {}
     for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
         times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)

@@ -13,7 +13,7 @@ from fastprof._native.cause_kernels import gap_sums
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.gaps import GAP, DeviceGaps
 from fastprof.derive.devices.device_count import HostDevices, counts
-from fastprof.derive.ops.device_time import COMPUTE, KINDS, DeviceTime, Transfer
+from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, KINDS, DeviceTime, Transfer
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s, Objects, Records, UInt8s
@@ -28,6 +28,7 @@ _NO_NUMBERS: Final[dict[str, Any]] = {"none": np.empty(0, np.int32)}
 _NO_KINDS: Final[dict[str, Any]] = {"none": np.empty(0, np.uint8)}
 CAUSE_NAMES: Final = (*GAP_CAUSES, None)
 """By number of a cause; the last, of compute, has none."""
+_COMMUNICATION: Final = GAP_CAUSES.index("communication")
 GAP_SUM: Final = np.dtype([
     ("group", "i4"), ("kind", "i4"), ("cause", "i4"), ("what", "i4"),
     ("time", "i8"), ("explained", "i8"), ("count", "i8"), ("longest", "i8"), ("longest_begin", "i8"),
@@ -37,18 +38,27 @@ GAP_SUM: Final = np.dtype([
 
 @dataclass(frozen=True, slots=True)
 class Budget(ArrayRows):
-    """A row per device, step, kind and cause; ``time_ps`` of a device adds up to its window. ``host``, ``device``:
-    places in the names of BudgetOfHosts; ``step``: number in the session, BETWEEN_STEPS: between steps, or in one that
-    not all hosts have; ``group``: of the step on its host, -1; ``kind``: see derive/ops/device_time.py; ``cause``: see
-    CAUSE_NAMES. ``longest_ps``, ``longest_start_ps``: of the longest piece; ``event``: what of the host, or of the
-    device if that moves data or waits for queued work, explains most of the time, None: nothing."""
+    """A row per device, step, kind and cause; ``time_ps`` of a device adds up to its window. ``device``: place in the
+    names of the host, or of BudgetOfHosts; ``step``: of a host the group of the step, in 32 bits, of a session its
+    number; BETWEEN_STEPS: between steps, or in one that not all hosts have; ``kind``: see derive/ops/device_time.py;
+    ``cause``: see CAUSE_NAMES."""
 
-    host: Int32s = field(metadata=_NO_NUMBERS)
     device: Int32s = field(metadata=_NO_NUMBERS)
     step: Int64s
-    group: Int64s
     kind: UInt8s = field(metadata=_NO_KINDS)
-    cause: Int32s = field(metadata=_NO_NUMBERS)
+    cause: UInt8s = field(metadata=_NO_KINDS)
+    time_ps: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Causes(ArrayRows):
+    """A row per device, cause and kind, in this order; ``event``: what of the host, or of the device if that moves data
+    or waits for queued work, explains most of the time, None: nothing. ``longest_ps``, ``longest_start_ps``: of the
+    longest piece."""
+
+    device: Int32s = field(metadata=_NO_NUMBERS)
+    kind: UInt8s = field(metadata=_NO_KINDS)
+    cause: UInt8s = field(metadata=_NO_KINDS)
     time_ps: Int64s
     count: Int64s
     longest_ps: Int64s
@@ -59,28 +69,26 @@ class Budget(ArrayRows):
 @dataclass(frozen=True, slots=True)
 class Explained(ArrayRows):
     """Time of a device that one explanation has, over all steps. ``device``, ``kind``, ``cause``, ``event``: as in
-    Budget; None: nothing explains it."""
+    Causes."""
 
     device: Int32s = field(metadata=_NO_NUMBERS)
     kind: UInt8s = field(metadata=_NO_KINDS)
-    cause: Int32s = field(metadata=_NO_NUMBERS)
+    cause: UInt8s = field(metadata=_NO_KINDS)
     time_ps: Int64s
     event: Objects = field(metadata=_NO_TEXTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Largest(ArrayRows):
-    """Pieces in which a device does not compute, longest first. ``thread``: its name; ``before_op``, ``after_op``: what
-    the device ran before and after; None: unknown."""
+    """Pieces in which a device does not compute, longest first. ``step``: as in Budget; ``thread``: its name;
+    ``before_op``, ``after_op``: what the device ran before and after; None: unknown."""
 
-    host: Int32s = field(metadata=_NO_NUMBERS)
     device: Int32s = field(metadata=_NO_NUMBERS)
     step: Int64s
-    group: Int64s
     start_ps: Int64s
     duration_ps: Int64s
     kind: UInt8s = field(metadata=_NO_KINDS)
-    cause: Int32s = field(metadata=_NO_NUMBERS)
+    cause: UInt8s = field(metadata=_NO_KINDS)
     event: Objects = field(metadata=_NO_TEXTS)
     thread: Objects = field(metadata=_NO_TEXTS)
     before_op: Objects = field(metadata=_NO_TEXTS)
@@ -89,106 +97,160 @@ class Largest(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class HostBudget:
-    """``devices``: names of those that ran anything; ``present``: those of the capture; ``waiting_ps``: of idle time
-    that nothing explains, that in which the host waits for its devices; ``beside_ps``: [device, cause], of the time of
-    these causes that in which something else goes on, see meanwhile."""
+    """``devices``: names of those that ran anything; ``events``: of the rows of ``budget``, as in Causes; ``present``:
+    devices of the capture; ``waiting_ps``: of idle time that nothing explains, that in which the host waits for its
+    devices; ``beside_ps``: [device, cause], of the time of these causes that in which something else goes on, see
+    meanwhile."""
 
     host: str
     devices: tuple[str, ...]
     budget: Budget
+    events: Objects
+    causes: Causes
     explained: Explained
     largest: Largest
     present: HostDevices
     waiting_ps: int
     beside_ps: Int64s
 
+    def for_others(self) -> HostBudget:
+        """Without what only the tables of gaps show: time in a step by device, but that of communication, and events in
+        steps. The time of devices that all work, or that none does, is that of the first of them."""
+        like, budget, explained = self._like(), self.budget, self.explained
+        device = np.where(budget.cause == _COMMUNICATION, budget.device, like[budget.device])
+        rows, place = _firsts(budget.cause, device, budget.step)
+        merged = replace(budget[rows], device=device[rows], time_ps=sums_by(place, budget.time_ps, len(rows)))
+        device, numbers = like[explained.device], dict[str | None, int]()
+        event = np.array([numbers.setdefault(one, len(numbers)) for one in explained.event], np.int32)
+        rows, place = _firsts(explained.cause, device, explained.kind, event)
+        times = sums_by(place, explained.time_ps, len(rows))
+        of_events = replace(explained[rows], device=device[rows], time_ps=times)
+        return replace(self, budget=merged, explained=of_events, events=self.events[:0].copy())
+
+    def _like(self) -> Int32s:
+        """The first device that works, of those that do, and the first that does not, of the others."""
+        busy = (self.causes.kind == COMPUTE) | (self.causes.kind == COMMUNICATION)
+        works = np.bincount(self.causes.device, self.causes.time_ps * busy, len(self.devices)) > 0
+        return (
+            np.where(works, works.argmax(), (~works).argmax()).astype(np.int32) if len(works) else _NO_NUMBERS["none"]
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetOfHosts:
     """Of a session: ``hosts``, ``devices``: names; ``host_of``: the host of each device; ``count``, ``used``: devices
-    that the session has, and those of them that ran anything. ``budget``: rows of all hosts,
-    with numbers of steps in the session."""
+    that the session has, and those of them that ran anything; ``numbers``: of a host's place and its groups, the
+    numbers of the steps in the session. Rows of all hosts are joined when they are looked at."""
 
     hosts: tuple[str, ...]
     devices: tuple[str, ...]
     host_of: Int64s
-    budget: Budget
-    explained: Explained
-    pieces: Largest
+    causes: Causes
     count: int
     used: int
     waiting_ps: int
     beside_ps: Int64s
+    kept: Sequence[HostBudget]
+    numbers: Callable[[int, Int64s], Int64s]
 
     @classmethod
-    def of(cls, kept: Sequence[HostBudget], numbers: Sequence[Callable[[Int64s], Int64s]]) -> BudgetOfHosts:
-        """``numbers``: of each host, from groups to numbers of steps in the session."""
-        budgets, pieces, explained, devices = [Budget.none()], [Largest.none()], [Explained.none()], 0
+    def of(cls, kept: Sequence[HostBudget], numbers: Callable[[int, Int64s], Int64s]) -> BudgetOfHosts:
         present = counts([one.present for one in kept])
-        for place, (one, number) in enumerate(zip(kept, numbers, strict=True)):
-            budgets.append(_placed(one.budget, place, devices, number))
-            pieces.append(_placed(one.largest, place, devices, number))
-            explained.append(replace(one.explained, device=one.explained.device + np.int32(devices)))
-            devices += len(one.devices)
         return cls(
             tuple(one.host for one in kept),
             tuple(name for one in kept for name in one.devices),
             np.repeat(np.arange(len(kept)), [len(one.devices) for one in kept]),
-            Budget.joined(budgets),
-            Explained.joined(explained),
-            Largest.joined(pieces),
+            Causes.joined([Causes.none(), *_by_device(kept, [one.causes for one in kept])]),
             sum(present),
             sum(len(one.devices) for one, count in zip(kept, present, strict=True) if count),
             sum(one.waiting_ps for one in kept),
             np.concatenate([np.zeros((0, len(CAUSE_NAMES)), np.int64), *(one.beside_ps for one in kept)]),
+            kept,
+            numbers,
         )
+
+    def budget(self, cause: str | None = None) -> Budget:
+        """Rows of all hosts; of a cause, None: of all."""
+        parts = [one.budget for one in self.kept]
+        if cause is not None:
+            parts = [one[one.cause == GAP_CAUSES.index(cause)] for one in parts]
+        return Budget.joined([Budget.none(), *self._in_session(parts)])
+
+    @property
+    def has_events(self) -> bool:
+        """Whether hosts kept all that tables show."""
+        return all(len(one.events) == len(one.budget) for one in self.kept)
+
+    def events(self) -> Objects:
+        """What explains each row of ``budget``, if hosts kept it."""
+        return np.concatenate([_NO_TEXTS["none"], *(one.events for one in self.kept)])
+
+    def explained(self, cause: str) -> Explained:
+        """Of all hosts, of a cause."""
+        parts = [one.explained for one in self.kept]
+        parts = [one[one.cause == GAP_CAUSES.index(cause)] for one in parts]
+        return Explained.joined([Explained.none(), *_by_device(self.kept, parts)])
+
+    def pieces(self, cause: str) -> Largest:
+        """The longest of each host, of a cause."""
+        parts = [one.largest for one in self.kept]
+        parts = [one[one.cause == GAP_CAUSES.index(cause)] for one in parts]
+        return Largest.joined([Largest.none(), *self._in_session(parts)])
 
     def largest(self, most: int) -> Largest:
         """The longest pieces of all hosts."""
-        rows = self.pieces
+        rows = Largest.joined([Largest.none(), *self._in_session([one.largest for one in self.kept])])
         return rows[np.lexsort((rows.start_ps, rows.device, -rows.duration_ps))[:most]]
 
-    def explanations(self, rows: Budget) -> Objects:
-        """Of rows that are all time of a device, cause and kind, the explanation with the most time; None: none."""
-        known = self.explained[self.explained.event != None]  # noqa: E711  by element
-        known = known[np.lexsort((known.time_ps, _place(known)))]
-        places, wanted = _place(known), _place(rows)
-        at = np.searchsorted(places, wanted, side="right") - 1
-        found = _objects([None] * len(rows))
-        has = (at >= 0) & (places[np.maximum(at, 0)] == wanted) if len(known) else np.zeros(len(rows), np.bool_)
-        found[has] = known.event[at[has]]
-        return found
-
-    def together(self, rows: Budget, *names: str) -> Budget:
-        """Rows that are equal in these columns as one: times are added, the rest is that of the longest piece, the
-        event that of the row with the most time. Ordered by these columns."""
-        keys = [getattr(rows, name) for name in names]
-        order = np.lexsort(keys[::-1])
-        fresh = np.ones(len(rows), np.bool_)
-        fresh[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in keys])
-        place, count = np.empty(len(rows), np.int32), int(fresh.sum())
-        place[order] = np.cumsum(fresh) - 1
-        longest, most = (_longest(place, values, count) for values in (rows.longest_ps, rows.time_ps))
-        return replace(
-            rows[longest],
-            time_ps=sums_by(place, rows.time_ps, count),
-            count=sums_by(place, rows.count, count),
-            event=rows.event[most],
+    def between_steps_ps(self) -> int:
+        return sum(
+            int(one.budget.time_ps[self.numbers(place, one.budget.step) == BETWEEN_STEPS].sum())
+            for place, one in enumerate(self.kept)
         )
 
-
-def _place(rows: Budget | Explained) -> Int64s:
-    """A number for each device, cause and kind."""
-    return (rows.device.astype(np.int64) * len(CAUSE_NAMES) + rows.cause) * len(KINDS) + rows.kind
+    def _in_session(self, parts: Sequence[Rows]) -> list[Rows]:
+        """Rows of each host, with devices and steps of the session."""
+        rows = _by_device(self.kept, parts)
+        return [replace(one, step=self.numbers(place, one.step)) for place, one in enumerate(rows)]
 
 
 Rows = TypeVar("Rows", Budget, Largest)
+OfDevices = TypeVar("OfDevices", Budget, Causes, Explained, Largest)
 
 
-def _placed(rows: Rows, host: int, devices: int, number: Callable[[Int64s], Int64s]) -> Rows:
-    """Rows of one host as those of a session, in which ``devices`` come before its own."""
-    hosts, of = np.full(len(rows), host, np.int32), rows.device + np.int32(devices)
-    return replace(rows, host=hosts, device=of, step=number(rows.group))
+def _by_device(kept: Sequence[HostBudget], parts: Sequence[OfDevices]) -> list[OfDevices]:
+    """Rows of each host, whose devices come after those of the hosts before."""
+    before = np.cumsum([0, *(len(one.devices) for one in kept)]).astype(np.int32)
+    return [replace(one, device=one.device + devices) for one, devices in zip(parts, before[:-1], strict=True)]
+
+
+def together(rows: Budget, events: Objects) -> tuple[Budget, Objects]:
+    """Rows of one device, step, cause and kind as one, in this order: times are added, the event is that of the row
+    with the most time."""
+    place, count = _alike(rows.device, rows.step, rows.cause, rows.kind)
+    most = _longest(place, rows.time_ps, count)
+    return replace(rows[most], time_ps=sums_by(place, rows.time_ps, count)), events[most]
+
+
+def _alike(*keys: Int64s | Int32s | UInt8s) -> tuple[Int32s, int]:
+    """The place of each row among the distinct ones, in the order of the keys, and how many these are."""
+    order = np.lexsort(keys[::-1])
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in keys])
+    place = np.empty(len(order), np.int32)
+    place[order] = np.cumsum(fresh) - 1
+    return place, int(fresh.sum())
+
+
+def _firsts(*keys: Int64s | Int32s | UInt8s) -> tuple[Int64s, Int32s]:
+    """The first of each rows that are alike, in the order in which they come, and the place of each row among them."""
+    place, count = _alike(*keys)
+    first = np.full(count, len(place), np.int64)
+    np.minimum.at(first, place, np.arange(len(place)))
+    order = np.argsort(first)
+    rank = np.empty(count, np.int32)
+    rank[order] = np.arange(count, dtype=np.int32)
+    return first[order], rank[place]
 
 
 def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chosen: Int32s | None) -> HostBudget:
@@ -210,11 +272,20 @@ def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chose
     of_longest = np.repeat(np.arange(-1, len(times)), [len(one) for one in longest]).astype(np.int32)
     of_explained = np.repeat(np.arange(-1, len(times)), [len(one) for one in explained]).astype(np.int32)
     transfers = times[0].ran.transfers if times else ()
+    explanations = _explained(events, transfers, np.concatenate(explained), of_explained)
     return HostBudget(
         events.host,
         tuple(one.ran.name for one in times),
-        _budget(events, transfers, rows, device),
-        _explained(events, transfers, np.concatenate(explained), of_explained),
+        Budget(
+            device,
+            rows["group"].copy(),
+            rows["kind"].astype(np.uint8),
+            rows["cause"].astype(np.uint8),
+            rows["time"].copy(),
+        ),
+        _texts(events, transfers, rows["what"]),
+        _causes(rows, device, explanations),
+        explanations,
         _largest(events, times, np.concatenate(longest), of_longest, most),
         HostDevices.of(events),
         int(rows["explained"][rows["cause"] == GAP_CAUSES.index("idle")].sum()),
@@ -222,21 +293,37 @@ def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chose
     )
 
 
-def _budget(events: HostEvents, transfers: Sequence[Transfer], rows: Records, device: Int32s) -> Budget:
-    group = rows["group"].astype(np.int64)
-    return Budget(
-        np.zeros(len(rows), np.int32),
-        device,
-        group,
-        group,
-        rows["kind"].astype(np.uint8),
-        rows["cause"].copy(),
-        rows["time"].copy(),
-        rows["count"].copy(),
-        rows["longest"].copy(),
-        rows["longest_begin"].copy(),
-        _texts(events, transfers, rows["what"]),
+def _causes(rows: Records, device: Int32s, explained: Explained) -> Causes:
+    place, count = _alike(device, rows["cause"], rows["kind"])
+    longest = _longest(place, rows["longest"], count)
+    found = Causes(
+        device[longest],
+        rows["kind"][longest].astype(np.uint8),
+        rows["cause"][longest].astype(np.uint8),
+        sums_by(place, rows["time"].copy(), count),
+        sums_by(place, rows["count"].copy(), count),
+        rows["longest"][longest],
+        rows["longest_begin"][longest],
+        np.full(count, None, np.object_),
     )
+    return replace(found, event=_explanations(found, explained))
+
+
+def _explanations(rows: Causes, explained: Explained) -> Objects:
+    """The explanation of each row with the most time; None: none."""
+    known = explained[explained.event != None]  # noqa: E711  by element
+    known = known[np.lexsort((known.time_ps, _place(known)))]
+    places, wanted = _place(known), _place(rows)
+    at = np.searchsorted(places, wanted, side="right") - 1
+    found = _objects([None] * len(rows))
+    has = (at >= 0) & (places[np.maximum(at, 0)] == wanted) if len(known) else np.zeros(len(rows), np.bool_)
+    found[has] = known.event[at[has]]
+    return found
+
+
+def _place(rows: Causes | Explained) -> Int64s:
+    """A number for each device, cause and kind."""
+    return (rows.device.astype(np.int64) * len(CAUSE_NAMES) + rows.cause) * len(KINDS) + rows.kind
 
 
 _AT_ONCE: Final = 1 << 18
@@ -271,7 +358,7 @@ def _explained(events: HostEvents, transfers: Sequence[Transfer], rows: Records,
     return Explained(
         device,
         rows["kind"].astype(np.uint8),
-        rows["cause"].copy(),
+        rows["cause"].astype(np.uint8),
         rows["time"].copy(),
         _texts(events, transfers, rows["group"].copy()),
     )
@@ -322,16 +409,14 @@ def _largest(events: HostEvents, devices: Sequence[DeviceTime], pieces: Records,
     for number in np.unique(device).tolist():
         here = np.flatnonzero(device == number)
         before[here], after[here] = _beside(events, devices[number], pieces["begin"][here], pieces["end"][here])
-    group, what = pieces["group"].astype(np.int64), _explanation(events, pieces)
+    what = _explanation(events, pieces)
     return Largest(
-        np.zeros(len(pieces), np.int32),
         device,
-        group,
-        group,
+        pieces["group"].copy(),
         pieces["begin"].copy(),
         duration,
         pieces["kind"].astype(np.uint8),
-        pieces["cause"].copy(),
+        pieces["cause"].astype(np.uint8),
         _texts(events, devices[0].ran.transfers if devices else (), what),
         _objects(thread),
         before,
