@@ -26,7 +26,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.late_tables import LateTables
-from fastprof.derive.communication import arrivals, clock_tables, host_communication
+from fastprof.derive.communication import clock_tables, host_communication
 from fastprof.derive.communication import communication_tables as tables_of
 from fastprof.derive.communication.blame import Blame, blame
 from fastprof.derive.communication.clock_remarks import clock_remarks, main_path, why_nobody
@@ -183,7 +183,7 @@ def _of_host(host: Host, params: Params, names: Mapping[int, str] | None) -> Kep
         steps,
         host.workers,
         names,
-        arrivals.share(host.session_hosts),
+        host.session_hosts,
     )
     host.modules.look_into()
     return KeptHost(found, narrowed(steps.step), tuple(host.modules.problems), bool(len(host.modules)))

@@ -39,7 +39,8 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four steps of each host fit."""
-    monkeypatch.setattr(arrivals, "MOST_OF_SESSION", 4 * POD.hosts * ROWS_OF_STEP + 100)
+    monkeypatch.setattr(arrivals, "MOST_BYTES", 4 * POD.hosts * ROWS_OF_STEP * 100 + 10_000)
+    assert 4 * ROWS_OF_STEP <= arrivals.share(POD.hosts, POD.cores) < 5 * ROWS_OF_STEP
 
 
 def met(report: fastprof.Report, steps: range) -> list[dict[str, Any]]:

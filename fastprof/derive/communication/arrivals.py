@@ -24,8 +24,11 @@ from fastprof.derive.communication.step_numbers import StepNumbers
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 
-MOST_OF_SESSION = 10_000_000
-"""Rows that the hosts of a session keep together, about."""
+MOST_BYTES = 600 << 20
+"""Of memory for the arrivals of all hosts together, about, while they are compared: each takes ``_ROW_BYTES``, and each
+host at a collective ``_PAIR_BYTES``, however many of its devices are there."""
+_ROW_BYTES: Final = 20
+_PAIR_BYTES: Final = 160
 FEWEST_STEPS: Final = 3
 """Each host keeps as many: two show who delays the others, and the middle of hosts may be one step apart."""
 NEARLY_ALL: Final = 0.9
@@ -111,9 +114,9 @@ _TYPES: Final = ("i4", "i8", "i8", "i8", "i8", "?", "i8")
 # ---- sessions of many hosts
 
 
-def share(hosts: int) -> int:
-    """How many rows each of ``hosts`` hosts keeps, about."""
-    return max(MOST_OF_SESSION // max(hosts, 1), 1)
+def share(hosts: int, devices: int) -> int:
+    """How many rows each of ``hosts`` hosts keeps that has ``devices`` devices, about."""
+    return max(MOST_BYTES // (_ROW_BYTES + _PAIR_BYTES // max(devices, 1)) // max(hosts, 1), 1)
 
 
 def of_middle_steps(every: Arrivals, complete: Int64s, most: int) -> Arrivals:

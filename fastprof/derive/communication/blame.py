@@ -15,10 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.communication.clock_fit import Attended, of_others
+from fastprof.derive.communication.clock_fit import Attended, median_of_others
 from fastprof.derive.communication.clocks import Clocks, gaps, last_rows
 from fastprof.derive.ops.tables import sums_by
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
 
 LEAST_SHARE: Final = 0.01
@@ -109,7 +109,7 @@ class _Seen:
         self.many = np.bincount(rows.meeting, minlength=count)
         self.ahead = gaps(rows, self.last)
         self.usual = np.zeros(len(rows), np.int64)
-        self.usual[has] = of_others(rows.meeting[has], self.work[has])[0]
+        self.usual[has] = median_of_others(rows.meeting[has], self.work[has])
 
 
 def _previous(rows: Attended) -> Int64s:
@@ -127,8 +127,7 @@ def _previous(rows: Attended) -> Int64s:
 def _path(part: int, seen: _Seen, step: Int64s, clocks: Clocks, sums: dict[str, Int64s]) -> Path:
     """Walks the critical path of a part, and adds to the sums of its hosts."""
     rows = seen.rows
-    mine = np.flatnonzero(clocks.fit.part[rows.host] == part)
-    top = int(mine[np.lexsort((rows.host[mine], -rows.end_ps[mine]))[0]])
+    top = _last_end(rows, (clocks.fit.part == part)[rows.host])
     left, arrived = _walk(seen, top)
     transfer = int((rows.end_ps[left] - rows.begin_ps[arrived]).sum())
     path = arrived[:-1]  # nothing is known of the work before the first meeting
@@ -154,15 +153,23 @@ def _path(part: int, seen: _Seen, step: Int64s, clocks: Clocks, sums: dict[str, 
     return Path(part, time, int(work.sum()), transfer, named, following, *order)
 
 
+def _last_end(rows: Attended, mine: Bools) -> int:
+    """The row that ends last of some, of several the one of the first host."""
+    at = np.flatnonzero(mine & (rows.end_ps == rows.end_ps[mine].max()))
+    return int(at[np.argmin(rows.host[at])])
+
+
 def _walk(seen: _Seen, top: int) -> tuple[Int64s, Int64s]:
     """From the last end back: the row by which the path leaves each meeting, and the row that came last to it."""
-    meeting, last, previous = seen.rows.meeting.tolist(), seen.last.tolist(), seen.previous.tolist()
     left, arrived, visited, row = [], [], set[int](), top
-    while row >= 0 and meeting[row] not in visited:  # stamps that contradict each other may lead in a circle
-        visited.add(meeting[row])
+    while row >= 0:
+        meeting = int(seen.rows.meeting[row])
+        if meeting in visited:  # stamps that contradict each other may lead in a circle
+            break
+        visited.add(meeting)
         left.append(row)
-        arrived.append(last[meeting[row]])
-        row = previous[arrived[-1]]
+        arrived.append(int(seen.last[meeting]))
+        row = int(seen.previous[arrived[-1]])
     return np.array(left), np.array(arrived)
 
 

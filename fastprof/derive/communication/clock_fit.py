@@ -28,6 +28,8 @@ FEWEST: Final = 8
 """Meetings of a host from which on the spread of its ends shows an error."""
 MOST_FITTED: Final = 512
 """Meetings of a host that are fitted, about; all of them bound it."""
+_MOST_ROWS: Final = 1 << 20
+"""Of all hosts together: of more than 2,048 hosts, fewer meetings of each are fitted."""
 _NORMAL: Final = 1.4826
 """The standard deviation of normal errors, by their median size; the error of a median is 1.25 times that of a mean."""
 _OF_MEDIAN: Final = 1.25
@@ -50,6 +52,8 @@ class Attended:
     end_ps: Int64s
 
     def take(self, rows: Int64s | Bools) -> Attended:
+        if rows.dtype == np.bool_ and rows.all():
+            return self  # there are many
         return Attended(*(getattr(self, name)[rows] for name in self.__slots__))
 
     def __len__(self) -> int:
@@ -81,14 +85,30 @@ class Fit:
 
 def fit(rows: Attended, count: int) -> Fit:
     """The clocks of ``count`` hosts; the reference of each part is its first host. Rows in any order."""
-    rows = rows.take(np.lexsort((rows.end_ps, rows.begin_ps, rows.host)))
+    rows = in_order(rows)
     meetings = int(rows.meeting.max()) + 1 if len(rows) else 0
     reference = _references(rows, count, meetings)
-    some = _some(rows, meetings)
+    some = _some(rows, meetings, max(min(MOST_FITTED, _MOST_ROWS // max(count, 1)), 1))
     offset, parent, shared = _start(some, reference, meetings)
     line = _Line(some, offset, reference)
     line.fit()
     return _fitted(rows, line, offset, reference, _Way(parent, shared), meetings)
+
+
+def in_order(rows: Attended) -> Attended:
+    """By host, begin and end."""
+    ordered = True
+    for first in range(0, len(rows), _STRETCH):  # there are many
+        host, begin, end = (
+            getattr(rows, name)[first : first + _STRETCH + 1] for name in ("host", "begin_ps", "end_ps")
+        )
+        same = host[1:] == host[:-1]
+        later = (begin[1:] > begin[:-1]) | ((begin[1:] == begin[:-1]) & (end[1:] >= end[:-1]))
+        ordered &= bool((np.where(same, later, host[1:] > host[:-1])).all())
+    return rows if ordered else rows.take(np.lexsort((rows.end_ps, rows.begin_ps, rows.host)))
+
+
+_STRETCH: Final = 1 << 16
 
 
 # ---- who meets whom
@@ -106,12 +126,15 @@ def _references(rows: Attended, count: int, meetings: int) -> Int64s:
         label = new[new]
 
 
-def _some(rows: Attended, meetings: int) -> Attended:
-    """Rows of enough meetings: those that one of the hosts has chosen, at even intervals that no pattern repeats."""
+def _some(rows: Attended, meetings: int, most: int) -> Attended:
+    """Rows of enough meetings, about ``most`` of each host: those that one of the hosts has chosen, at even intervals
+    that no pattern repeats."""
+    if meetings <= most:
+        return rows
     first = np.searchsorted(rows.host, rows.host)
     count = np.bincount(rows.host)[rows.host] if len(rows) else first
     place = np.arange(len(rows)) - first
-    chosen = (place * _GOLDEN) % 1.0 * count < MOST_FITTED
+    chosen = (place * _GOLDEN) % 1.0 * count < most
     wanted = np.zeros(meetings, np.bool_)
     wanted[rows.meeting[chosen]] = True
     return rows.take(wanted[rows.meeting])
@@ -185,19 +208,33 @@ def medians(place: Int64s, values: Int64s, count: int) -> Int64s:
 
 def of_others(meeting: Int64s, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Int64s]:
     """The median of the other hosts of each row's meeting, itself if there are none; and how many hosts attended."""
+    return median_of_others(meeting, values), np.bincount(meeting)[meeting]
+
+
+def median_of_others(meeting: Int64s, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """In a meeting, it is one value for the low hosts, one for the high ones, and one for the host in the middle:
+
+    values    1   2   4   8   9          place of the middle: 2
+    others    6   6   5   3   3          of 2, 4, 8, 9: (4 + 8) / 2; of 1, 2, 8, 9: (2 + 8) / 2
+    """
     order = np.lexsort((values, meeting))
-    many = np.bincount(meeting)[meeting[order]]
-    first = np.searchsorted(meeting[order], meeting[order])
-    place = np.arange(len(order)) - first
-    middles = []
-    for middle in (np.maximum(many - 2, 0) // 2, (many - 1) // 2):
-        at = np.minimum(middle + (middle >= place), many - 1)
-        middles.append(values[order][first + at])
-    value, joined = np.empty_like(values), np.empty(len(order), np.int64)
-    apart = middles[1] - middles[0]
-    value[order] = middles[0] + (apart // 2 if value.dtype.kind == "i" else apart / 2)
-    joined[order] = many
-    return value, joined
+    ordered = values[order]
+    many = np.bincount(meeting)
+    many = many[many > 0]
+    first = np.cumsum(many) - many
+    low, high = np.maximum(many - 2, 0) // 2, (many - 1) // 2
+    below, above = ([ordered[first + np.minimum(middle + more, many - 1)] for more in (0, 1)] for middle in (low, high))
+    parts = [_between(below[1], above[1]), _between(below[0], above[1]), _between(below[0], above[0])]
+    counts = np.column_stack([low + 1, high - low, many - high - 1])
+    ordered = np.repeat(np.column_stack(parts).ravel(), counts.ravel())
+    value = np.empty_like(values)
+    value[order] = ordered
+    return value
+
+
+def _between(low: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    apart = high - low
+    return np.asarray(low + (apart // 2 if low.dtype.kind == "i" else apart / 2))
 
 
 class _Middle:

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.communication.clock_fit import FEWEST, Attended, Fit, fit, medians, of_others, start_of
+from fastprof.derive.communication.clock_fit import FEWEST, Attended, Fit, fit, in_order, medians, of_others, start_of
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
 
@@ -82,6 +82,7 @@ def clocks(met: Encounters, names: Sequence[str], shift: Int64s | None = None) -
     found = Fit(ranked.part[rank], order[ranked.reference[rank]], *by_host)
     begin, end = ranked.corrected(rows.host, rows.begin_ps), ranked.corrected(rows.host, rows.end_ps)
     by_reference = Attended(rows.meeting, order[rows.host], begin, end)
+    del rows, begin, end  # there are many
     attended = np.bincount(by_reference.host, minlength=count)
     slack = np.where(attended < FEWEST, 0, 3 * np.minimum(found.residual_ps, _usual_residual(found)))
     violated = _violations(by_reference, slack)
@@ -106,8 +107,7 @@ def _sane(rows: Attended) -> Attended:
 def _ranked(rows: Attended, rank: Int64s) -> Attended:
     """Rows that make sense, by host in the order of their names."""
     rows = _sane(rows)
-    rows = Attended(rows.meeting, rank[rows.host], rows.begin_ps, rows.end_ps)
-    return rows.take(np.lexsort((rows.end_ps, rows.begin_ps, rows.host)))
+    return in_order(Attended(rows.meeting, rank[rows.host], rows.begin_ps, rows.end_ps))
 
 
 def _usual_residual(found: Fit) -> Int64s:
@@ -127,9 +127,12 @@ def _violations(rows: Attended, slack_ps: Int64s) -> Bools:
 
 def last_rows(rows: Attended, count: int) -> Int64s:
     """The row of the host that came last to each of ``count`` meetings, the first such host; -1: none came."""
-    order = np.lexsort((-rows.host, rows.begin_ps, rows.meeting))
+    latest = np.full(count, np.iinfo(np.int64).min)
+    np.maximum.at(latest, rows.meeting, rows.begin_ps)
     last = np.full(count, -1, np.int64)
-    last[rows.meeting[order]] = order
+    at = np.flatnonzero(rows.begin_ps == latest[rows.meeting])
+    at = at[np.argsort(-rows.host[at], kind="stable")]
+    last[rows.meeting[at]] = at
     return last
 
 
@@ -160,11 +163,13 @@ def _contradictory(rows: Attended, violated: Bools, found: Fit) -> Bools:
 def step_shifts(met: Encounters, found: Clocks) -> Int64s:
     """By host, what to add to the numbers of its steps, so that its ends scatter least; mostly 0."""
     count = len(found.known)
+    if not found.doubtful.any():
+        return np.zeros(count, np.int64)
     rows = _sane(met.rows)
     rows = rows.take(met.step[rows.meeting] >= 0)
-    rows = rows.take(np.lexsort((rows.end_ps, rows.begin_ps, rows.host)))
-    if not len(rows) or not found.doubtful.any():
+    if not len(rows):
         return np.zeros(count, np.int64)
+    rows = in_order(rows)
     meetings = len(met.step)
     about = rows.end_ps - start_of(rows, found.fit.reference, meetings)[rows.host]
     others, joined = of_others(rows.meeting, about)

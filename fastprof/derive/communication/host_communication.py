@@ -11,7 +11,7 @@ import numpy as np
 from fastprof import hlo
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication import activities, gpu_flights, tpu_flights
-from fastprof.derive.communication.arrivals import Arrivals, Arrived, arrivals, arrived, of_middle_steps
+from fastprof.derive.communication.arrivals import Arrivals, Arrived, arrivals, arrived, of_middle_steps, share
 from fastprof.derive.communication.flights import CoreActivity, Operation, Sums, measured
 from fastprof.derive.communication.narrow_columns import Compressed
 from fastprof.derive.communication.operation_sums import HostOperations, OfOperations
@@ -107,10 +107,10 @@ def host_communication(
     steps: StepDatabase,
     workers: Workers,
     names: Mapping[int, str] | None,
-    most_arrivals: int,
+    session_hosts: int,
 ) -> HostCommunication:
-    """``names``: of steps, by group; None: sums of steps are not kept. ``most_arrivals``: if there are more, those of
-    the middle steps are kept."""
+    """``names``: of steps, by group; None: sums of steps are not kept. ``session_hosts``: if there are
+    many, arrivals of the middle steps are kept only."""
     planes = device_planes(events, hardware)
     is_gpu = hardware == "GPU"
     operations, found = activities.of_gpus(events, modules) if is_gpu else activities.of_cores(events, planes, workers)
@@ -140,7 +140,7 @@ def host_communication(
         has_kind=np.array([np.isin(whole.kinds, one.whole.kinds) for one in each]).reshape(len(each), len(whole.kinds)),
         costs=CostsOfSteps.of(of_steps),
         steps=None if names is None else kept_spans(of_steps, names),
-        arrivals=of_middle_steps(every, _complete(of_steps), most_arrivals),
+        arrivals=of_middle_steps(every, _complete(of_steps), share(session_hosts, len(each))),
         of_torch=of_torch,
         zero_ns=zero_ns(events),
         rank_count=rank_count(events),

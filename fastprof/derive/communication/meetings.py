@@ -60,7 +60,7 @@ _COLUMNS: Final = {
     "first": np.int64, "last": np.int64, "skew_ps": np.int64, "wait_ps": np.int64, "blocks": np.bool_,
 }  # fmt: skip
 _OF_HOSTS: Final = {
-    "meeting": np.int64, "host": np.int32, "first": np.int32, "last": np.int32, "begin_ps": np.int64,
+    "meeting": np.int32, "host": np.int32, "first": np.int32, "last": np.int32, "begin_ps": np.int64,
     "end_ps": np.int64, "first_begin_ps": np.int64,
 }  # fmt: skip
 
@@ -87,7 +87,7 @@ class Meetings:
                 parts.append(getattr(block, name).astype(_COLUMNS[name], copy=False))
             block.of_hosts.meeting += many
             for name, parts in of_hosts.items():
-                parts.append(getattr(block.of_hosts, name))
+                parts.append(getattr(block.of_hosts, name).astype(_OF_HOSTS[name], copy=False))
             many += len(block.op)
         self.attendance.done()
         of = {name: np.concatenate(columns.pop(name)) for name in _COLUMNS}
@@ -109,7 +109,7 @@ class Meetings:
 
     def compare(self, seen: Clocks) -> None:
         """Find who was first and last of several hosts, if the gap to the next host is four times what their clocks may
-        be off."""
+        be off. What is known of hosts is forgotten then, because there is much of it."""
         each = self._hosts
         begin = seen.fit.corrected(each.attended.host, each.attended.begin_ps)
         begin_of_first = seen.fit.corrected(each.attended.host, each.first_begin_ps)
@@ -120,6 +120,7 @@ class Meetings:
         self.skew_ps[sure] = begin[last] - _least(each.attended.meeting, begin_of_first, len(self))[sure]
         first, sure = each.ahead(-begin_of_first, error)
         self.first[sure] = each.first[first]
+        del self._hosts, self.encounters
 
 
 _UNSURE: Final = 2**59
@@ -133,10 +134,13 @@ class _Hosts:
         """``of``: by columns of OfHosts, by meeting; ``order``: of these meetings."""
         many = np.bincount(of["meeting"], minlength=len(order))
         first, own = (np.cumsum(many) - many)[order], many[order]
-        rows = np.repeat(first - (np.cumsum(own) - own), own) + np.arange(len(of["meeting"]))
+        rows = np.repeat(first - (np.cumsum(own) - own), own)
+        rows += np.arange(len(rows))
         meeting = np.repeat(np.arange(len(order)), own)
-        self.first, self.last, self.first_begin_ps = of["first"][rows], of["last"][rows], of["first_begin_ps"][rows]
-        self.attended = Attended(meeting, of["host"][rows].astype(np.int64), of["begin_ps"][rows], of["end_ps"][rows])
+        del of["meeting"]
+        taken = {name: of.pop(name)[rows] for name in [*of]}  # one by one, because there are many
+        self.first, self.last, self.first_begin_ps = taken["first"], taken["last"], taken["first_begin_ps"]
+        self.attended = Attended(meeting, taken["host"].astype(np.int64), taken["begin_ps"], taken["end_ps"])
 
     def ahead(self, time_ps: Int64s, error_ps: Int64s) -> tuple[Int64s, Int64s]:
         """The rows that are later than all others of their meetings by more than four errors, and these meetings."""
@@ -161,17 +165,16 @@ def compared(
 ) -> tuple[Meetings, Clocks | None]:
     """The meetings, and the clocks of the hosts; None: no host met another. ``steps``: of each host."""
     found, names = meetings(kept, steps, operations), [one.host for one in kept]
-    if not len(found.encounters.rows):
-        return found, None
-    seen = clocks(found.encounters, names)
-    shift = step_shifts(found.encounters, seen)
-    if shift.any():
+    seen = clocks(found.encounters, names) if len(found.encounters.rows) else None
+    shift = step_shifts(found.encounters, seen) if seen is not None else np.zeros(0, np.int64)
+    if seen is not None and shift.any():
         moved = [of.moved(more) for of, more in zip(steps, shift.tolist(), strict=True)]
         other = meetings(kept, moved, operations)
         known = clocks(other.encounters, names, shift)
         if np.count_nonzero(known.doubtful) < np.count_nonzero(seen.doubtful):
             found, seen = other, known
-    found.compare(seen)
+    if seen is not None:
+        found.compare(seen)
     return found, seen
 
 
