@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,19 @@ def test_reports_of_merged_hosts_are_those_of_all_hosts() -> None:
     for count, group in ((5, 2), (9, 2), (7, 3)):
         hosts.order = [chosen.randrange(len(hosts.held)) for _ in range(count)]
         check_equal(answers(hosts, plan, group), answers(hosts, plan, count))
+
+
+def test_what_is_kept_of_ops_hardly_grows_with_hosts() -> None:
+    plan = plan_of("op_stats", "hlo_stats", "roofline")
+    hosts = Held(plan, captures())
+    one = max(hosts.held, key=lambda kept: len(pickle.dumps(kept)))
+    sizes = []
+    for count in (64, 192):
+        parts = merging.Merging(lambda some: merging.together(some, plan))
+        for _ in range(count):
+            parts.add(replace(one, kept=dict(one.kept)))
+        sizes.append(sum(len(pickle.dumps(part)) for part in parts.parts()))
+    assert 128 * 1_000 < sizes[1] - sizes[0] < 128 * len(pickle.dumps(one)) / 12
 
 
 def test_groups_of_hosts() -> None:
