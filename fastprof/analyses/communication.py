@@ -212,6 +212,9 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         "host_steps": lambda: clock_tables.host_steps(names, delays, found.step),
     }
     tables = LateTables({name: made[name] for name in TABLES})
+    if found.compared is not None:  # of few steps, these are smaller than what they are made of
+        del made
+        tables.make("meetings", "host_steps")
     costs = step_costs([one.costs for one in hosts], numbers)
     values = _values(hosts, tables, costs, found, after["steps"]) | _path_values(hosts, tables, seen, delays)
     values["compared_step_count"] = values["step_count"] if found.compared is None else len(found.compared)

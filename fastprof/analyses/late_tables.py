@@ -21,6 +21,11 @@ class LateTables(Mapping[str, "pa.Table"]):
             table = self._made[name] = table()
         return table
 
+    def make(self, *names: str) -> None:
+        """Makes these now, so that what they are made of is forgotten."""
+        for name in names:
+            self[name]
+
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled report has all its tables."""
         return LateTables, (dict(self),)
