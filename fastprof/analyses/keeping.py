@@ -88,6 +88,7 @@ def keep(
     for name, keeper in plan.keepers.items():
         with faults_named(found.host, found.path):
             found.of_form[name] = [keeper.of_host(host, plan.given)]
+    host.drop()
     return found
 
 

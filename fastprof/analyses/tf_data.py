@@ -26,14 +26,15 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.host import Host
-from fastprof.derive.ops.tables import exact_sum
-from fastprof.derive.pipelines import pipeline_tables
+from fastprof.derive.pipelines import kept_pipelines
 from fastprof.derive.pipelines import pipeline_verdicts as verdicts
 from fastprof.derive.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
+from fastprof.derive.pipelines.kept_pipelines import KeptPipelinesOfHost
 from fastprof.derive.pipelines.pipeline_tables import TABLES as TABLES
 from fastprof.derive.pipelines.pipeline_tables import HostPipelines
-from fastprof.derive.pipelines.step_waits import Steps, steps_of, waited
+from fastprof.derive.pipelines.step_waits import no_steps, steps_of
 from fastprof.derive.pipelines.what_if import WORTH
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.links import is_one_of
@@ -163,23 +164,13 @@ SECTIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class HostKept:
-    """``steps``: of the host, if it called a pipeline; else none, because nothing reads them; ``chosen``: only some are
-    selected."""
-
-    host: str
-    pipelines: KeptPipelines
-    steps: Steps
-    chosen: bool
-
-
-def of_host(host: Host, params: Params) -> HostKept:
+def of_host(host: Host, params: Params) -> KeptPipelinesOfHost:
+    """The steps are kept if the host called a pipeline; else nothing reads them."""
     kept = _kept(host)
-    called = len(kept.exact.calls) > 0
-    none = np.zeros(0, np.int64)
-    steps = steps_of(host.steps.database) if called else Steps(none, none, none, [])
-    return HostKept(host.name, kept, steps, host.entire is not host)
+    steps = steps_of(host.steps.database) if len(kept.exact.calls) else no_steps()
+    found = HostPipelines(host.name, kept.exact, steps, params.slow_call_us, params.parallel)
+    chosen = host.entire is not host
+    return KeptPipelinesOfHost(found, kept.iterator_event_count, kept.unidentified, chosen=chosen)
 
 
 def _kept(host: Host) -> KeptPipelines:
@@ -203,20 +194,18 @@ def has_iterators(events: HostEvents) -> bool:
     return any(name.startswith("Iterator:") for name in events.names)
 
 
-def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -> Report:
-    hosts = [
-        HostPipelines(one.host, one.pipelines.exact, one.steps, params.slow_call_us, params.parallel) for one in kept
-    ]
-    found = pipeline_tables.tables(hosts)
+def run(kept: Sequence[KeptPipelinesOfHost], params: Params, after: Mapping[str, Report]) -> Report:
+    hosts = [one.pipelines() for one in kept]
+    tables = LateTables(kept_pipelines.tables(kept))
     values = _values(kept, hosts)
     notices = tuple(_notices(kept, hosts, params, values))
-    return Report(NAME, found, scalars(SCALARS, values), notices)
+    return Report(NAME, tables, scalars(SCALARS, values), notices)
 
 
-def _why_none(kept: Sequence[HostKept]) -> str:
+def _why_none(kept: Sequence[KeptPipelinesOfHost]) -> str:
     """What the capture has of tf.data if no pipeline was called."""
-    some = sum(one.pipelines.iterator_event_count for one in kept)
-    unidentified = sum(one.pipelines.unidentified for one in kept)
+    some = sum(one.event_count for one in kept)
+    unidentified = sum(one.unidentified for one in kept)
     if some and unidentified == some:
         return f"{some:,} events of tf.data iterators, all without an id: the version of TensorFlow is too old"
     if not some:
@@ -224,9 +213,9 @@ def _why_none(kept: Sequence[HostKept]) -> str:
     return verdicts.NO_CHOSEN_CALLS if any(one.chosen for one in kept) else verdicts.NO_CALLS
 
 
-def _values(kept: Sequence[HostKept], hosts: Sequence[HostPipelines]) -> dict[str, Value | tuple[None, str]]:
+def _values(kept: Sequence[KeptPipelinesOfHost], hosts: Sequence[HostPipelines]) -> dict[str, Value | tuple[None, str]]:
     slow = verdicts.slow_pipelines(hosts)
-    calls = sum(len(host.reading.calls) for host in hosts)
+    calls = sum(host.call_count for host in hosts)
     none = (None, f"the capture has {_why_none(kept)}")
     values: dict[str, Value | tuple[None, str]] = {
         "pipeline_count": sum(len(host.reading.pipelines) for host in hosts),
@@ -258,17 +247,17 @@ def _values(kept: Sequence[HostKept], hosts: Sequence[HostPipelines]) -> dict[st
 
 
 def _wait_share(hosts: Sequence[HostPipelines]) -> float | tuple[None, str]:
-    called = [host for host in hosts if len(host.reading.calls)]
-    total = sum(exact_sum(np.maximum(host.steps.duration_ps, 0), "the durations of steps") for host in called)
+    in_steps = [host.in_steps for host in hosts if host.call_count]
+    total = sum(one.step_ps for one in in_steps)
     if not total:
         return None, "hosts with input pipelines have no steps, so there is no step time to wait in"
-    if not any(len(host.waits.count) and host.waits.count.any() for host in called):
+    if not any(one.has_calls for one in in_steps):
         return None, "no call belongs to a step: the program makes them between its steps, or on another thread"
-    return sum(int(waited(host.reading.calls, host.steps).sum()) for host in called) / total
+    return sum(one.waited_ps for one in in_steps) / total
 
 
 def _notices(
-    kept: Sequence[HostKept], hosts: Sequence[HostPipelines], params: Params, values: Mapping[str, object]
+    kept: Sequence[KeptPipelinesOfHost], hosts: Sequence[HostPipelines], params: Params, values: Mapping[str, object]
 ) -> Iterator[Notice]:
     if not values["call_count"]:
         yield Notice("info", f"No input pipelines: the capture has {_why_none(kept)}.")
@@ -306,19 +295,19 @@ def _of_what_if(hosts: Sequence[HostPipelines]) -> Iterator[Notice]:
     yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if cores else _CORES_FOR_ALL))
 
 
-def _remarks(kept: Sequence[HostKept], hosts: Sequence[HostPipelines], reported: int) -> Iterator[Notice]:
+def _remarks(kept: Sequence[KeptPipelinesOfHost], hosts: Sequence[HostPipelines], reported: int) -> Iterator[Notice]:
     """``reported``: calls outside of steps that other notices have."""
-    away = sum(int(host.outside.sum()) for host in hosts if len(host.steps.group))
-    of_steps = sum(len(host.reading.calls) for host in hosts if len(host.steps.group))
+    away = sum(sum(host.in_steps.outside) for host in hosts if host.in_steps.step_count)
+    of_steps = sum(host.call_count for host in hosts if host.in_steps.step_count)
     if away > reported:
         text = f"{away:,} of {of_steps:,} calls run outside of all steps"
         yield Notice("info", f"{text}: the capture does not record whether the program waits for them.")
-    unidentified = sum(one.pipelines.unidentified for one in kept)
+    unidentified = sum(one.unidentified for one in kept)
     if unidentified:
         yield Notice("warning", f"{unidentified:,} events of iterators have no id, and count nowhere here.")
-    if any(host.steps.of_devices and host.waits.wait_ps.any() for host in hosts):
+    if any(host.steps.of_devices and host.in_steps.waits for host in hosts):
         yield Notice("info", _HOST_WAITS)
-    if not all(host.waits.ahead_known for host in hosts):
+    if not all(host.in_steps.ahead_known for host in hosts):
         yield Notice("info", "There are too many steps and pipelines to find what runs ahead in each step.")
     if any(one.chosen for one in kept):
         yield Notice("info", _SOME_STEPS)

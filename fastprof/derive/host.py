@@ -70,6 +70,14 @@ class Host:
         bounds of steps, such as memory in use and input fetched ahead."""
         return self._entire or self
 
+    def drop(self) -> None:
+        """Ends the use of the host. What was computed of its events refers to them, and they to it: all would stay in
+        memory until Python looks for such circles, which a few large arrays do not make it do."""
+        for one in (self, self.entire):
+            made = (vars(one).get("forest"), one._groups)
+            for events in (one.raw, *(each.events for each in made if each is not None)):
+                events.kept.clear()
+
     @cached_property
     def hardware(self) -> str:
         """GPU where the host has GPU planes, else TPU where it has TPU planes, else CPU_ONLY."""

@@ -109,6 +109,9 @@ class StoredTable:
             mapped = self._spill.mapped(self._spill.write(memoryview(sink.getvalue())))
             self._batches.append(pa.ipc.open_file(pa.py_buffer(mapped)).get_batch(0))
 
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self._batches)
+
     def table(self) -> pa.Table:
         """Of all rows, once there are some."""
         return pa.Table.from_batches(self._batches)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
+import pickle
+import weakref
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from reports import column, rows
 from step_captures import US, host, ran, spaces, step
 from trace_builder import Event, Value, u64
 
 import fastprof
+from fastprof.analyses import keeping
+from fastprof.derive.pipelines import kept_pipelines
+from fastprof.derive.pipelines.kept_pipelines import KeptPipelinesOfHost
+from fastprof.derive.pipelines.pipeline_tables import LARGE as TABLES_OF_CALLS
+from fastprof.tables.host_events import HostEvents
 
 LARGE = 2**63 + 5
 """An id that is not an int64."""
@@ -348,3 +357,61 @@ def test_steps_without_calls_are_no_reason_to_profile_for_longer() -> None:
     report = fastprof.load(DEMO).select(steps=99).tf_data()
     assert [notice.text for notice in report.notices] == ["No steps 99:100; there are 0 to 9."]
     assert report.scalars["wait_share"].reason == "no steps 99:100; there are 0 to 9"
+
+
+# ---- memory
+
+
+def three() -> fastprof.Profile:
+    """Of hosts with 60, 120 and 180 calls."""
+    captures = []
+    for number in (1, 2, 3):
+        thread: list[Event] = []
+        for at in range(60 * number):
+            thread += [step(at, 250 * at, 200), *serial_call(250 * at + 10 * number)]
+        captures.append(spaces(host(thread), hostnames=(f"host{number}",)))
+    return fastprof.load(captures)
+
+
+def test_tables_of_hosts_are_the_same_from_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[KeptPipelinesOfHost] = []
+    summarize = KeptPipelinesOfHost.summarize
+    monkeypatch.setattr(KeptPipelinesOfHost, "summarize", lambda one: (kept.append(one), summarize(one))[1])
+    wanted = three().tf_data()
+    every = {name: wanted.tables[name].to_pylist() for name in wanted.tables}
+    assert [one.in_memory for one in kept] == [False, False]
+    monkeypatch.setattr(kept_pipelines, "_MANY", 1)
+    profile = three()
+    report = profile.tf_data()
+    assert {name: report.tables[name].num_rows for name in every if name not in TABLES_OF_CALLS}
+    before = pa.total_allocated_bytes()
+    tables = {name: report.tables[name] for name in TABLES_OF_CALLS}
+    assert sum(table.nbytes for table in tables.values()) > 20_000
+    assert pa.total_allocated_bytes() - before < 5_000
+    again = pickle.loads(pickle.dumps(report.answer))
+    del profile, report
+    gc.collect()
+    assert {name: table.to_pylist() for name, table in tables.items()} == {
+        name: every[name] for name in TABLES_OF_CALLS
+    }
+    assert {name: again.tables[name].to_pylist() for name in every} == every
+
+
+def test_events_of_a_host_go_when_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the search for circles of references, which few large arrays do not begin."""
+    seen: list[weakref.ref[HostEvents]] = []
+    read = keeping.read_host
+
+    def noted(*args: object) -> HostEvents:
+        events = read(*args)  # type: ignore[arg-type]
+        seen.append(weakref.ref(events))
+        return events
+
+    monkeypatch.setattr(keeping, "read_host", noted)
+    gc.collect()
+    gc.disable()
+    try:
+        three().reports("tf_data", "diagnosis")
+        assert [events() for events in seen] == [None] * 3
+    finally:
+        gc.enable()

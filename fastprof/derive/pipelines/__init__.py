@@ -1,6 +1,6 @@
 """Input pipelines: which tf.data iterators produced an element, and where did its time go?"""
 
 __all__ = [
-    "host_lines", "input_ops", "iterator_events", "iterator_kinds", "iterators", "pipeline_tables", "pipeline_verdicts",
-    "reading", "step_waits", "what_if",
+    "host_lines", "input_ops", "iterator_events", "iterator_kinds", "iterators", "kept_pipelines", "pipeline_tables",
+    "pipeline_verdicts", "reading", "step_waits", "what_if",
 ]  # fmt: skip

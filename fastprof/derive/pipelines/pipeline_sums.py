@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,6 +75,11 @@ class Bottlenecks:
         same = (row >= 0) & (np.append(like, -2)[row] == most[calls.pipeline])
         self.critical_ps = np.append(together, 0)[most]
         self.calls = np.bincount(calls.pipeline[same], minlength=count)
+
+    def without_calls(self) -> Bottlenecks:
+        found = copy(self)
+        found.of_call = self.of_call[:0].copy()
+        return found
 
 
 def between(calls: Calls, size: int) -> Int64s:

@@ -1,22 +1,23 @@
-"""The tables of the analysis tf_data, of all hosts together: each column, and how it follows from the pipelines."""
+"""The tables of the analysis tf_data: each column, and how it follows from the pipelines of a host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastprof.derive.ops.tables import exact_sum
 from fastprof.derive.pipelines.iterator_kinds import Helps, is_true, suggestion
 from fastprof.derive.pipelines.iterator_tree import rows_of
 from fastprof.derive.pipelines.pipeline_sums import Bottlenecks, CallSums, IteratorSums, alike
-from fastprof.derive.pipelines.reading import FILE_READ, GENERATOR, PARTS, Reading, SelfParts, Value
+from fastprof.derive.pipelines.reading import FILE_READ, GENERATOR, PARTS, Reading, SelfParts, Value, nothing_read
 from fastprof.derive.pipelines.stages import recorded_numbers
-from fastprof.derive.pipelines.step_waits import Steps, StepWaits, outside, step_waits
+from fastprof.derive.pipelines.step_waits import Steps, StepWaits, no_steps, outside, step_waits, waited
 from fastprof.derive.pipelines.what_if import PARALLEL, TWICE, WhatIf, what_if, worded
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import shares, texts
@@ -37,6 +38,10 @@ class HostPipelines:
     steps: Steps
     slow_us: int
     parallel: int
+
+    @property
+    def call_count(self) -> int:
+        return int(self.reading.pipelines.first[-1])
 
     @cached_property
     def calls(self) -> CallSums:
@@ -85,9 +90,59 @@ class HostPipelines:
         return suggestions
 
     @cached_property
-    def outside(self) -> npt.NDArray[np.bool_]:
-        """Whether each call runs outside of all steps."""
-        return outside(self.reading.calls, self.steps)
+    def in_steps(self) -> InSteps:
+        return _in_steps(self.reading, self.steps, self.waits)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "sums"}
+
+    def without_calls(self) -> HostPipelines:
+        """The same without rows of calls, records and steps."""
+        nothing, steps = nothing_read(), no_steps(of_devices=self.steps.of_devices)
+        reading = replace(self.reading, calls=nothing.calls, records=nothing.records)
+        found = HostPipelines(self.host, reading, steps, self.slow_us, self.parallel)
+        names = ("calls", "what_if", "suggestions", "in_steps")
+        vars(found).update({name: getattr(self, name) for name in names})
+        vars(found)["bottlenecks"] = self.bottlenecks.without_calls()
+        return found
+
+
+class InSteps(NamedTuple):
+    """``step_count``, ``step_ps``: steps of the host, and their durations; ``waited_ps``: of that, in which calls ran;
+    ``has_calls``, ``waits``: whether any call belongs to a step, and takes time; ``outside``: by pipeline, calls
+    outside of all steps; ``shares``: by pipeline, the share of the time of steps in which calls ran that belong to
+    them, None: there are no steps, or no call belongs to one; ``ahead_known``: see StepWaits."""
+
+    step_count: int
+    step_ps: int
+    waited_ps: int
+    has_calls: bool
+    waits: bool
+    outside: list[int]
+    shares: list[float | None]
+    ahead_known: bool
+
+
+def _in_steps(reading: Reading, steps: Steps, waits: StepWaits) -> InSteps:
+    count, durations = len(reading.pipelines), np.maximum(steps.duration_ps, 0)
+    called = len(reading.calls) > 0
+    total = int(durations.sum())
+
+    def share(pipeline: int) -> float | None:
+        rows = np.flatnonzero(waits.pipeline == pipeline)
+        return int(waits.wait_ps[rows].sum()) / total if total and waits.count[rows].any() else None
+
+    away = reading.calls.pipeline[outside(reading.calls, steps)]
+    return InSteps(
+        len(steps.group),
+        exact_sum(durations, "the durations of steps") if called else 0,
+        int(waited(reading.calls, steps).sum()) if called else 0,
+        bool(waits.count.any()),
+        bool(waits.wait_ps.any()),
+        np.bincount(away, minlength=count).tolist(),
+        [share(pipeline) for pipeline in range(count)],
+        waits.ahead_known,
+    )
 
 
 class _Helps:
@@ -161,7 +216,7 @@ class _Rows:
         return np.append(self.host.sums.critical_ps, 0)[rows_of(self.reading.tree, self.pipeline, self.iterator)]
 
 
-def _rows(host: HostPipelines) -> dict[str, _Rows]:
+def rows_of_host(host: HostPipelines) -> dict[str, _Rows]:
     """The rows of each table."""
     reading, tree, records, calls = host.reading, host.reading.tree, host.reading.records, host.reading.calls
     of_pipeline, of_call = host.bottlenecks.of_pipeline, host.bottlenecks.of_call
@@ -183,21 +238,6 @@ def _rows(host: HostPipelines) -> dict[str, _Rows]:
         "calls": _Rows(host, calls.pipeline, np.append(records.iterator, -1)[of_call], calls),
         "call_iterators": _Rows(host, calls.pipeline[records.call], records.iterator, records),
     }  # fmt: skip
-
-
-def tables(hosts: Sequence[HostPipelines]) -> dict[str, pa.Table]:
-    """All of TABLES."""
-    rows = [_rows(host) for host in hosts]
-    found = {
-        name: schema.of_parts(one[name] for one in rows if len(one[name].pipeline)) for name, schema in TABLES.items()
-    }
-    order = np.argsort(-np.asarray(found["bottlenecks"]["total_ps"]), kind="stable")
-    if len(order) > 1:  # it would import pyarrow.compute
-        found["bottlenecks"] = found["bottlenecks"].take(pa.array(order))
-    if len(hosts) > 1:
-        saved = found["what_if"]["saved_ps"].fill_null(-1)
-        found["what_if"] = found["what_if"].take(pa.array(np.argsort(-np.asarray(saved), kind="stable")))
-    return found
 
 
 # ---- columns
@@ -445,3 +485,5 @@ _TABLES: Final = (
     ), derived=True),
 )  # fmt: skip
 TABLES: Final = {table.name: table for table in _TABLES}
+LARGE: Final = ("calls", "call_iterators")
+"""Those with rows by call."""

@@ -144,18 +144,13 @@ def _bottleneck(host: HostPipelines, pipeline: int) -> str:
 
 def is_outside(host: HostPipelines, pipeline: int) -> bool:
     """Whether all calls of a pipeline run outside of the steps that there are."""
-    first = host.reading.pipelines.first
-    return len(host.steps.group) > 0 and bool(host.outside[first[pipeline] : first[pipeline + 1]].all())
+    return host.in_steps.step_count > 0 and host.in_steps.outside[pipeline] == int(host.calls.count[pipeline])
 
 
 def step_share(host: HostPipelines, pipeline: int) -> float | None:
     """The share of the time of the host's steps in which calls of the pipeline ran that belong to them; None: there are
     no steps, or no call belongs to one."""
-    rows = np.flatnonzero(host.waits.pipeline == pipeline)
-    total = int(np.maximum(host.steps.duration_ps, 0).sum())
-    if not total or not host.waits.count[rows].any():
-        return None
-    return int(host.waits.wait_ps[rows].sum()) / total
+    return host.in_steps.shares[pipeline]
 
 
 def _mainly(host: HostPipelines, pipeline: int, iterator: int) -> str:

@@ -50,12 +50,16 @@ class StepWaits:
     ahead_known: bool = True
 
 
+def no_steps(*, of_devices: bool = False) -> Steps:
+    none = np.zeros(0, np.int64)
+    return Steps(none, none, none, [], of_devices)
+
+
 def steps_of(database: StepDatabase) -> Steps:
     """When each step ran on the first core that took part in it."""
     rows = np.arange(len(database))
     if not len(rows) or not database.present.shape[1]:
-        none = np.zeros(0, np.int64)
-        return Steps(none, none, none, [])
+        return no_steps()
     core = database.present.argmax(axis=1)
     begin, duration = database.begin_ps[rows, core], database.duration_ps[rows, core]
     return Steps(database.step, begin, duration, database.label, database.hardware != "CPU_ONLY")
