@@ -173,7 +173,12 @@ def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False, all_row
         say = talk.error if severity == "error" else talk.note
         say(f"{lead}{f'{path}: ' if path else ''}{_in_words(remarks)}")
     if len(files) > _MOST_FILES:
-        talk.note(f"there are remarks on {len(files) - _MOST_FILES:,} more files; 'fastprof info' lists them")
+        from fastprof.wording.quantities import counted
+
+        more = counted(len(files) - _MOST_FILES, "more file", "more files")
+        lost = sum(severity == "error" for severity, _ in list(files)[_MOST_FILES:])
+        what = f", {lost:,} of them lost" if lost else ""
+        talk.note(f"there are remarks on {more}{what}; 'fastprof info' lists them")
 
 
 def _in_words(remarks: list[dict[str, Any]]) -> str:

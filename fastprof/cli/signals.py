@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import NoReturn
@@ -23,8 +24,12 @@ def install() -> None:
 
 
 def finish() -> None:
-    """From now on Ctrl-C ends the process without a traceback."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """From now on signals end the process without a traceback. A pool of processes ends by itself, and at once: who
+    kills it leaves its semaphores behind."""
+    then = signal.SIG_IGN if "multiprocessing.synchronize" in sys.modules else signal.SIG_DFL
+    for number in _STOPS:
+        if callable(signal.getsignal(number)):
+            signal.signal(number, then)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -52,7 +53,7 @@ class Engine:
             if not isinstance(made, Executor):
                 raise UsageError(f"executor is a function, but makes no Executor: {type(made).__name__}")
             self._executor = made
-            self._end = weakref.finalize(self, made.shutdown)
+            self._end = weakref.finalize(self, _end_aside, made)
             self._end.atexit = False  # the interpreter ends what is left itself
         return self._executor
 
@@ -83,6 +84,13 @@ class Engine:
                 f"the executor broke ({type(error).__name__}: {error}); give load(executor=…) a function that makes "
                 "one, and it is made again"
             ) from error
+
+
+def _end_aside(executor: Executor) -> None:
+    """Ends an executor whose engine is gone, in a thread of its own: an exception that a signal raises meanwhile, such
+    as KeyboardInterrupt, would be lost here."""
+    with suppress(RuntimeError):  # Python is ending, and ends it
+        _thread.start_new_thread(executor.shutdown, ())
 
 
 def kill_workers(executor: Executor) -> None:

@@ -127,8 +127,13 @@ class _Gathering:
         except BrokenExecutor as error:
             self._broke(error, [task])
             return
-        except RuntimeError as error:  # it was shut down
-            raise EngineError(f"the executor takes no hosts: {error}; give one that runs") from error
+        except FastprofError:
+            raise
+        except Exception as error:
+            text = f"the executor takes no hosts: {type(error).__name__}: {error}; give one that runs"
+            raise EngineError(text) from error
+        if not isinstance(future, Future):
+            raise EngineError(f"submit of the executor gave no Future, but {type(future).__name__}")
         self.running[future] = task
         self.since[future] = time.monotonic()
 

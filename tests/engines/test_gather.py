@@ -314,8 +314,14 @@ def test_executors_that_lie_are_an_error(pod: Path) -> None:
             self.first = self.first or super().submit(fn, *args)
             return self.first
 
+    class Numbers(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **_: Any) -> Any:  # noqa: ARG002
+            return 42
+
     with Same(1) as same, pytest.raises(EngineError, match="gave the answer of another call"):
         fastprof.load(pod, executor=same).steps()
+    with pytest.raises(EngineError, match="gave no Future, but int"):
+        fastprof.load(pod, executor=Numbers(1)).steps()
     ended = ThreadPoolExecutor(1)
     ended.shutdown()
     with pytest.raises(EngineError, match=r"takes no hosts: .* give one that runs"):
