@@ -13,6 +13,7 @@ import os
 import pickle
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
@@ -91,6 +92,21 @@ class SetAside(Generic[T]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
         self._guard = threading.RLock()
+
+
+class MadeTogether:
+    """Tables by name, all made at the first use of one, which threads may share."""
+
+    def __init__(self, make: Callable[[], dict[str, pa.Table]]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: dict[str, pa.Table] | None = None
+
+    def table(self, name: str) -> pa.Table:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made[name]
 
 
 class StoredTable:

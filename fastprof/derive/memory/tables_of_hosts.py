@@ -3,7 +3,6 @@ of many events they are in a temporary file."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -16,7 +15,7 @@ from fastprof.derive.memory.kept_memory import KeptMemory
 from fastprof.derive.memory.memory_tables import HOST_TABLES, HostTable
 from fastprof.derive.memory.table_rows import Rows, StoredRows, table
 from fastprof.schema.array_types import Int64s
-from fastprof.tables.set_aside import StoredTable
+from fastprof.tables.set_aside import MadeTogether, StoredTable
 
 _MANY: Final = 1 << 18
 """Events of several hosts with whose figures large tables are made in memory."""
@@ -70,17 +69,14 @@ class _LargeTables:
 
     def __init__(self, hosts: Sequence[KeptMemory]) -> None:
         self._hosts = hosts
-        self._lock = threading.Lock()
-        self._made: dict[str, pa.Table] | None = None
+        wanted = [one for one in HOST_TABLES.values() if one.is_large]
+        self._of_many = MadeTogether(partial(_spilled, hosts, wanted))
 
     def table(self, one: HostTable) -> pa.Table:
         hosts = self._hosts
         if len(hosts) < 2 or sum(host.event_count for host in hosts) <= _MANY:
             return table(one.schema, [_rows(one, host.figures()) for host in hosts])
-        with self._lock:
-            if self._made is None:
-                self._made = _spilled(hosts, [one for one in HOST_TABLES.values() if one.is_large])
-            return self._made[one.schema.name]
+        return self._of_many.table(one.schema.name)
 
 
 def _rows(one: HostTable, figures: MemoryFigures) -> Rows:

@@ -3,7 +3,6 @@ aside."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.pipelines.pipeline_tables import LARGE, TABLES, HostPipelines, rows_of_host
-from fastprof.tables.set_aside import SetAside, Stored, StoredTable
+from fastprof.tables.set_aside import MadeTogether, SetAside, Stored, StoredTable
 
 _MANY: Final = 1 << 16
 """Records of calls of several hosts whose large tables are in memory."""
@@ -78,17 +77,13 @@ class _LargeTables:
 
     def __init__(self, hosts: Sequence[KeptPipelinesOfHost]) -> None:
         self._hosts = hosts
-        self._lock = threading.Lock()
-        self._made: dict[str, pa.Table] | None = None
+        self._of_many = MadeTogether(partial(_spilled, hosts))
 
     def table(self, name: str) -> pa.Table:
         hosts = self._hosts
         if len(hosts) < 2 or sum(host.record_count for host in hosts) <= _MANY:
             return _joined(name, [_table(host.value(), name) for host in hosts])
-        with self._lock:
-            if self._made is None:
-                self._made = _spilled(hosts)
-            return self._made[name]
+        return self._of_many.table(name)
 
 
 def _spilled(hosts: Sequence[KeptPipelinesOfHost]) -> dict[str, pa.Table]:
