@@ -26,7 +26,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.late_tables import LateTables
-from fastprof.derive.communication import clock_tables, host_communication
+from fastprof.derive.communication import clock_tables, host_communication, link_table
 from fastprof.derive.communication import communication_tables as tables_of
 from fastprof.derive.communication.blame import Blame, blame
 from fastprof.derive.communication.clock_remarks import clock_remarks, main_path, why_nobody
@@ -75,7 +75,7 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
-TABLES = tables_of.TABLES | clock_tables.TABLES
+TABLES = tables_of.TABLES | {"links": link_table.LINKS} | clock_tables.TABLES
 _RECORDED: Final = "time that devices recorded, each from its first to its last op"
 SCALARS = {
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
@@ -140,6 +140,8 @@ SECTIONS = (
             "exposed_ps", "exposed_share", "payload_bytes", "bus_bytes_per_s"), "exposed_share", 20,
             shown=has_rows("operations"),
             alike=Alike(("name",), ("occurrences", "hidden_ps", "exposed_ps", "exposed_share"))),
+    Section("Links between devices, the slowest first", "links", ("source", "target", "kind", "occurrences", "bytes",
+            "time_ps", "bytes_per_s", "best_bytes_per_s", "measured_by"), rows=10, shown=has_rows("links")),
     Section("Who others wait for", "stragglers", ("device", "meetings", "last_count", "late_ps", "waited_ps",
             "caused_ps"), rows=8, shown=has_rows("stragglers")),
     Section("Hosts, the one that delays others most first", "blame", ("host", "meetings", "last_count", "waited_ps",
@@ -207,6 +209,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         "operations": ops,
         "meetings": lambda: tables_of.meetings(devices, found),
         "stragglers": tables_of.stragglers(devices, found),
+        "links": link_table.table(hosts),
         "clocks": clock_tables.clocks(names, seen, [one.start_unix_ns for one in hosts]),
         "blame": clock_tables.blame(names, seen, delays),
         "host_steps": lambda: clock_tables.host_steps(names, delays, found.step),
@@ -222,6 +225,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     every = [
         *steps_left_out(hosts, found.compared),
         *remarks(hosts, tables, costs, found, compared=delays is not None and bool(delays.paths)),
+        *link_table.remarks(hosts),
         *of_hosts,
         *_of_programs(kept, tables["kinds"]),
     ]

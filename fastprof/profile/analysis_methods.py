@@ -250,7 +250,8 @@ class AnalysisMethods:
         execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
         launches); auto: the first of these that there is, with the work that it launched
 
-        Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers, clocks, blame, host_steps.
+        Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers, links, clocks, blame,
+        host_steps.
         Figures: device_count, used_device_count, rank_count, recorded_ps, compute_share, exposed_share, idle_share,
         exposed_ps, hidden_ps, costliest_kind, costliest_operation, step_count, step_time_mean_ps,
         step_exposed_mean_ps, step_if_hidden_mean_ps, step_gain_share, compared_step_count, meeting_count,

@@ -2,6 +2,6 @@
 
 __all__ = [
     "blame", "clock_remarks", "clock_tables", "clocks", "communication_remarks", "communication_tables",
-    "device_spans", "flights", "host_communication", "meetings", "narrow_columns", "operation_sums", "step_numbers",
-    "step_sums",
+    "device_spans", "flights", "host_communication", "link_table", "meetings", "narrow_columns", "operation_sums",
+    "step_numbers", "step_sums",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ much of them its compute hides, over spans of time such as steps."""
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,19 @@ class Flights:
         return len(self.op)
 
 
+class Direct(NamedTuple):
+    """Flights that record the device at their other end: their places, that device's number, whether it receives, and
+    whether the number is a rank, or else that of a device of the host."""
+
+    flight: Int64s
+    peer: Int64s
+    sends: Bools
+    is_rank: Bools
+
+
+NO_DIRECT: Final = Direct(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.bool_))
+
+
 @dataclass(frozen=True, slots=True)
 class CoreActivity:
     """One core. ``work``: when it computes, as STRETCH; ``stood``: when it stands still for a flight, whose number is
@@ -86,6 +99,7 @@ class CoreActivity:
     flights: Flights
     begin_ps: int
     end_ps: int
+    direct: Direct = NO_DIRECT
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from fastprof.derive.communication.flights import (
     NO_BYTES,
     STRETCH,
     CoreActivity,
+    Direct,
     Flights,
     Operation,
     Operations,
@@ -62,20 +63,23 @@ def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: 
     span = extent(start, duration)
     begin, end = span if span is not None else (int(start.min()), 2**63 - 1)
     span_ps(events.host, plane.name, begin, end)
-    op, moved = _operations_of(events, plane, rows, found, operations)
+    op, moved, other = _operations_of(events, plane, rows, found, operations)
     moves = op >= 0
     took = np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))  # no end exceeds 64 bits
     work = as_stretches(*stretches.union(start[~moves], took[~moves]))
     first, last, wait = start[moves], (start + took)[moves], took[moves]
     flights = Flights(op[moves], first, last, first, last, wait, moves[moves], moved[moves])
-    return CoreActivity(work, np.zeros(0, STRETCH), flights, begin, end)
+    known = np.flatnonzero(other.peer[moves] >= 0)
+    at = np.flatnonzero(moves)[known]
+    direct = Direct(known, other.peer[at], other.sends[at], other.is_rank[at])
+    return CoreActivity(work, np.zeros(0, STRETCH), flights, begin, end, direct)
 
 
 def _operations_of(
     events: HostEvents, plane: Plane, rows: Int64s, found: GpuOpEvents, operations: Operations
-) -> tuple[Int32s, Int64s]:
-    """The operation of each event, -1: it computes; and the bytes that it records. Looks once at each kernel with its
-    op and the call of a collective that launched it."""
+) -> tuple[Int32s, Int64s, Direct]:
+    """The operation of each event, -1: it computes; the bytes that it records, and the device at its other end. Looks
+    once at each kernel with its op and the call of a collective that launched it."""
     called = torch_collectives.collective_calls(events, rows)
     arguments = torch_collectives.collective_arguments(events, rows)
     named = torch_collectives.collective_names(events, arguments)
@@ -94,9 +98,11 @@ def _operations_of(
             of_pair[at] = to_peer[at] = operations.number(_operation(kernel, op, kind))
         if kind is Kind.LOCAL_COPY:
             to_peer[at] = operations.number(_operation(kernel, op, Kind.PEER_COPY))
-    moved, elsewhere = _copies(events, plane, rows)
+    moved, elsewhere, target = _copies(events, plane, rows)
     moved = np.where(moved == NO_BYTES, torch_collectives.payload_bytes(events, arguments), moved)
-    return np.where(elsewhere, to_peer[place], of_pair[place]), np.where(of_pair[place] >= 0, moved, NO_BYTES)
+    rank, receives = torch_collectives.other_ranks(events, arguments)
+    other = Direct(rows, np.where(rank >= 0, rank, target), receives | (rank < 0), rank >= 0)
+    return np.where(elsewhere, to_peer[place], of_pair[place]), np.where(of_pair[place] >= 0, moved, NO_BYTES), other
 
 
 def _operation(kernel: str, op: GpuOp | None, kind: Kind) -> Operation:
@@ -105,19 +111,30 @@ def _operation(kernel: str, op: GpuOp | None, kind: Kind) -> Operation:
     return Operation(op.program_id, op.name, kind, op.long_name, op.provenance)
 
 
-def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools]:
-    """From the details of copies: bytes, NO_BYTES where not recorded, and whether they go to another device."""
+def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools, Int64s]:
+    """From the details of copies: bytes, NO_BYTES where not recorded, whether they go to another device, and its number
+    among those of the host, -1: unknown."""
     moved, elsewhere = np.full(len(rows), NO_BYTES, np.int64), np.zeros(len(rows), np.bool_)
+    target = np.full(len(rows), -1, np.int64)
     details = events.stat("memcpy_details").at(rows)
     has = np.flatnonzero((details.kind == records.STR) | (details.kind == records.REF))
     if len(has):
         distinct, inverse = np.unique(details.value[has], return_inverse=True)
-        texts = events.all_texts(distinct)
-        moved[has] = np.array([num_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse.reshape(-1)]
-        elsewhere[has] = np.array([_leaves(text, plane) for text in texts], np.bool_)[inverse.reshape(-1)]
-    return moved, elsewhere
+        texts, inverse = events.all_texts(distinct), inverse.reshape(-1)
+        targets = [_target(text, plane) for text in texts]
+        moved[has] = np.array([num_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse]
+        elsewhere[has] = np.array([one >= 0 for one in targets], np.bool_)[inverse]
+        counted = [_OTHER_NUMBERS not in text for text in texts]
+        target[has] = np.where(counted, np.array(targets, np.int64), -1)[inverse]
+    return moved, elsewhere, target
 
 
-def _leaves(details: str, plane: Plane) -> bool:
+_OTHER_NUMBERS: Final = "kind:Unknown"
+"""Details of copies that count devices of ROCm, processors among them, not as planes do."""
+
+
+def _target(details: str, plane: Plane) -> int:
+    """The device that a copy goes to; -1: it does not leave this one."""
     found = _DESTINATION.search(details)
-    return found is not None and plane.ordinal is not None and int(found[1]) != plane.ordinal
+    away = found is not None and plane.ordinal is not None and int(found[1]) != plane.ordinal
+    return int(found[1]) if found is not None and away else -1

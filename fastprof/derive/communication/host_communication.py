@@ -12,13 +12,14 @@ from fastprof import hlo
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication import activities, gpu_flights, tpu_flights
 from fastprof.derive.communication.arrivals import Arrivals, Arrived, arrivals, arrived, of_middle_steps, share
+from fastprof.derive.communication.device_links import HostLinks, Sent, direct_links, host_links
 from fastprof.derive.communication.flights import CoreActivity, Operation, Sums, measured
 from fastprof.derive.communication.narrow_columns import Compressed
 from fastprof.derive.communication.operation_sums import HostOperations, OfOperations
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
-from fastprof.derive.communication.ranks import rank_count, zero_ns
+from fastprof.derive.communication.ranks import rank_count, rank_of, zero_ns
 from fastprof.derive.communication.step_sums import CostsOfSteps, DeviceSteps, joined, kept_spans
-from fastprof.derive.communication.teams import Assignments, DeviceIds, device_ids
+from fastprof.derive.communication.teams import Assignments, device_ids
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops import tpu
@@ -70,6 +71,7 @@ class HostCommunication:
     costs: CostsOfSteps
     steps: Compressed | None
     arrivals: Arrivals
+    links: HostLinks
     of_torch: bool = False
     """PyTorch's profiler recorded it."""
     zero_ns: int | None = None
@@ -97,6 +99,7 @@ class _OnDevice(NamedTuple):
     whole: Sums
     operations: OfOperations
     arrived: Arrived
+    direct: Sent
 
 
 def host_communication(
@@ -123,7 +126,8 @@ def host_communication(
     ]
     each: list[_OnDevice] = workers.run(None, jobs)
     ids = device_ids([plane for _, plane, _ in active])
-    teams = _teams([one.operations.op for one in each], ids, modules, operations.known, hardware)
+    assignments = Assignments(modules, ids, all_here=is_gpu)
+    teams = _teams([one.operations.op for one in each], assignments, operations.known)
     of_rows = [team[np.searchsorted(one.operations.op, one.arrived.op)] for one, team in zip(each, teams, strict=True)]
     of_torch = is_kineto(events)
     every = arrivals([one.arrived for one in each], of_rows, sized=of_torch)
@@ -141,6 +145,15 @@ def host_communication(
         costs=CostsOfSteps.of(of_steps),
         steps=None if names is None else kept_spans(of_steps, names),
         arrivals=of_middle_steps(every, _complete(of_steps), share(session_hosts, len(each))),
+        links=host_links(
+            [one.direct for one in each],
+            [one.operations for one in each],
+            operations.known,
+            assignments,
+            is_gpu=is_gpu,
+            rank=rank_of(events),
+            session_hosts=session_hosts,
+        ),
         of_torch=of_torch,
         zero_ns=zero_ns(events),
         rank_count=rank_count(events),
@@ -166,6 +179,7 @@ def _on_device(plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: 
         whole,
         OfOperations.of(flights, exposed_ps, hidden_ps),
         arrived(flights, chosen, group, is_gpu=plane.kind == "GPU"),
+        direct_links(flights, activity.direct, kind_of_op),
     )
 
 
@@ -176,9 +190,7 @@ def _complete(devices: Sequence[DeviceSteps]) -> Int64s:
     return np.setdiff1d(group, group[~complete])
 
 
-def _teams(
-    ran_on: Sequence[Int64s], ids: DeviceIds, modules: Modules, operations: Sequence[Operation], hardware: str
-) -> list[Int64s]:
+def _teams(ran_on: Sequence[Int64s], assignments: Assignments, operations: Sequence[Operation]) -> list[Int64s]:
     """Of each device, beside the operations that it ran, the group of devices in which it takes part, 0 if there is
     only one; -1: unknown. Only devices that ran an operation are looked up in its groups."""
     ends = np.cumsum([len(ran) for ran in ran_on], dtype=np.int64)
@@ -187,7 +199,6 @@ def _teams(
     team = np.zeros(len(op), np.int64)
     order = np.argsort(op, kind="stable")
     ran, first = np.unique(op[order], return_index=True)
-    assignments = Assignments(modules, ids, all_here=hardware == "GPU")
     for number, rows in zip(ran.tolist(), np.split(order, first)[1:], strict=True):
         one = operations[number]
         shape = payload(one.kind, one.text) if one.kind.meets and one.text else NO_PAYLOAD

@@ -25,13 +25,22 @@ _MOST: Final = 1 << 24
 
 def rank_count(events: HostEvents) -> int | None:
     """Of the program, as its process groups record it; None: not recorded."""
+    return _recorded(events, "world_size", 1)
+
+
+def rank_of(events: HostEvents) -> int | None:
+    """The host's; None: not recorded."""
+    return _recorded(events, "rank", 0)
+
+
+def _recorded(events: HostEvents, name: str, least: int) -> int | None:
     plane = events.plane_named(_ENVIRONMENT)
     try:
         info = json.loads(str(plane.stats.get("distributedInfo")) if plane is not None else "null")
     except (ValueError, RecursionError):
         return None
-    count = info.get("world_size") if isinstance(info, dict) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and 0 < count < _MOST else None
+    value = info.get(name) if isinstance(info, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and least <= value < _MOST else None
 
 
 def zero_ns(events: HostEvents) -> int | None:

@@ -53,6 +53,7 @@ class Assignments:
     def __init__(self, modules: Modules, ids: DeviceIds, *, all_here: bool) -> None:
         self._modules, self._ids, self._all_here = modules, ids, all_here
         self._numbers: dict[tuple[int, bool], Mapping[int, int] | None] = {}
+        self._layouts: dict[int, Int64s | None] = {}
 
     def teams(self, program_id: int, payload: Payload, devices: Int64s) -> Int64s:
         """The group of each of some devices, given by their places among the ids; -1: unknown."""
@@ -68,28 +69,42 @@ class Assignments:
         team[number >= 0] = groups(number[number >= 0])
         return team
 
+    def layout(self, program_id: int) -> Int64s | None:
+        """Ids of the devices of a program, by replica and partition; None: unknown."""
+        if program_id not in self._layouts:
+            module = self._modules.module(program_id)
+            found = None if module is None else _layout(module)
+            if found is not None and self._all_here and not set(found.ravel().tolist()) <= set(self._ids):
+                found = None
+            self._layouts[program_id] = found
+        return self._layouts[program_id]
+
+    def id_of(self, place: int) -> int | None:
+        return self._ids[place]
+
     def _assigned(self, program_id: int, *, is_global: bool) -> Mapping[int, int] | None:
-        module = self._modules.module(program_id)
-        known = None if module is None else _assigned(module, is_global=is_global)
-        return known if known is None or not self._all_here or known.keys() <= set(self._ids) else None
+        """The number of each device in the groups, by its id. Global ids count the partitions of a replica, then of the
+        next; others count replicas. None: it is unknown, or groups are of replicas within partitions."""
+        found = self.layout(program_id)
+        if found is None or not (is_global or found.shape[1] == 1):
+            return None
+        return {device: number for number, device in enumerate(found.ravel().tolist())}
 
 
-def _assigned(module: HloModule, *, is_global: bool) -> Mapping[int, int] | None:
-    """The number of each device in the groups, by its id. Global ids count the partitions of a replica, then of the
-    next; others count replicas. None: there is no assignment, it is damaged, or groups are of replicas within
-    partitions."""
+def _layout(module: HloModule) -> Int64s | None:
+    """None: it lacks an assignment, or that is damaged."""
     try:
         assignment = Message(module.proto).message(_ASSIGNMENT)
         replicas, partitions = assignment.integer(_REPLICA_COUNT), assignment.integer(_PARTITION_COUNT)
-        if not 0 < replicas * partitions <= MOST_DEVICES or not (is_global or partitions == 1):
+        if not 0 < replicas * partitions <= MOST_DEVICES:
             return None
-        number: dict[int, int] = {}
-        for partition, devices in enumerate(assignment.messages(_PARTITION)):
-            for replica, device in enumerate(devices.integers(_DEVICE_IDS)):
-                number[device] = replica * partitions + partition
+        ids = [devices.integers(_DEVICE_IDS) for devices in assignment.messages(_PARTITION)]
     except CaptureError:
         return None
-    return number if len(number) == replicas * partitions else None
+    if len(ids) != partitions or any(len(of_partition) != replicas for of_partition in ids):
+        return None
+    found = np.array(ids, np.int64).T
+    return found if len(np.unique(found)) == found.size else None
 
 
 # ---- groups

@@ -33,9 +33,9 @@ _CALL: Final = pattern_of(r"(?:nccl|gloo|mpi|ucc):\w+|c10d::\w+", re.ASCII)
 NOT_NAMED: Final = -1
 
 
-STATS: Final = ("Collective name", "In msg nelems", "Out msg nelems", "dtype")
-"""What process groups record of a collective."""
-_NAMED, _SENT, _RECEIVED, _TYPE = STATS
+STATS: Final = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Src Rank", "Dst Rank")
+"""What process groups record of a collective; the ranks, of a send or a recv only, are numbers in the program."""
+_NAMED, _SENT, _RECEIVED, _TYPE, _SOURCE, _TARGET = STATS
 _SIZES: Final = {
     "double": 8, "long": 8, "complexfloat": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "byte": 1,
     "char": 1, "bool": 1,
@@ -90,6 +90,16 @@ def payload_bytes(events: HostEvents, arguments: Int64s) -> Int64s:
     known = (elements >= 0) & (elements < _MOST_ELEMENTS) & (size > 0)
     found[at] = np.where(known, np.where(known, elements, 0) * size, NO_BYTES)
     return found
+
+
+def other_ranks(events: HostEvents, arguments: Int64s) -> tuple[Int64s, Bools]:
+    """Beside rows of arguments the rank that a send or a recv names, -1: none, and whether it receives."""
+    rows = np.maximum(arguments, 0)
+    source, target = (
+        np.where(arguments < 0, -1, stat_beside(*events.ints(name), rows)) if name in events.stats else rows * 0 - 1
+        for name in (_SOURCE, _TARGET)
+    )
+    return np.where(target >= 0, target, source), target >= 0
 
 
 def _size(type_name: str) -> int:

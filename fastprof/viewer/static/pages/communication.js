@@ -9,7 +9,7 @@ import { list } from "../list.js";
 import { choice, reportPage, reportTable, tableSection } from "../report_page.js";
 import { number, text } from "../units.js";
 import { besideDetails, code, columnPairs, detailsPanel, meter, opLinks, pairList } from "./details.js";
-import { hostsThatMeet } from "./hosts_that_meet.js";
+import { hostsThatMeet, worstLinks } from "./hosts_that_meet.js";
 
 const PARTS = [
   ["compute_ps", "Computes", CATEGORY.device_compute],
@@ -28,7 +28,7 @@ const SIZES = Array.from({ length: 50 }, (_, at) => 2 ** at);
 const RATES = Array.from({ length: 18 }, (_, at) => 10 ** at);
 
 export const show = reportPage(draw, { params: ["steps", "steps_from"],
-  tables: ["steps", "devices", "kinds", "operations", "meetings", "stragglers", "blame", "clocks", "host_steps"],
+  tables: ["steps", "devices", "kinds", "operations", "links", "meetings", "stragglers", "blame", "clocks", "host_steps"],
   labels: () => ({ exposed_share: "exposed part" }) });
 
 async function draw(body, report, context) {
@@ -36,6 +36,7 @@ async function draw(body, report, context) {
   divided(body, report, context);
   kinds(body, report, context);
   operations(body, report, context);
+  worstLinks(body, report, context);
   hostsThatMeet(body, report, context);
   return meetings(body, report, context);
 }

@@ -11,6 +11,7 @@ import { CoreMap } from "./core_map.js";
 const METRICS = list(`beyond_ps=Work beyond the median host, work_ps=Work between collectives,
   waited_ps=Waiting for the last host`);
 const MOST_HOSTS = 10;
+const MOST_LINKS = 10;
 const MOST_CELLS = 400_000;
 
 /** What the report communication has of several hosts; nothing if there is one, or none met another. */
@@ -22,14 +23,27 @@ export function hostsThatMeet(body, report, context) {
   tableSection(context, body, "clocks", clocks, { title: "Clocks of hosts" });
 }
 
-/** The hosts that delay the others most, on the page of another report; nothing if a saved report lacks them. */
+/** What devices send each other, the slowest first; nothing if no capture records between which devices. */
+export function worstLinks(body, report, context) {
+  const { links } = report.tables;
+  if (!links.length) return;
+  const part = section(body, "Links between devices", {
+    note:
+      "The slowest first. Time includes waiting for the other device; the fastest operation waited least. The way between two devices is not recorded.",
+  });
+  reportTable(context, part, "links", links, { filters: ["kind"], rows: MOST_LINKS });
+}
+
+/** The hosts that delay the others most, and the slowest links, on the page of another report; nothing if a saved report lacks them. */
 export async function worstHostsOf(body, context) {
   const analysis = context.analyses.find(({ name }) => name === "communication");
   if (!analysis) return;
-  const options = { ...asked(analysis, context), tables: "blame,clocks" };
+  const options = { ...asked(analysis, context), tables: "blame,clocks,links" };
   const report = await context.source.report(analysis.name, options, context.signal);
-  if (context.signal.aborted || !report.tables.blame.length) return;
-  worstHosts(body, report, Object.create(context, { analysis: { value: analysis } }));
+  if (context.signal.aborted) return;
+  const own = Object.create(context, { analysis: { value: analysis } });
+  if (report.tables.blame.length) worstHosts(body, report, own);
+  worstLinks(body, report, own);
 }
 
 /** The hosts that delay the others most, as bars, and a table of all. */

@@ -1,0 +1,355 @@
+"""Links: what a device sends to another one, as far as the capture records which.
+
+A collective-permute has pairs of devices, as the program numbers them; so do send and recv on GPUs. The device
+assignment of the program has their ids. Copies record the GPU that they go to, and process groups the rank of the
+device at the other end:
+
+    source_target_pairs={{0,1},{1,0}}     device 7 is number 0, device 4 is number 1: links 7 -> 4 and 4 -> 7
+    on device 4                           a row for what it sends to 7, and one for what it receives from 7
+
+Both ends may have recorded a link. What the receiver recorded counts then, because it is done when the bytes are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fastprof.derive.communication.flights import NO_BYTES, Direct, Flights, Operation
+from fastprof.derive.communication.narrow_columns import Column, narrowed
+from fastprof.derive.communication.operation_sums import OfOperations
+from fastprof.derive.communication.payload import payload
+from fastprof.derive.communication.teams import Assignments
+from fastprof.derive.devices.communication_kinds import Kind
+from fastprof.derive.ops.stat_values import distinct_rows
+from fastprof.derive.ops.tables import sums_by
+from fastprof.hlo.shape_reader import read_expression
+from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import pattern_of
+
+OF_LINKS: Final = (Kind.COLLECTIVE_PERMUTE, Kind.SEND_RECV, Kind.PEER_COPY)
+"""Kinds of communication between two devices."""
+SYSTEM, HERE, RANK = range(3)
+"""How the other device is numbered: among the cores of the system, the GPUs of the host, or the program's ranks."""
+MOST_LINKS: Final = 1 << 20
+"""Of all hosts together; each keeps its share of them, the slowest, but at least as many as FEWEST_LINKS."""
+FEWEST_LINKS: Final = 32
+
+_PAIRS: Final = pattern_of(r'source_target_pairs="?(\{(?:\s*\{\s*\d{1,9}\s*,\s*\d{1,9}\s*\}\s*,?)*\s*\})')
+_NUMBER: Final = pattern_of(r"\d+")
+_CHANNEL: Final = pattern_of(r"\bchannel_id=(\d+)")
+_MOST_BYTES: Final = 2**62
+
+
+class Sent(NamedTuple):
+    """What a device exchanged with others, a row per other device, direction, kind, and maybe op. ``best_bytes``,
+    ``best_ps``: of the execution that moved its bytes fastest. Bytes: NO_BYTES: unknown."""
+
+    peer: Int64s
+    numbering: Int64s
+    sends: Int64s
+    kind: Int64s
+    occurrences: Int64s
+    time_ps: Int64s
+    bytes: Int64s
+    best_bytes: Int64s
+    best_ps: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class HostLinks:
+    """A row per device of a host, other device, direction and kind. ``device``: place among the host's, -1: it has
+    several, and recorded its rank. ``ids``: by device its number in the system, -1: unknown; ``rank``: of the host, -1:
+    unknown. ``unknown``: how often the other device is not known; ``left_out``: rows that are too many to keep."""
+
+    device: Column
+    peer: Column
+    numbering: Column
+    sends: Bools
+    kind: Column
+    occurrences: Column
+    time_ps: Column
+    bytes: Column
+    best_bytes: Column
+    best_ps: Column
+    ids: Column
+    rank: int
+    unknown: int
+    left_out: int
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+
+def direct_links(flights: Flights, direct: Direct, kind_of_op: Column) -> Sent:
+    """Of flights that record their other end, a row each: they are of different sizes."""
+    at = direct.flight
+    kind = kind_of_op[flights.op[at]].astype(np.int64) if len(at) else np.zeros(0, np.int64)
+    linked = np.isin(kind, [one.number for one in OF_LINKS])
+    at, kind = at[linked], kind[linked]
+    time, size = (flights.end_ps - flights.begin_ps)[at], flights.bytes[at]
+    numbering = np.where(direct.is_rank[linked], RANK, HERE)
+    sends = direct.sends[linked].astype(np.int64)
+    every = Sent(direct.peer[linked], numbering, sends, kind, np.ones(len(at), np.int64), time, size, size, time)
+    return Sent(*_grouped(every, [every.peer, every.numbering, every.sends, every.kind]))
+
+
+def host_links(
+    direct: Sequence[Sent],
+    of_devices: Sequence[OfOperations],
+    operations: Sequence[Operation],
+    assignments: Assignments,
+    *,
+    is_gpu: bool,
+    rank: int | None,
+    session_hosts: int,
+) -> HostLinks:
+    """``direct``, ``of_devices``: of each device; ``operations``: by number."""
+    parts: list[tuple[int, Sent]] = [(place, one) for place, one in enumerate(direct) if len(one.peer)]
+    unknown = -sum(int(one.occurrences.sum()) for _, one in parts)
+    linking = [number for number, one in enumerate(operations) if one.kind in OF_LINKS]
+    for place, ran in enumerate(of_devices):
+        for row in np.flatnonzero(np.isin(ran.op, linking)).tolist():
+            one = operations[int(ran.op[row])]
+            others = _others(one, assignments, place)
+            if others is None:
+                unknown += int(ran.count[row])
+            elif others:
+                parts.append((place, _of_operation(one, ran, row, others, HERE if is_gpu else SYSTEM)))
+    device = np.repeat([place for place, _ in parts], [len(one.peer) for _, one in parts]).astype(np.int64)
+    none = [np.zeros(0, np.int64)]
+    every = Sent(*(np.concatenate(none + [getattr(one, name) for _, one in parts]) for name in Sent._fields))
+    if len(of_devices) > 1:
+        device = np.where(every.numbering == RANK, -1, device)
+    device, *columns = _grouped(every, [device, every.peer, every.numbering, every.sends, every.kind], device)
+    kept = _slowest(Sent(*columns), max(MOST_LINKS // max(session_hosts, 1), FEWEST_LINKS))
+    named = {name: narrowed(column[kept]) for name, column in zip(Sent._fields, columns, strict=True)}
+    ids = [assignments.id_of(place) for place in range(len(of_devices))]
+    return HostLinks(
+        device=narrowed(device[kept]),
+        **(named | {"sends": named["sends"].astype(np.bool_)}),
+        ids=narrowed(np.array([-1 if is_gpu or one is None else one for one in ids], np.int64)),
+        rank=-1 if rank is None else rank,
+        unknown=max(unknown, 0),
+        left_out=len(device) - len(kept),
+    )
+
+
+def _of_operation(
+    one: Operation, ran: OfOperations, row: int, others: Sequence[tuple[int, bool]], numbering: int
+) -> Sent:
+    """What a device exchanged in the executions of an instruction."""
+    count, time, least = (int(column[row]) for column in (ran.count, ran.time_ps, ran.min_ps))
+    size = payload(one.kind, one.text).bytes
+    known = size is not None and size * count <= _MOST_BYTES
+    each, total = (size, size * count) if known and size is not None else (NO_BYTES, NO_BYTES)
+    peer, sends = zip(*others, strict=True)
+    values = (numbering, one.kind.number, count, time, total, each, least)
+    numbers, kind, *rest = (np.full(len(others), value, np.int64) for value in values)
+    return Sent(np.array(peer, np.int64), numbers, np.array(sends, np.int64), kind, *rest)
+
+
+def _grouped(every: Sent, keys: Sequence[Int64s], *more: Int64s) -> list[Int64s]:
+    """A row per key; ``more``: columns before those of ``every``, which keys have."""
+    if not len(every.peer):
+        return [*more, *every]
+    first, number = distinct_rows(keys)
+    count = len(first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where((every.best_bytes >= 0) & (every.best_ps > 0), every.best_bytes / every.best_ps, -1.0)
+    order = np.lexsort((-rate, number))
+    best = order[np.searchsorted(number[order], np.arange(count))]
+    lacks = np.bincount(number[every.bytes < 0], minlength=count) > 0
+    lacks |= np.bincount(number, np.maximum(every.bytes, 0), count) > _MOST_BYTES
+    size = np.where(lacks[number], 0, every.bytes)
+    sums = {
+        "occurrences": sums_by(number, every.occurrences, count),
+        "time_ps": sums_by(number, every.time_ps, count, "times of communication"),
+        "bytes": np.where(lacks, NO_BYTES, sums_by(number, size, count, "bytes between devices")),
+    }
+    rest = {name: getattr(every, name)[best] for name in Sent._fields if name not in sums}
+    return [*(column[best] for column in more), *every._replace(**sums, **rest)]
+
+
+def rates(moved: Int64s, time_ps: Int64s) -> Column:
+    """Bytes per second; NaN: bytes are unknown, or there is no time."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((moved < 0) | (time_ps <= 0), np.nan, moved / time_ps * 1e12)
+
+
+def slowest_first(moved: Int64s, time_ps: Int64s) -> Int64s:
+    """The order of links: by bandwidth, those whose bandwidth is unknown last, by time."""
+    rate = rates(moved, time_ps)
+    return np.lexsort((-time_ps, np.where(np.isnan(rate), np.inf, rate)))
+
+
+def _slowest(every: Sent, most: int) -> Int64s:
+    """Rows in their order."""
+    if len(every.peer) <= most:
+        return np.arange(len(every.peer))
+    return np.sort(slowest_first(every.bytes, every.time_ps)[:most])
+
+
+# ---- whom an instruction names
+
+
+def _others(one: Operation, assignments: Assignments, place: int) -> list[tuple[int, bool]] | None:
+    """Ids of the devices at the other ends of a device's links, and whether these receive; None: unknown."""
+    read = _pairs(one.text)
+    layout, own = assignments.layout(one.program_id), assignments.id_of(place)
+    if read is None or layout is None or own is None:
+        return None
+    at = np.argwhere(layout == own)
+    if not len(at):
+        return None
+    replica, partition = at[0].tolist()
+    of_partitions = layout.shape[0] == 1 or (layout.shape[1] > 1 and read.crosses_partitions)
+    row = layout[replica] if of_partitions else layout[:, partition]
+    return list(_named(read, row.tolist(), partition if of_partitions else replica))
+
+
+def _named(read: _Pairs, ids: Sequence[int], own: int) -> Iterator[tuple[int, bool]]:
+    for source, target in read.pairs:
+        other = target if source == own else source
+        if (source == own) == (target == own) or other >= len(ids):
+            continue
+        if read.sends if source == own else read.receives:
+            yield ids[other], source == own
+
+
+class _Pairs(NamedTuple):
+    """``sends``, ``receives``: which end of a pair runs the instruction; of a permute, both do."""
+
+    pairs: tuple[tuple[int, int], ...]
+    crosses_partitions: bool
+    sends: bool
+    receives: bool
+
+
+@lru_cache(1024)
+def _pairs(text: str) -> _Pairs | None:
+    """None: the instruction records none."""
+    read = read_expression(text)
+    listed = _PAIRS.search(read.attributes) if read is not None else None
+    if read is None or listed is None:
+        return None
+    numbers = [int(one) for one in _NUMBER.findall(listed[1])]
+    channel = _CHANNEL.search(read.attributes)
+    crosses = channel is not None and int(channel[1]) > 0
+    pairs = tuple(zip(numbers[::2], numbers[1::2], strict=True))
+    return _Pairs(pairs, crosses, not read.opcode.startswith("recv"), not read.opcode.startswith("send"))
+
+
+# ---- all hosts
+
+
+class Links(NamedTuple):
+    """Of all hosts, slowest first, a row per pair of devices and kind. ``source``, ``target``: places among ``ends``;
+    ``by_target``: the device that receives recorded it."""
+
+    ends: list[tuple[int, str]]
+    source: Int64s
+    target: Int64s
+    kind: Int64s
+    by_target: Int64s
+    occurrences: Int64s
+    time_ps: Int64s
+    bytes: Int64s
+    best_bytes: Int64s
+    best_ps: Int64s
+
+
+class HostDevicesNamed(NamedTuple):
+    """A host, and the planes of its devices."""
+
+    name: str
+    planes: list[str]
+
+
+def links(hosts: Sequence[HostDevicesNamed], kept: Sequence[HostLinks]) -> Links:
+    ends = _Ends(hosts, kept)
+    host = np.repeat(np.arange(len(kept)), [len(one) for one in kept])
+    of = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in kept)]).astype(np.int64)
+          for name in ("device", *Sent._fields)}  # fmt: skip
+    own = ends.own(host, of["device"], of["numbering"])
+    other = ends.others(host, of["peer"], of["numbering"])
+    sends = of["sends"] > 0
+    source, target = np.where(sends, own, other), np.where(sends, other, own)
+    order = np.lexsort((sends, of["kind"], target, source))
+    fresh = np.zeros(len(order), np.bool_)
+    fresh[:1] = True
+    for column in (source, target, of["kind"]):
+        ordered = column[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    rows = order[fresh]
+    rows = rows[slowest_first(of["bytes"][rows], of["time_ps"][rows])]
+    columns = (of[name][rows] for name in ("occurrences", "time_ps", "bytes", "best_bytes", "best_ps"))
+    return Links(ends.known, source[rows], target[rows], of["kind"][rows], (~sends[rows]).astype(np.int64), *columns)
+
+
+class _Ends:
+    """Devices at the ends of links, numbered as they are met: a captured device, or a number that is all that is known.
+    ``known``: host, -1: it is not captured, and name."""
+
+    def __init__(self, hosts: Sequence[HostDevicesNamed], kept: Sequence[HostLinks]) -> None:
+        self._hosts, self._rank = hosts, [one.rank for one in kept]
+        self._ids = [one.ids.tolist() for one in kept]
+        self.known: list[tuple[int, str]] = []
+        self._places: dict[tuple[int, int, int], int] = {}
+        self._cores: dict[int, tuple[int, int] | None] = {}
+        self._ranks: dict[int, int | None] = {}
+        for host, one in enumerate(kept):
+            for device, number in enumerate(self._ids[host]):
+                if number >= 0:  # None: several devices have it
+                    self._cores[number] = None if number in self._cores else (host, device)
+            if one.rank >= 0:
+                self._ranks[one.rank] = None if one.rank in self._ranks else host
+
+    def own(self, host: Int64s, device: Int64s, numbering: Int64s) -> Int64s:
+        rows = zip(host.tolist(), device.tolist(), numbering.tolist(), strict=True)
+        return np.array([self._own(*row) for row in rows], np.int64)
+
+    def _own(self, host: int, device: int, numbering: int) -> int:
+        rank = self._rank[host]
+        if numbering == RANK and self._ranks.get(rank) is not None:
+            return self._of_rank(rank)
+        return self._device(host, device) if device >= 0 else self._place((RANK, host, -1), host, "several devices")
+
+    def others(self, host: Int64s, peer: Int64s, numbering: Int64s) -> Int64s:
+        rows = zip(host.tolist(), peer.tolist(), numbering.tolist(), strict=True)
+        return np.array([self._other(*row) for row in rows], np.int64)
+
+    def _other(self, host: int, peer: int, numbering: int) -> int:
+        if numbering == RANK:
+            return self._of_rank(peer)
+        if numbering == HERE:
+            name = f"/device:GPU:{peer}"
+            planes = self._hosts[host].planes
+            return (
+                self._device(host, planes.index(name))
+                if name in planes
+                else self._place((HERE, host, peer), host, name)
+            )
+        own = self._ids[host]
+        found = (host, own.index(peer)) if peer in own else self._cores.get(peer)
+        return self._device(*found) if found is not None else self._place((SYSTEM, 0, peer), -1, f"core {peer}")
+
+    def _of_rank(self, rank: int) -> int:
+        """Its device, if its host has one only."""
+        host = self._ranks.get(rank)
+        if host is not None and len(self._hosts[host].planes) == 1:
+            return self._device(host, 0)
+        return self._place((RANK, 0, rank), -1 if host is None else host, f"rank {rank}")
+
+    def _device(self, host: int, device: int) -> int:
+        return self._place((-1, host, device), host, self._hosts[host].planes[device])
+
+    def _place(self, key: tuple[int, int, int], host: int, name: str) -> int:
+        place = self._places.setdefault(key, len(self.known))
+        if place == len(self.known):
+            self.known.append((host, name))
+        return place
