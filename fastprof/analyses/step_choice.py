@@ -87,18 +87,22 @@ def times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
     A step on several cores or devices starts with the first of these and ends with the last. The selection of events
     does not change the steps of a host.
     """
-    from fastprof.schema.time_sums import ends_of  # with NumPy, late
-
     names, wanted_hosts = tables.session.hosts, tables.selection.hosts
     hosts = [number for number, name in enumerate(names) if wanted_hosts is None or name in wanted_hosts]
-    every = steps_of_hosts(tables, hosts)
+    return times_of([names[number] for number in hosts], steps_of_hosts(tables, hosts), steps)
+
+
+def times_of(names: Sequence[str], every: Sequence[HostSteps], steps: Steps) -> dict[str, tuple[int, int]]:
+    """The same, of hosts of these names with these steps."""
+    from fastprof.schema.time_sums import ends_of  # with NumPy, late
+
     groups = groups_of_steps(every, steps)
     times: dict[str, tuple[int, int]] = {}
-    for place, number in enumerate(hosts):
+    for place, name in enumerate(names):
         database = every[place].database
         some = numbered(database.step, steps) if groups is None else np.isin(database.step, groups[place])
         wanted = database.present & some[:, np.newaxis]
         if wanted.any():
             begins = database.begin_ps[wanted]
-            times[names[number]] = int(begins.min()), int(ends_of(begins, database.duration_ps[wanted]).max())
+            times[name] = int(begins.min()), int(ends_of(begins, database.duration_ps[wanted]).max())
     return times

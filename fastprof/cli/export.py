@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tables to write (default: all tables that are read from a capture); repeatable",
     )
     group.add_argument("--force", action="store_true", help="replace an existing OUT")
+    arguments.add_jobs(parser)
     arguments.add_talk(parser)
 
 

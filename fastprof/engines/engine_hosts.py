@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from fastprof.engines.host_task import (
     Packed,
     Reading,
     StepsOfHosts,
+    Work,
 )  # fmt: skip
 from fastprof.engines.packing import unpack
 from fastprof.engines.payloads import Payloads
@@ -126,7 +127,8 @@ class EngineHosts:
 
     def steps(self, source: str) -> list[HostSteps]:
         if source not in self._steps:
-            found = self._round(StepsOfHosts(source), Selection(self._selection.hosts), {}, "reading steps")
+            report = self._reporting("reading steps")
+            found = self._round(StepsOfHosts(source), Selection(self._selection.hosts), {}, report)
             of_hosts = self._unpacked(found)
             self._steps[source] = [replace(steps, number=place.number) for place, steps in of_hosts]
         return self._steps[source]
@@ -137,7 +139,7 @@ class EngineHosts:
         of_file: dict[int, dict[int, Choice]] = {}
         for place, choice in zip(self._places, choices or (), strict=choices is not None):
             of_file.setdefault(place.file, {})[place.at] = choice
-        found = self._round(work, self._selection, of_file, HOSTS_READ)
+        found = self._round(work, self._selection, of_file, self._reporting(HOSTS_READ))
         if self._may_merge(found, plan):
             of_places = self._merged(found, work, plan)
         else:
@@ -185,16 +187,67 @@ class EngineHosts:
         assert self._facts is not None, "no host was read"
         return self._facts
 
+    # ---- other work
+
+    @property
+    def places(self) -> list[Place]:
+        """Of the selected hosts, in the order of the session, after they were read."""
+        return self._places
+
+    @property
+    def files(self) -> int:
+        return len(self.session.files)
+
+    @property
+    def progress(self) -> Progress | None:
+        return self.session.progress
+
+    def of_each(self, work: Work, report: Callable[[int], None]) -> list[Any]:
+        """What work returns of each host, in the order of ``places``. ``report``: called with how many files are done;
+        of those that the session can do without if they are faulty, ``log`` has a row."""
+        return [of_host for _, of_host in self._unpacked(self._round(work, self._selection, {}, report))]
+
+    def of_files(
+        self,
+        works: Mapping[int, tuple[Work, Selection]],
+        took: Callable[[int, list[Any]], None],
+        report: Callable[[int], None],
+    ) -> None:
+        """Once more, of some files by their numbers, the hosts under the names that the session has for them. ``took``:
+        called with each file, and what work returned of its hosts, as it comes; faults as of ``of_each``."""
+        session = self.session
+        names: dict[int, dict[int, str]] = {}
+        for place in self._places:
+            names.setdefault(place.file, {})[place.at] = place.name
+        tasks = [
+            session.task(file, work, selection, names=tuple(name for _, name in sorted(names[file].items())))
+            for file, (work, selection) in works.items()
+        ]
+
+        def stored(kept: Kept) -> Kept:
+            if kept.fault is None:
+                took(kept.number, self._value(packed(kept), kept.number, {}))
+            return replace(kept, payload=b"")
+
+        found = gather(session.engine, tasks, report, stored)
+        self._without_faulty(found, self.log)
+        for one in found.values():
+            self.log.take(one.log)
+
     # ---- a round: a task a file
 
     def _round(
-        self, work: Analyses | StepsOfHosts, selection: Selection, choices: dict[int, dict[int, Choice]], stage: str
+        self,
+        work: Analyses | StepsOfHosts | Work,
+        selection: Selection,
+        choices: dict[int, dict[int, Choice]],
+        report: Callable[[int], None],
     ) -> dict[int, Kept]:
         """What workers keep of each file, packed. ``_places``: of the selected hosts, in the order of the session."""
-        session, total = self.session, len(self.session.files)
-        tasks = [session.task(i, work, selection, choices=choices.get(i)) for i in range(total)]
+        session = self.session
+        tasks = [session.task(i, work, selection, choices=choices.get(i)) for i in range(self.files)]
         self._payloads = payloads = Payloads()
-        found = gather(session.engine, tasks, lambda done: self._report(stage, done, total), payloads.stored)
+        found = gather(session.engine, tasks, report, payloads.stored)
         places = self._placed(found)
         misnamed = [i for i, one in found.items() if any(one.hosts[place.at].host != place.name for place in places[i])]
         if misnamed:  # the second host of a name: what is kept of it has its name
@@ -205,6 +258,9 @@ class EngineHosts:
         self._places = [place for place in every if selection.hosts is None or place.name in selection.hosts]
         return found
 
+    def _reporting(self, stage: str) -> Callable[[int], None]:
+        return lambda done: self._report(stage, done, self.files)
+
     def _report(self, stage: str, done: int, total: int) -> None:
         if self.session.progress is not None and total > 1:
             self.session.progress(stage, done, total)
@@ -213,13 +269,7 @@ class EngineHosts:
         """By file the places of its hosts, as if all were opened in one process. Takes over what the log needs to know.
         Faulty files are taken out of ``found``; if none is left, the last fault is raised."""
         log = ImportLog()
-        faults = [(i, found.pop(i)) for i in sorted(found) if found[i].fault is not None]
-        for _, one in faults:
-            fault = one.fault
-            assert fault is not None
-            log.add("error", "skipped_host", fault.message, fault.path, offset=fault.offset)
-        if not found:
-            raise cast(FastprofError, faults[-1][1].fault)
+        self._without_faulty(found, log)
         listed = [(i, at) for i in sorted(found) for at in range(len(found[i].hosts))]
         order = places_by_rank(((one.rank, one.path) for one in self._hosts(found, listed)), log)
         hosts = [replace(one) for one in self._hosts(found, [listed[place] for place in order])]
@@ -240,6 +290,16 @@ class EngineHosts:
             file, at = listed[place]
             places[file].append(Place(file, at, number, host.host))
         return {file: sorted(some, key=lambda place: place.at) for file, some in places.items()}
+
+    @staticmethod
+    def _without_faulty(found: dict[int, Kept], log: ImportLog) -> None:
+        """Takes faulty files out, with a row of the log each; raises the last fault if no file is left."""
+        faults = [one.fault for one in (found.pop(i) for i in sorted(found) if found[i].fault is not None)]
+        for fault in faults:
+            assert fault is not None
+            log.add("error", "skipped_host", fault.message, fault.path, offset=fault.offset)
+        if not found:
+            raise cast(FastprofError, faults[-1])
 
     def _hosts(self, found: dict[int, Kept], listed: Sequence[tuple[int, int]]) -> list[HostInFile]:
         return [found[file].hosts[at] for file, at in listed]

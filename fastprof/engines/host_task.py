@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fastprof.analyses.contract import Keeper
     from fastprof.derive.host import Choice
     from fastprof.inputs.spill import Piece
+    from fastprof.tables.table_set import TableSet
 
 VERSIONS: Final = (
     f"fastprof {__version__}, tables {VERSION}, Python {sys.version_info.major}.{sys.version_info.minor}, "
@@ -54,6 +55,14 @@ class BytesOf:
     offset: int
 
 
+class Work(Protocol):
+    """What else is done with the hosts of a file."""
+
+    def of_hosts(self, tables: TableSet, numbers: Sequence[int]) -> list[Any]:
+        """What is returned of the hosts of these numbers. ``tables``: of the events that are selected, of all hosts of
+        the file. FastprofError: a fault of the host, or the session."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How captures are read, as of ``load``, and which events are selected."""
@@ -78,7 +87,7 @@ class HostTask:
     names: tuple[str, ...] | None
     file: CaptureFile
     reading: Reading
-    work: Analyses | StepsOfHosts | BytesOf
+    work: Analyses | StepsOfHosts | BytesOf | Work
     choices: Mapping[int, Choice] | None = None
     size_bytes: int | None = None
     changed_ns: int | None = None

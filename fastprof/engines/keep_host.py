@@ -123,6 +123,8 @@ def _done(session: OpenSession, task: HostTask) -> Any:
         return _bytes(session, work)
     if isinstance(work, StepsOfHosts):
         found: list[Any] = step_choice.steps_of_hosts(tables, chosen, work.source)
+    elif not isinstance(work, Analyses):
+        found = work.of_hosts(tables, chosen)
     else:
         plan = plan_of(work)
         choices = task.choices or {}

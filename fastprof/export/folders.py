@@ -24,6 +24,7 @@ from fastprof.wording.patterns import pattern_of
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
+    from fastprof.export.by_workers import RunOfWorkers
     from fastprof.tables.table_set import TableSet
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
@@ -38,6 +39,8 @@ class Exportable(Protocol):
 
     @property
     def exported(self) -> TableSet | TablesOfRuns: ...
+    @property
+    def by_workers(self) -> Sequence[RunOfWorkers]: ...
 
 
 def write(
@@ -64,6 +67,11 @@ def write(
         raise UsageError("nothing to export: the list of tables is empty")
     path = Path(out)
     with output_errors(str(path)), complete_folder(path, force, _is_ours, "an export", "exports") as temporary:
+        if runs := profile.by_workers:
+            from fastprof.export.by_workers import export_by_workers  # most sessions are read here
+
+            export_by_workers(runs, temporary, str(path), tables, format, progress)
+            return path
         exported = profile.exported
         with exported.workers.reporting(progress):
             chosen = recorded_tables(exported) if tables is None else list(dict.fromkeys(tables))

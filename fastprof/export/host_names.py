@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from fastprof.decode.xspace_capture import Capture
+from fastprof.decode.import_log import ImportLog
 
 _LONGEST: Final = 200
 """Bytes of a name; suffixes and numbers follow it."""
@@ -47,7 +47,7 @@ def shortened(name: str, length: Callable[[str], int] = _bytes) -> str:
     return name[:short] + end
 
 
-def note_shortened(capture: Capture, path: str) -> None:
-    """A row of import_log: the host is written under another name."""
+def note_shortened(log: ImportLog, capture: str, path: str) -> None:
+    """A row of import_log: the host of a capture is written under another name."""
     text = f"the name of the host is too long for a path; its files are under {path}"
-    capture.log.add("notice", "shortened_name", text, capture.path)
+    log.add("notice", "shortened_name", text, capture)

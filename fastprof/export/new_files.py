@@ -137,6 +137,21 @@ def new_folder(target: Path, suffix: str = "partial") -> Iterator[Path]:
         os.close(held)
 
 
+@contextmanager
+def folder_of_parts(temporary: Path) -> Iterator[Path]:
+    """A folder for what other processes write, in one that ``new_folder`` made. It has another name when it is deleted:
+    a process that still writes does not find it, and makes nothing that would be left over."""
+    parts = temporary / ".parts"
+    parts.mkdir()
+    try:
+        yield parts
+    finally:
+        gone = temporary.with_name(f"{temporary.name.rsplit('.', 2)[0]}.{os.urandom(4).hex()}.partial")
+        with suppress(OSError):
+            parts.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
 _FOLDER_ITSELF = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 

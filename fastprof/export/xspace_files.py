@@ -78,7 +78,7 @@ def write_folder(captures: Sequence[Capture], workers: Workers, out: str, force:
                 for chunk in _chunks(capture, workers, done, total):
                     file.write(chunk)
             if is_long(without_controls(capture.host)):
-                note_shortened(capture, name)
+                note_shortened(capture.log, capture.path, name)
             done += capture.source.size
         for program in programs:
             shutil.copyfile(program, folder / Path(program).name)

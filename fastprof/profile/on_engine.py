@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.selection import Selection, Steps
 from fastprof.decode.workers import Progress, Workers, cpu_count
+from fastprof.derive.steps.step_source import AUTO
 from fastprof.engines.engine import Engine
 from fastprof.engines.engine_hosts import EngineHosts, EngineSession
 from fastprof.engines.host_task import Reading
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastprof.analyses import contract
+    from fastprof.export.by_workers import RunOfWorkers
 
 
 class EngineRun:
@@ -90,6 +92,20 @@ class ProfileOnEngine(Profile):
 
     def _computing(self) -> Computing:
         return partial(_computed, self._on_engine.on_engine, self._chosen, self._steps)
+
+    @property
+    def by_workers(self) -> Sequence[RunOfWorkers]:
+        from fastprof.export.by_workers import RunOfWorkers
+
+        session, selection = self._on_engine.on_engine, self._chosen
+        if self._steps is not None:
+            from fastprof.analyses import step_choice
+
+            hosts = EngineHosts(session, selection)
+            steps = hosts.steps(AUTO)
+            names = [place.name for place in hosts.places]
+            selection = selection.within(step_choice.times_of(names, steps, self._steps))
+        return (RunOfWorkers(None, EngineHosts(session, Selection()), selection),)
 
     def _narrower(self, selection: Selection, steps: Steps | None) -> Profile:
         return ProfileOnEngine(self._on_engine, selection, self._source, self._how, steps, self._part)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
     from fastprof.decode.xspace_capture import Capture
+    from fastprof.export.by_workers import RunOfWorkers
     from fastprof.profile.tfprof_views import TfprofAdvice, TfprofView, ViewSets
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
@@ -364,6 +365,11 @@ class Profile(AnalysisMethods):
     def exported(self) -> TableSet | TablesOfRuns:
         """The tables as exports receive them: of one run or of several."""
         return self._tables
+
+    @property
+    def by_workers(self) -> Sequence[RunOfWorkers]:
+        """The runs whose hosts workers export, if the profile has an executor."""
+        return ()
 
     @property
     def sources(self) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -21,6 +22,9 @@ from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns
 from fastprof.wording.quantities import counted
 from fastprof.wording.screen import printable
 
+if TYPE_CHECKING:
+    from fastprof.export.by_workers import RunOfWorkers
+
 _MOST_LISTED = 8
 
 
@@ -28,8 +32,17 @@ class ProfileOfRuns(Profile):
     """Several runs. Tables and tables of reports have the column ``run`` in front; ids are unique over all runs;
     figures, drawings and traces are those of ``runs[NAME]``."""
 
-    def __init__(self, runs: Mapping[str, Profile], ids: FirstIds, source: Any, how: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        runs: Mapping[str, Profile],
+        ids: FirstIds,
+        source: Any,
+        how: dict[str, Any],
+        every: Mapping[str, Profile] | None = None,
+    ) -> None:
+        """``every``: all runs, None: these."""
         self._runs = dict(runs)
+        self._every = self._runs if every is None else every
         self._ids = ids
         self._source = source
         self._how = how
@@ -67,6 +80,15 @@ class ProfileOfRuns(Profile):
     @property
     def exported(self) -> TablesOfRuns:
         return self._of_runs
+
+    @property
+    def by_workers(self) -> list[RunOfWorkers]:
+        """The runs that are selected, and those that are only counted: ids are unique over all."""
+        return [
+            replace(one, name=name, selection=one.selection if name in self._runs else Selection(hosts=()))
+            for name, run in self._every.items()
+            for one in self._runs.get(name, run).by_workers
+        ]
 
     def read(self, *names: str) -> dict[str, pa.Table]:
         return self._of_runs.read(*names)
@@ -143,7 +165,7 @@ class ProfileOfRuns(Profile):
             name: run.select(hosts=of_run[name], planes=planes, lines=lines, names=names, time_ps=time_ps, steps=steps)
             for name, run in chosen.items()
         }
-        return ProfileOfRuns(narrower, self._ids, self._source, self._how)
+        return ProfileOfRuns(narrower, self._ids, self._source, self._how, self._every)
 
     # ---- properties
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastprof._native.xspace import Memory
 from fastprof._version import __version__
@@ -67,7 +67,7 @@ class OpenSession:
         self._profiles: dict[int, ProfileColumns | None] = {}
         self._listing = [threading.Lock() for _ in self.captures]
         self._arrows: list[list[Arrows]] | None = None
-        self._flow_ends = 0
+        self._flow_ends: list[int] = []
         self._reading_flows = threading.Lock()
 
     def _open(self, session: Session, on_error: str, max_unpacked: int) -> list[Capture]:
@@ -123,8 +123,8 @@ class OpenSession:
         with self._reading_flows:
             if self._arrows is None:
                 parts = [flow_records_of(part, self.log) for part in self.index.captures]
-                before = list(accumulate((sum(len(one.ends) for one in part) for part in parts), initial=0))
-                self._flow_ends = before[-1]
+                self._flow_ends = [sum(len(one.ends) for one in part) for part in parts]
+                before = accumulate(self._flow_ends, initial=0)
                 self._arrows = [
                     arrows_of(self.index, number, part, first)
                     for number, (part, first) in enumerate(zip(parts, before, strict=False))
@@ -145,10 +145,10 @@ class OpenSession:
                 self._profiles[number] = profile_of(capture)
             return self._profiles[number]
 
-    def flow_ends(self) -> int:
-        """The number of ends of flows that the captures record."""
+    def flow_ends(self) -> list[int]:
+        """The number of ends of flows that each capture records."""
         self.arrows()
-        return self._flow_ends
+        return self._flow_ends or [0] * len(self.captures)
 
     def metadata_stats(self, number: int) -> tuple[Int64s, SpanStats]:
         """The stats of the event metadata of capture ``number``, and the row of metadata that each is of."""
@@ -178,10 +178,15 @@ class OpenSession:
 
     def metadata(self, hosts: Sequence[str] | None) -> list[tuple[str, str]]:
         """What every table says of where it comes from. ``hosts``: those of its rows; None: all."""
-        start = self.start_unix_ns()
         captures = self.captures if hosts is None else [c for c in self.captures if c.host in hosts]
-        return [
-            ("fastprof.version", __version__),
-            ("session_start_unix_ns", "" if start is None else str(start)),
-            ("sources", json.dumps([{"path": c.path, "size_bytes": c.size_bytes} for c in captures])),
-        ]
+        sources = [{"path": c.path, "size_bytes": c.size_bytes} for c in captures]
+        return list(source_metadata(self.start_unix_ns(), sources).items())
+
+
+def source_metadata(start_unix_ns: int | None, sources: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What tables say of the start of their session and of the captures of their rows."""
+    return {
+        "fastprof.version": __version__,
+        "session_start_unix_ns": "" if start_unix_ns is None else str(start_unix_ns),
+        "sources": json.dumps(sources),
+    }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,18 @@ _NUMBERED = {
 EVENTS = TABLES["events"]
 
 
+def renumbered(table: pa.Table, first: Callable[[str], int]) -> pa.Table:
+    """The table with larger ids. ``first``: what is added to those of "planes", "lines", "events" or "flows"."""
+    for place, column in enumerate(table.column_names):
+        more = first(_NUMBERED[column]) if column in _NUMBERED else 0
+        if more:
+            import pyarrow.compute as pc  # sessions of one run do without it
+
+            ids = pc.add_checked(table[column], pa.scalar(more, table.schema.field(column).type))
+            table = table.set_column(place, table.schema.field(column), ids)
+    return table
+
+
 class FirstIds:
     """The ids of the first plane, line and event of each run, counted when a table needs them."""
 
@@ -43,16 +56,10 @@ class FirstIds:
 
     def renumbered(self, table: pa.Table, run: str) -> pa.Table:
         """The table of a run with ids that are unique over all runs."""
-        for place, column in enumerate(table.column_names):
-            first = self._first(run, _NUMBERED[column]) if column in _NUMBERED else 0
-            if first:
-                import pyarrow.compute as pc  # sessions of one run do without it
+        return renumbered(table, partial(self.first, run))
 
-                ids = pc.add_checked(table[column], pa.scalar(first, table.schema.field(column).type))
-                table = table.set_column(place, table.schema.field(column), ids)
-        return table
-
-    def _first(self, run: str, what: str) -> int:
+    def first(self, run: str, what: str) -> int:
+        """How many "planes", "lines", "events" or "flows" the runs before it have."""
         before = 0
         for name in self._sessions:
             if name == run:
@@ -70,7 +77,7 @@ class FirstIds:
                 index.ensure_lines()
                 count = len(index.lines)
             elif what == "flows":
-                count = session.flow_ends()
+                count = sum(session.flow_ends())
             else:
                 index.ensure(records.HOP)
                 count = int(index.lines["event_count"].sum())

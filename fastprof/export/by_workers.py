@@ -1,0 +1,244 @@
+"""An export whose hosts are written by other processes, which read them; this one writes what is of the session.
+
+                        round 1: counted by_workers          round 2: written
+    worker of a file    planes, lines, events of each host   files in a folder of its own: OUT/.parts/NUMBER-…
+    this process        first ids of each host               moves them to their place, if the answer counts
+
+Ids count on from host to host, so that no worker knows those of its hosts. A host may be written more than once, or by
+a worker that is lost meanwhile: only folders that an answer names become part of the export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from fastprof.decode.selection import Selection
+from fastprof.decode.workers import Progress
+from fastprof.errors import OutputError
+from fastprof.export.hive import OF_SOURCE, check_some, log_owners, note_folder, write_about
+from fastprof.export.host_files import HostFolder
+from fastprof.export.in_worker import NUMBERED, SHARED, CountHosts, Counts, HostOfSession, WriteHosts
+from fastprof.export.new_files import folder_of_parts, output_errors
+from fastprof.export.writers import WRITERS
+from fastprof.schema.tables import VERSION
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.open_session import source_metadata
+from fastprof.tables.table_set import TABLES
+
+if TYPE_CHECKING:
+    from fastprof.decode.import_log import ImportLog
+
+
+class Place(Protocol):
+    """A host: its file, the place in that, its number and name in the session."""
+
+    @property
+    def file(self) -> int: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+
+
+class HostsOfWorkers(Protocol):
+    """All hosts of a run, which other processes read. ``of_each``, ``of_files``: what these do with them, each file at
+    once or some of them again."""
+
+    @property
+    def log(self) -> ImportLog: ...
+    @property
+    def places(self) -> Sequence[Place]: ...
+    @property
+    def files(self) -> int: ...
+    @property
+    def progress(self) -> Progress | None: ...
+    def of_each(self, work: Any, report: Callable[[int], None]) -> list[Any]: ...
+    def of_files(
+        self,
+        works: Mapping[int, tuple[Any, Selection]],
+        took: Callable[[int, list[Any]], None],
+        report: Callable[[int], None],
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunOfWorkers:
+    """``name``: None if the session is this run alone. ``selection``: of its hosts and their events; ids are counted
+    of all hosts."""
+
+    name: str | None
+    hosts: HostsOfWorkers
+    selection: Selection
+
+
+def export_by_workers(
+    runs: Sequence[RunOfWorkers],
+    temporary: Path,
+    out: str,
+    tables: Sequence[str] | None,
+    format: str,
+    progress: Progress | None,
+) -> None:
+    """As ``hive.export_tables``, of tables (None: ``TableSet.recorded``), under the new folder ``temporary``, which
+    becomes ``out``."""
+    check_some(sum(1 for run in runs if run.selection.hosts != ()))
+    files = sum(run.hosts.files for run in runs)
+    report = _Report(progress or runs[0].hosts.progress, files)
+    count = CountHosts(tables is None or "flows" in tables, tables is None)
+    counted = [_Counted(run, run.hosts.of_each(count, report.of("indexing", run.hosts.files))) for run in runs]
+    names = {name for run in counted for name in run.recorded()} if tables is None else set(tables)
+    chosen = [name for name in TABLES if name in names]
+    report = _Report(report.progress, sum(len(run.of_file) for run in counted))
+    first = [0] * len(NUMBERED)
+    sources: list[tuple[Any, ...]] = []
+    with folder_of_parts(temporary) as parts:
+        for run in counted:
+            export = _Export(run, first, temporary, parts, out, tuple(chosen), format)
+            sources += export.write(report.of("exporting", len(run.of_file)))
+            first = run.after(first)
+    write_about(
+        temporary,
+        [run.start for run in counted if run.of_file],
+        [dict(zip(OF_SOURCE, one, strict=True)) for one in sources],
+    )
+
+
+class _Report:
+    """Progress over the files of all runs."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress = progress
+        self._total = total
+        self._before = 0
+
+    def of(self, stage: str, files: int) -> Callable[[int], None]:
+        """Receives how many of some files are done."""
+        before = self._before
+        self._before += files
+
+        def report(done: int) -> None:
+            if self.progress is not None:
+                self.progress(stage, before + done, self._total)
+
+        return report
+
+
+class _Counted:
+    """A run, and what was counted of its hosts."""
+
+    def __init__(self, run: RunOfWorkers, counts: Sequence[Counts]) -> None:
+        self.run = run
+        self.counts = counts
+        places = run.hosts.places
+        run.selection.check_hosts([place.name for place in places])
+        wanted = None if run.selection.hosts is None else set(run.selection.hosts)
+        self.chosen = [number for number, place in enumerate(places) if wanted is None or place.name in wanted]
+        self.of_file: dict[int, list[int]] = {}
+        """By file, the numbers of its selected hosts."""
+        for number in self.chosen:
+            self.of_file.setdefault(places[number].file, []).append(number)
+        self.start = min((one.start_unix_ns for one in counts if one.start_unix_ns is not None), default=None)
+
+    def recorded(self) -> set[str]:
+        """As ``TableSet.recorded``."""
+        some = [self.counts[number].recorded for number in self.chosen]
+        if None in some:
+            return {name for name, table in TABLES.items() if not table.derived}
+        return {name for names in some for name in names or ()}
+
+    def after(self, first: Sequence[int]) -> list[int]:
+        """The first ids of the next run."""
+        return [sum(some) for some in zip(first, *(one.numbered for one in self.counts), strict=True)]
+
+
+class _Export:
+    """The files of a run."""
+
+    def __init__(
+        self, run: _Counted, first: Sequence[int], out: Path, parts: Path, name: str, chosen: tuple[str, ...], form: str
+    ) -> None:
+        self.run, self.places = run, run.run.hosts.places
+        self.out, self.parts, self.name = out, parts, name
+        self.chosen, self.form = chosen, form
+        counts = [one.numbered for one in run.counts]
+        self.first = [
+            *zip(*(accumulate(kind, initial=at) for at, *kind in zip(first, *counts, strict=True)), strict=True)
+        ]
+        self.in_file: dict[int, list[Place]] = {}
+        for place in self.places:
+            self.in_file.setdefault(place.file, []).append(place)
+        self.written: set[int] = set()
+
+    def write(self, report: Callable[[int], None]) -> list[tuple[Any, ...]]:
+        """Returns the sources of the hosts that were written."""
+        hosts = self.run.run.hosts
+        if not self.run.of_file:
+            return []
+        hosts.of_files({file: self._work(file) for file in self.run.of_file}, self._took, report)
+        done = [number for number in self.run.chosen if number in self.written]
+        for number in done:
+            note_folder(hosts.log, self._path(number), self.places[number].name)
+        if "import_log" in self.chosen:
+            self._write_log(done)
+        return [self.run.counts[number].source for number in done]
+
+    def _work(self, file: int) -> tuple[WriteHosts, Selection]:
+        run = self.run.run
+        every = sorted(self.in_file[file], key=lambda place: place.at)
+        hosts = tuple(HostOfSession(one.number, run.name, one.name, self.first[one.number]) for one in every)
+        names = {self.places[number].name for number in self.run.of_file[file]}
+        times = run.selection.host_times
+        selection = replace(
+            run.selection,
+            hosts=tuple(sorted(names)),
+            host_times=None if times is None else tuple(one for one in times if one[0] in names),
+        )
+        work = WriteHosts(self.chosen, self.form, str(self.parts), self.name, hosts, self.run.start)
+        return work, selection
+
+    def _took(self, file: int, folders: list[str | None]) -> None:
+        """Puts what a worker wrote in its place."""
+        for number in self.run.of_file[file]:
+            part = folders[self.places[number].at]
+            assert part is not None
+            there, here = self._folder(self.parts / part, number), self._folder(self.out, number)
+            with output_errors(self.name):
+                for table in self.chosen:
+                    if table != "import_log":
+                        _move(there.of_table(table), here.of_table(table), self.name)
+            self.written.add(number)
+
+    def _folder(self, out: Path, number: int) -> HostFolder:
+        return HostFolder(out, WRITERS[self.form], self.run.run.name, self.places[number].name)
+
+    def _path(self, number: int) -> str:
+        path: str = self.run.counts[number].source[OF_SOURCE.index("path")]
+        return path
+
+    def _write_log(self, done: Sequence[int]) -> None:
+        log = self.run.run.hosts.log.table()
+        files = [(self._path(number), place.name) for number, place in enumerate(self.places)]
+        rows: dict[str, list[int]] = {}
+        for row, owner in enumerate(log_owners(log, files, [self.places[number].name for number in done])):
+            rows.setdefault(owner, []).append(row)
+        for number in done:
+            source = dict(zip(OF_SOURCE, self.run.counts[number].source, strict=True))
+            sources = [{name: source[name] for name in ("path", "size_bytes")}]
+            about = {"fastprof.schema_version": VERSION} | source_metadata(self.run.start, sources)
+            mine = log.take(pa.array(rows.get(self.places[number].name, []), pa.int64()))
+            self._folder(self.out, number).write("import_log", [mine.replace_schema_metadata(about)])
+
+
+def _move(folder: Path, target: Path, name: str) -> None:
+    try:
+        folder.rename(target)
+    except FileNotFoundError:
+        raise OutputError(f"the files of a worker are not here: {SHARED}", path=name) from None
