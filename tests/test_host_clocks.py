@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from trace_readers import read_chrome, read_perfetto
 import fastprof
 from fastprof.errors import UsageError
 from fastprof.profile.trace_out import Trace
-from fastprof.tables.host_clocks import HostClocks, by_reference, host_clocks
+from fastprof.tables.host_clocks import HostClocks, Offset, by_reference, host_clocks
 
 START, WEEKS = 1_700_000_000_000_000_000, 60 * 86_400 * 10**9
 US = 1_000_000
@@ -75,8 +76,41 @@ def test_a_stop_that_is_not_a_time_is_unknown(tmp_path: Path) -> None:
 
 def test_hosts_are_put_where_their_references_are() -> None:
     clock = HostClocks([0, 5_000, 9_000, 1_000], 100, [])
-    offsets = {"a": ("b", -20_400), "b": ("b", 0), "d": ("b", 7), "gone": ("b", 1), "c": ("gone", 2)}
+    pairs = {"a": ("b", -20_400), "b": ("b", 0), "d": ("b", 7), "gone": ("b", 1), "c": ("gone", 2)}
+    offsets = {host: Offset(*pair) for host, pair in pairs.items()}
     assert by_reference(clock, ["a", "b", "c", "d"], offsets) == HostClocks([600, 21_000, 25_000, 21_007], 84, [])
+
+
+@pytest.mark.parametrize("drift", [4e-5, -4e-5])
+def test_a_drift_is_taken_away_to_the_nearest_picosecond(drift: float) -> None:
+    rng = np.random.default_rng(7)
+    at = 10**12
+    start = np.concatenate([np.arange(at - 30_000, at + 30_000, 97), rng.integers(-(10**14), 10**15, 300)])
+    duration = rng.integers(0, 10**12, len(start))
+    moved, lasted = Offset("b", 0, at, drift).moved(start, duration)
+    for times, found in ((start, moved), (start + duration, moved + lasted)):
+        rest = [
+            one - (at + Fraction(time - at) / (1 + Fraction(drift)))
+            for time, one in zip(times.tolist(), found.tolist(), strict=True)
+        ]
+        assert max(abs(one) for one in rest) < 0.50001
+    steps, _ = Offset("b", 0, at, drift).moved(np.arange(at - 10**5, at + 10**5), np.zeros(2 * 10**5, np.int64))
+    assert set(np.diff(steps).tolist()) <= {0, 1, 2}  # later times are not earlier
+    damaged = np.array([-(2**63), 2**63 - 1])
+    assert [one.tolist() for one in Offset("b", 0, at, drift).moved(damaged, damaged)] == [damaged.tolist()] * 2
+    assert Offset("b", 5).moved(start, duration) == (start, duration)
+
+
+@pytest.mark.parametrize("form", ["json", "pftrace"])
+def test_a_trace_without_drift_has_collectives_of_a_second_together(form: str, tmp_path: Path) -> None:
+    """Clocks gain up to 200 microseconds a second on each other: steps are a second apart, and ends together."""
+    write_clocks(tmp_path / "run", Pod(seed=5, hosts=2, steps=12, collectives=1, work_ps=1e12, drift_ppm=40))
+    out = tmp_path / f"out.{form}"
+    fastprof.load(tmp_path / "run").to_trace(out, align_clocks=True)
+    shown = read_chrome(out.read_bytes()) if form == "json" else read_perfetto(out.read_bytes())
+    ends = [one.start_ps + one.duration_ps for one in shown.slices if one.name == "all-reduce.0"]
+    together = np.diff(np.sort(ends).reshape(12, -1)[:, [0, -1]], axis=1)
+    assert together.max() < 30 * US
 
 
 @pytest.mark.parametrize("form", ["json", "pftrace"])

@@ -16,6 +16,7 @@ from fastprof.decode.decoder import Share
 from fastprof.decode.request import Decoded, Request
 from fastprof.export.trace_tracks import texts_of
 from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.tables.host_clocks import Offset
 from fastprof.tables.table_set import TableSet
 
 ALL, OF_EVENTS, NONE = "all", "event", "none"
@@ -115,9 +116,9 @@ class SharedStats:
 class RawBatches:
     """The selected events of one host, in order, as batches; ``untimed`` of them have no start and are left out."""
 
-    def __init__(self, tables: TableSet, track_of_line: Int32s, kinds: Kinds, stats: str) -> None:
-        """``tables``: of the host alone. ``track_of_line``: by line_id, -1: left out."""
-        self._tables = tables
+    def __init__(self, tables: TableSet, track_of_line: Int32s, kinds: Kinds, stats: str, clock: Offset) -> None:
+        """``tables``: of the host alone. ``track_of_line``: by line_id, -1: left out. ``clock``: the host's."""
+        self._tables, self._clock = tables, clock
         self._track_of_line = track_of_line
         self._kinds = kinds
         self._with_stats = stats != NONE
@@ -153,10 +154,10 @@ class RawBatches:
         own = self._own_stats(decoded)
         bounds = (int(event_id[0]), int(event_id[-1])) if len(event_id) else (0, -1)
         added = StatColumns(*between(self.added, *bounds))
+        times = _values(start, np.int64), _values(decoded.events["duration_ps"], np.int64)
         return Batch(
             event_id,
-            _values(start, np.int64),
-            _values(decoded.events["duration_ps"], np.int64),
+            *self._clock.moved(*times),
             track,
             decoded.metas,
             self._kinds,

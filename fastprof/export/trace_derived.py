@@ -31,6 +31,7 @@ from fastprof.export.trace_batches import BATCH_ROWS, FlowEnds, Renamed, SharedS
 from fastprof.export.trace_tracks import Titled, texts_of, titled
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_clocks import Offset
 from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
 
@@ -118,8 +119,8 @@ class Derived:
             keep &= (start < last) & ((start >= first) | (start + np.maximum(duration, 0) > first))
         return keep
 
-    def batches(self, first_track: int, shared: SharedStats, name_base: int) -> Iterator[Batch]:
-        """The events of ``tracks``, which writers know by the numbers from ``first_track`` on."""
+    def batches(self, first_track: int, shared: SharedStats, name_base: int, clock: Offset) -> Iterator[Batch]:
+        """The events of ``tracks``, which writers know by the numbers from ``first_track`` on, by ``clock``."""
         timeline = self._timeline
         track = np.full(len(timeline), -1, np.int32)
         for number, place in enumerate(self._shown.tolist()):
@@ -133,8 +134,9 @@ class Derived:
         for first in range(0, len(timeline), BATCH_ROWS):
             rows = slice(first, first + BATCH_ROWS)
             stats = StatColumns(*between(own, first, first + BATCH_ROWS - 1))
+            times = clock.moved(timeline.start_ps[rows], timeline.duration_ps[rows])
             yield Batch(
-                event[rows], timeline.start_ps[rows], timeline.duration_ps[rows], track[rows], kind[rows], kinds,
+                event[rows], *times, track[rows], kind[rows], kinds,
                 stats.event, stats.native(), none.event, none.native(), texts, lasting,
                 Renamed(), FlowEnds(),
             )  # fmt: skip

@@ -17,7 +17,7 @@ from fastprof.derive.timeline.track_order import COUNTER, processes_of, raw_trac
 from fastprof.export.trace_batches import ALL, HostNames, RawBatches, SharedStats, selected_ids
 from fastprof.export.trace_derived import Derived
 from fastprof.export.trace_tracks import host_tracks, texts_of, titled
-from fastprof.tables.host_clocks import Offsets, by_reference, host_clocks
+from fastprof.tables.host_clocks import Offset, Offsets, by_reference, host_clocks
 from fastprof.tables.host_reader import host_lines
 from fastprof.tables.table_set import TableSet
 
@@ -48,6 +48,8 @@ class TraceFile:
         selected = tables.selection.hosts
         self._numbers = [i for i, host in enumerate(session.hosts) if selected is None or host in selected]
         self._shifts, self._start_unix_ns = self._aligned(offsets)
+        unmoved, known = Offset("", 0), offsets or {}
+        self._clocks = {number: known.get(session.hosts[number], unmoved) for number in self._numbers}
         self._names = self._flows = 0
         self._pids: set[int] = set()
 
@@ -94,9 +96,15 @@ class TraceFile:
                 "host": session.hosts[number],
                 "start_unix_ns": _as_text(session.index.captures[number].environment.start_unix_ns),
                 "shift_ps": str(self._shifts[number]),
+                **self._drift_of(number),
             }
             for number in self._numbers
         ]
+
+    def _drift_of(self, number: int) -> dict[str, Any]:
+        """What more moves times than shift_ps, which holds at drift_from_ps; nothing: no drift is known."""
+        one = self._clocks[number]
+        return {"drift_ppm": one.drift * 1e6, "drift_from_ps": str(one.at_ps)} if one.drift else {}
 
     def _first_ps(self) -> int:
         """No event of the session is earlier than this, or 0."""
@@ -110,7 +118,9 @@ class TraceFile:
             if len(timed):
                 start = part.pieces["base_ps"][timed["piece"]].astype(np.float64) + timed["min_start"]
                 slack = 0 if abs(start.min()) < 2**52 else 2**12  # a float is near enough to what it stands for
-                first = min(first, int(start.min()) - slack + self._shifts[number])
+                earliest = np.array([int(start.min()) - slack], np.int64)
+                at, _ = self._clocks[number].moved(earliest, np.zeros(1, np.int64))
+                first = min(first, int(at[0]) + self._shifts[number])
         return max(first, -_MOST_APART_PS)
 
     # ---- events
@@ -135,7 +145,7 @@ class TraceFile:
         shown = host_tracks(processes, tracks, self._pids, self.form == PERFETTO)
         yield writer.host(*shown, self._shifts[number])
         if derived is not None:
-            yield from self._derived_pieces(writer, derived, len(raw), shared)
+            yield from self._derived_pieces(writer, derived, len(raw), shared, self._clocks[number])
         names = HostNames(chosen, number, [] if derived is None else derived.names)
         kinds = Kinds(
             names.name, names.long_name, texts_of(names.array), self._names, shared.columns.native(), shared.first
@@ -145,7 +155,7 @@ class TraceFile:
         for place, track in enumerate(raw):
             if track.line is not None and (derived is None or track.kind != COUNTER):
                 of_line[track.line.line_id] = place
-        batches = RawBatches(chosen, of_line, kinds, self.stats)
+        batches = RawBatches(chosen, of_line, kinds, self.stats, self._clocks[number])
         if derived is not None:
             batches.added, batches.renamed = derived.added, derived.renamed(names.more_at)
             one = chosen.selection
@@ -156,14 +166,17 @@ class TraceFile:
         self.events += batches.events
         self.untimed += batches.untimed
 
-    def _derived_pieces(self, writer: Writer, derived: Derived, first: int, shared: SharedStats) -> Iterator[bytes]:
+    def _derived_pieces(
+        self, writer: Writer, derived: Derived, first: int, shared: SharedStats, clock: Offset
+    ) -> Iterator[bytes]:
         """Counters, and derived tracks."""
         for place, counted in enumerate(derived.counters):
             is_double = counted.values.dtype.kind == "f"
+            time_ps, _ = clock.moved(counted.time_ps, np.zeros_like(counted.time_ps))
             yield writer.counter(
-                first + len(derived.tracks) + place, counted.time_ps, counted.values, is_double, counted.is_bytes
+                first + len(derived.tracks) + place, time_ps, counted.values, is_double, counted.is_bytes
             )
-        for batch in derived.batches(first, shared, self._names):
+        for batch in derived.batches(first, shared, self._names, clock):
             yield writer.events(batch)
         self._names += derived.name_count
 

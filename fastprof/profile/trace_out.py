@@ -16,7 +16,7 @@ from fastprof.export.new_files import new_file, output_errors
 from fastprof.export.trace_batches import ALL, STATS
 from fastprof.export.trace_files import CHROME, PERFETTO, TraceFile
 from fastprof.inputs.made_ahead import made_ahead
-from fastprof.tables.host_clocks import Offsets
+from fastprof.tables.host_clocks import Offset, Offsets
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
 from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION, MOST_TEXT
@@ -45,8 +45,12 @@ def form_of(path: str) -> str | None:
 
 def offsets_of(communication: Report) -> Offsets:
     """What the clocks of hosts that met in collectives differ from those of their references, where it is known."""
-    rows = communication.tables["clocks"].select(["host", "reference", "offset_ps"]).to_pylist()
-    return {row["host"]: (row["reference"], row["offset_ps"]) for row in rows if row["offset_ps"] is not None}
+    rows = communication.tables["clocks"].select(["host", "reference", "offset_ps", "at_ps", "drift_ppm"]).to_pylist()
+    return {
+        row["host"]: Offset(row["reference"], row["offset_ps"], row["at_ps"], row["drift_ppm"] / 1e6)
+        for row in rows
+        if row["offset_ps"] is not None
+    }
 
 
 class Trace:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -27,17 +30,44 @@ class HostClocks:
     apart: list[int]
 
 
-Offsets = Mapping[str, tuple[str, int]]
-"""By host whose clock is known against that of another one: the other, and what is added to have its times."""
+class Offset(NamedTuple):
+    """How a host's times become those of the clock of ``reference``: ``offset_ps`` is added, and what the host's clock
+    gains by ``drift`` from ``at_ps`` on is taken away."""
+
+    reference: str
+    offset_ps: int
+    at_ps: int = 0
+    drift: float = 0.0
+
+    def moved(self, start_ps: Int64s, duration_ps: Int64s) -> tuple[Int64s, Int64s]:
+        """Without what the clock gains, to the nearest picosecond: order and nesting stay as they are."""
+        if not self.drift:
+            return start_ps, duration_ps
+        each = np.stack([start_ps, duration_ps])
+        sane = ((each > -_MOST_PS) & (each < _MOST_PS)).all(axis=0)  # larger times are damage
+        start, duration = np.where(sane, start_ps, 0), np.where(sane, duration_ps, 0)
+        gained, at_end = self._gained(start), self._gained(start + duration)
+        return (
+            np.where(sane, start_ps - gained, start_ps),
+            np.where(sane, duration_ps - (at_end - gained), duration_ps),
+        )
+
+    def _gained(self, time_ps: Int64s) -> Int64s:
+        return np.asarray(np.rint((time_ps - self.at_ps) * (self.drift / (1 + self.drift))), np.int64)
+
+
+_MOST_PS: Final = 2**60
+Offsets = Mapping[str, Offset]
+"""Of hosts whose clock is known against that of another one."""
 
 
 def by_reference(clock: HostClocks, hosts: Sequence[str], offsets: Offsets) -> HostClocks:
     """The clock of ``hosts``, but those with an offset are put where their references are; the first is at 0."""
     place = {host: number for number, host in enumerate(hosts)}
     moved = list(clock.offsets_ps)
-    for host, (reference, offset) in offsets.items():
-        if host in place and reference in place:
-            moved[place[host]] = clock.offsets_ps[place[reference]] + offset
+    for host, one in offsets.items():
+        if host in place and one.reference in place:
+            moved[place[host]] = clock.offsets_ps[place[one.reference]] + one.offset_ps
     early_ns = -(
         min(moved, default=0) // _PS_IN_NS
     )  # start of the earliest, in nanoseconds so that it has a time of day
