@@ -64,6 +64,7 @@ READS = union([
     Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
 ])  # fmt: skip
 AFTER = ("steps",)
+ONE_BY_ONE = True
 CONTENT = Evidence(
     "No communication: the capture has no planes of devices, and CPUs record none apart from their ops.",
     planes=("^/device:(TPU|GPU):",),

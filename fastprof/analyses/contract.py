@@ -28,6 +28,8 @@ An analysis is a module of this package:
                                                    is kept has no number
     def merge(kept, params, shared) -> Any         one value that stands, in ``run``, for what was kept of hosts that
                                                    follow each other; absent: a value of each host stays
+    ONE_BY_ONE = True                              run looks at what was kept of one host after the other, perhaps
+                                                   several times, and holds on to none of it; absent: all is in memory
     def run(kept, params, after) -> Report         the answer, from what was kept of all hosts
 
 Hosts are read one after the other, so memory is one host's events and what is kept of each. They may be read by other

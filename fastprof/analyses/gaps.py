@@ -65,6 +65,7 @@ READS = union([
     Needs(stats=ORIGIN_STATS),
 ])  # fmt: skip
 AFTER = ("steps",)
+ONE_BY_ONE = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
         "largest_cause_ps": lost,
         "largest_cause_share": by_cause[most] / window if by_cause[most] else lost,
         "largest_cause_meaning": CAUSES[GAP_CAUSES[most]].rstrip(".") if by_cause[most] else lost,
-        "between_steps_ps": every.between_steps_ps(),
+        "between_steps_ps": every.between_steps_ps,
     }
 
 

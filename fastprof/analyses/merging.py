@@ -57,6 +57,11 @@ def merges(plan: Plan, name: str) -> bool:
     return not plan.keepers and hasattr(plan.analyses[name], "merge")
 
 
+def one_by_one(plan: Plan, name: str) -> bool:
+    """Whether an analysis looks at what was kept of one host after the other. Pages of XProf take all at once."""
+    return not plan.keepers and getattr(plan.analyses[name], "ONE_BY_ONE", False)
+
+
 def together(parts: Sequence[KeptOfHosts], plan: Plan, without: Collection[str] = ()) -> KeptOfHosts:
     """One of what is kept of hosts that follow each other. ``without``: analyses that keep nothing."""
     found = joined(parts)

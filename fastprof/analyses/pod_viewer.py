@@ -135,7 +135,7 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Rep
 def _wait(database: StepDatabase, collectives: pa.Table) -> int | tuple[None, str]:
     if not database.is_tpu:
         return None, "steps of GPUs record no ids of collectives; the report communication has what each of them waits"
-    if not len(collectives) and core_breakdown(database)[:, :, COLLECTIVES].any():
+    if not len(collectives) and any(core_breakdown(some)[:, :, COLLECTIVES].any() for some in database.stretches()):
         return None, "the collective operations of the capture have no ids (all_reduce_unique_id)"
     waits: list[int] = collectives["wait_ps"].to_pylist()
     return sum(waits)

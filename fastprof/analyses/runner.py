@@ -16,7 +16,8 @@ from fastprof.analyses import ANALYSES, parameters, step_choice
 from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar, union
 from fastprof.analyses.failures import Failures
 from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan, faults_named, read, sources
-from fastprof.analyses.merging import Merging, joined, together
+from fastprof.analyses.merging import Merging, joined, one_by_one, together
+from fastprof.analyses.one_by_one import OneByOne
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps
@@ -178,7 +179,9 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
     for name, analysis in analyses.items():
         if name not in failures.by_name:
             with failures.caught(name), faults_named(*only):
-                values, after = kept.kept.pop(name, []), {n: reports[n] for n in analysis.AFTER}
+                values: Sequence[Any] = kept.kept.pop(name, [])
+                values = OneByOne(values) if one_by_one(plan, name) else values
+                after = {n: reports[n] for n in analysis.AFTER}
                 reports[name] = analysis.run(values, plan.params[name], after)
         if name in failures.by_name:
             reports[name] = failures.report(name)

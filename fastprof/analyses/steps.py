@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from functools import partial
+from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,15 +29,17 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.late_tables import LateTables
+from fastprof.analyses.one_by_one import OneByOne
 from fastprof.derive.causes import step_programs
 from fastprof.derive.causes.slow_steps import KINDS, SlowSteps, slow_steps
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, step_numbers, why_no_steps, within
+from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, step_numbers, why_no_steps
 from fastprof.derive.steps.between_steps import BetweenSteps, between_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
 from fastprof.derive.steps.of_host import HostSteps
+from fastprof.derive.steps.outlines import Outline, outlines
 from fastprof.derive.steps.step_columns import CORE, CORE_ID, HOST, IN_CATEGORIES, SPAN, STEP, OnCores
 from fastprof.derive.steps.step_figures import core_breakdown, fitted, step_times
 from fastprof.derive.steps.step_source import AUTO, MARKERS, SOURCES, STEPS_FROM
@@ -58,6 +61,7 @@ READS = union([
     Needs(stats=step_programs.STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
+ONE_BY_ONE = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,33 +276,63 @@ def numbered(kept: KeptHost, number: int) -> KeptHost:
 
 
 def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
-    database = combined([one.steps for one in of_hosts])
-    kept = within(database, [one.steps for one in of_hosts])
-    of_hosts = [replace(one, steps=steps) for one, steps in zip(of_hosts, kept, strict=True)]
-    rows = partial(_on_cores, kept, database)
+    hosts: Sequence[HostSteps] = OneByOne(of_hosts, attrgetter("steps"))
+    every = _seen(of_hosts)
+    database = combined(hosts, every.outlines)
+    known = [one.steps for one in every.outlines]
+    rows = partial(_on_cores, hosts, database)
     times = host_times(database)
-    slow = [_slow(one, database, place) for place, one in enumerate(of_hosts)]
     tables = LateTables({
         "steps": lambda: TABLES["steps"].of_parts(rows()),
         "breakdown": lambda: TABLES["breakdown"].of_parts(map(_kinds, rows())),
-        "step_summary": lambda: pa.Table.from_pylist(_summary(kept, database), TABLES["step_summary"].arrow()),
-        "hosts": lambda: pa.Table.from_pylist([_of_host(one, kept) for one in times], TABLES["hosts"].arrow()),
-        "slow_steps": lambda: TABLES["slow_steps"].of_parts(slow),
-        "between_steps": lambda: TABLES["between_steps"].of_parts(
-            [one.between.rows(one.steps.host) for one in of_hosts]
+        "step_summary": lambda: pa.Table.from_pylist(_summary(hosts, database), TABLES["step_summary"].arrow()),
+        "hosts": lambda: pa.Table.from_pylist([_of_host(one, known) for one in times], TABLES["hosts"].arrow()),
+        "slow_steps": lambda: TABLES["slow_steps"].of_parts(
+            _slow(one, database, place) for place, one in enumerate(of_hosts)
         ),
-        "stragglers": lambda: TABLES["stragglers"].of(stragglers(database)) if kept else TABLES["stragglers"].empty(),
+        "between_steps": lambda: TABLES["between_steps"].of_parts(
+            one.between.rows(one.steps.host) for one in of_hosts
+        ),
+        "stragglers": lambda: TABLES["stragglers"].of_parts(stragglers(database)),
     })  # fmt: skip
-    reason = why_no_steps(kept, database, params.steps_from)
-    figures = scalars(SCALARS, _values(kept, database, reason) | _of_slow(of_hosts, reason))
-    notices = [Notice("warning", reason)] if reason else list(_notices(kept, database))
+    reason = why_no_steps(known, database, params.steps_from)
+    figures = scalars(SCALARS, _values(known, database, reason) | _of_slow(every, reason))
+    notices = [Notice("warning", reason)] if reason else list(_notices(known, every.beyond, database))
     if params.steps_from == AUTO:
-        notices += _on_sources(kept)
-        notices += _on_kinds(kept)
+        notices += _on_sources(known)
+        notices += _on_kinds(known)
     if worst := verdict(database, times):
         notices.insert(0, Notice("recommendation", worst))
-    notices += [Notice("info", text) for text in (*_on_slow_steps(of_hosts), *on_pairs(database))]
-    return Report(NAME, tables, figures, tuple(notices), {}, SessionSteps(kept, database))
+    notices += [Notice("info", text) for text in (*_on_slow_steps(every, of_hosts), *on_pairs(database))]
+    return Report(NAME, tables, figures, tuple(notices), {}, SessionSteps(hosts, database))
+
+
+class _Seen(NamedTuple):
+    """What is known of hosts when each was looked at once. ``slow``: of the steps out of line of each, how many they
+    are, what they take beyond the median, and the furthest of that; ``between_ps``, ``span_ps``: of all hosts, time
+    between steps, and time from the first to the last; ``beyond``: how many steps on cores have ops that add up to more
+    than the step."""
+
+    outlines: list[Outline]
+    slow: list[tuple[int, int, int]]
+    between_ps: int
+    span_ps: int
+    beyond: int
+
+
+def _seen(of_hosts: Sequence[KeptHost]) -> _Seen:
+    slow: list[tuple[int, int, int]] = []
+    between_ps, span_ps, beyond = 0, 0, 0
+
+    def steps() -> Iterator[HostSteps]:
+        nonlocal between_ps, span_ps, beyond
+        for one in of_hosts:
+            slow.append((one.slow.count, one.slow.excess_ps, one.slow.furthest_ps))
+            between_ps, span_ps = between_ps + one.between.time_ps, span_ps + one.between.span_ps
+            beyond += _beyond(one.steps.database)
+            yield one.steps
+
+    return _Seen(list(outlines(steps())), slow, between_ps, span_ps, beyond)
 
 
 # ---- rows
@@ -335,27 +369,28 @@ def _kinds(steps: OnCores) -> SimpleNamespace:
     )
 
 
-def _of_slow(of_hosts: Sequence[KeptHost], reason: str | None) -> dict[str, Known]:
-    excess = sum(one.slow.excess_ps for one in of_hosts)
-    between, span = (sum(times) for times in ([one.between.time_ps for one in of_hosts],
-                                              [one.between.span_ps for one in of_hosts]))  # fmt: skip
+def _of_slow(every: _Seen, reason: str | None) -> dict[str, Known]:
+    between, span = every.between_ps, every.span_ps
     return {
-        "slow_step_count": sum(one.slow.count for one in of_hosts),
-        "slow_step_excess_ps": (None, reason) if reason else excess,
-        "between_steps_ps": (None, reason) if reason else sum(one.between.time_ps for one in of_hosts),
+        "slow_step_count": sum(count for count, _, _ in every.slow),
+        "slow_step_excess_ps": (None, reason) if reason else sum(excess for _, excess, _ in every.slow),
+        "between_steps_ps": (None, reason) if reason else between,
         "between_steps_share": (None, reason or "steps take no time") if reason or not span else between / span,
     }
 
 
-def _on_slow_steps(of_hosts: Sequence[KeptHost]) -> Iterable[str]:
+def _on_slow_steps(every: _Seen, of_hosts: Sequence[KeptHost]) -> Iterable[str]:
     """The step that is furthest out of line, and on how many other hosts there are such steps."""
-    slow = sorted((one for one in of_hosts if one.slow.count), key=lambda one: -one.slow.furthest_ps)
-    for one in slow[:1]:
-        worst = one.slow.worst(one.steps.database.label)
-        yield f"{one.steps.host}: {worst}" if len(of_hosts) > 1 else worst
-    if others := slow[1:]:
-        steps = counted(sum(one.slow.count for one in others), "step is", "steps are")
-        hosts = "1 other host" if len(others) == 1 else f"{len(others):,} other hosts"
+    slow = [place for place, (count, _, _) in enumerate(every.slow) if count]
+    if not slow:
+        return
+    furthest = max(slow, key=lambda place: every.slow[place][2])
+    one = of_hosts[furthest]
+    worst = one.slow.worst(one.steps.database.label)
+    yield f"{one.steps.host}: {worst}" if len(of_hosts) > 1 else worst
+    if len(slow) > 1:
+        steps = counted(sum(every.slow[place][0] for place in slow if place != furthest), "step is", "steps are")
+        hosts = "1 other host" if len(slow) == 2 else f"{len(slow) - 1:,} other hosts"
         yield f"On {hosts} {steps} out of line: table slow_steps."
 
 
@@ -445,7 +480,7 @@ def _on_kinds(kept: Sequence[HostSteps]) -> Iterable[Notice]:
         yield Notice("info", f"{few(hosts)}: {kinds}.")
 
 
-def _notices(kept: Sequence[HostSteps], database: StepDatabase) -> Iterable[Notice]:
+def _notices(kept: Sequence[HostSteps], beyond: int, database: StepDatabase) -> Iterable[Notice]:
     unfit = sum(host.unfit for host in kept)
     if unfit:
         markers = "1 step marker is" if unfit == 1 else f"{unfit:,} step markers are"
@@ -457,7 +492,6 @@ def _notices(kept: Sequence[HostSteps], database: StepDatabase) -> Iterable[Noti
             f"{outside:,} of {runs:,} executions of compiled programs run outside of all steps: the markers enclose "
             "what starts them, not the work. --steps-from modules makes each execution a step",
         )
-    beyond = sum(_beyond(host.database) for host in kept)
     if beyond:
         yield Notice(
             "info",

@@ -40,8 +40,13 @@ def _combined(task: GroupTask) -> Kept:
 def renumber(kept: dict[str, list[Any]], plan: Plan, number: int) -> None:
     """What was kept of a host, of the host of this number in the session."""
     for name in kept:
-        if (numbered := getattr(plan.analyses[name], "numbered", None)) is not None:
-            kept[name] = [numbered(one, number) for one in kept[name]]
+        kept[name] = [renumbered(plan, name, one, number) for one in kept[name]]
+
+
+def renumbered(plan: Plan, name: str, value: Any, number: int) -> Any:
+    """The same of what an analysis kept."""
+    numbered = getattr(plan.analyses[name], "numbered", None)
+    return value if numbered is None else numbered(value, number)
 
 
 def _no_programs(program_id: int, _: int) -> bytes:

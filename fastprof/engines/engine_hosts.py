@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
-from fastprof.analyses import merging
+from fastprof.analyses import merging, one_by_one
 from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.rank_order import places_by_rank
@@ -17,7 +17,7 @@ from fastprof.decode.workers import HOSTS_READ, Progress
 from fastprof.decode.xspace_capture import name_hosts
 from fastprof.derive.host import Choice
 from fastprof.derive.steps.of_host import HostSteps
-from fastprof.engines.combine_hosts import renumber
+from fastprof.engines.combine_hosts import renumber, renumbered
 from fastprof.engines.engine import Engine
 from fastprof.engines.gather import gather
 from fastprof.engines.groups import Part, in_groups, packed
@@ -143,7 +143,7 @@ class EngineHosts:
         if self._may_merge(found, plan):
             of_places = self._merged(found, work, plan)
         else:
-            of_places = (self._with_number(one, plan, place) for place, one in self._unpacked(found))
+            of_places = self._of_places(found, plan)
         for one in of_places:
             for name in without:
                 one.kept.pop(name, None)
@@ -155,10 +155,26 @@ class EngineHosts:
         many = len(self._places) > merging.GROUP and all(len(one.hosts) == 1 for one in found.values())
         return many and any(merging.merges(plan, name) for name in plan.analyses)
 
-    def _with_number(self, one: KeptOfHosts, plan: Plan, place: Place) -> KeptOfHosts:
-        if place.number != place.file + place.at:
-            renumber(one.kept, plan, place.number)
-        return one
+    def _of_places(self, found: dict[int, Kept], plan: Plan) -> Iterator[KeptOfHosts]:
+        texts: dict[str, str] = {}
+        files = dict(found)
+        for place, one in self._unpacked(found):
+            if place.number != place.file + place.at:
+                renumber(one.kept, plan, place.number)
+            one.kept |= self._each(files[place.file], plan, place, texts)
+            yield one
+
+    def _each(self, file: Kept, plan: Plan, place: Place, texts: dict[str, str]) -> dict[str, list[Any]]:
+        """What analyses kept of a host that is unpacked each time that it is looked at."""
+        payloads, number = self._payloads, None if place.number == place.file + place.at else place.number
+
+        def unpacked(name: str, one: Packed) -> Any:
+            data = one.payload if isinstance(one.payload, bytes) else payloads.read(one.payload)
+            value = self._value_of(data, one.raw_bytes, place.file, texts)
+            return value if number is None else renumbered(plan, name, value, number)
+
+        of_host = file.each[place.at] if file.each else {}
+        return {name: [one_by_one.Packed(partial(unpacked, name, one))] for name, one in of_host.items()}
 
     def _merged(self, found: dict[int, Kept], work: Analyses, plan: Plan) -> Iterator[KeptOfHosts]:
         """What is kept of groups of hosts, which workers merge, and of the last ones."""
@@ -175,12 +191,14 @@ class EngineHosts:
             if part.number is not None:
                 renumber(one.kept, plan, part.number)
             for place in places:
-                if (alone := found.pop(place.file).alone) is not None:
-                    of_host: dict[str, list[Any]] = self._value(alone, place.file, texts)[0]
+                file = found.pop(place.file)
+                of_host: dict[str, list[Any]] = {}
+                if file.alone is not None:
+                    of_host = self._value(file.alone, place.file, texts)[0]
                     if place.number != place.file:
                         renumber(of_host, plan, place.number)
-                    for name, values in of_host.items():
-                        one.kept.setdefault(name, []).extend(values)
+                for name, values in (of_host | self._each(file, plan, place, texts)).items():
+                    one.kept.setdefault(name, []).extend(values)
             yield one
 
     def facts(self) -> Facts:
@@ -322,7 +340,10 @@ class EngineHosts:
     def _value(self, one: Packed, file: int, texts: dict[str, str]) -> Any:
         """Unpacked, with the programs of a file."""
         data = one.payload if isinstance(one.payload, bytes) else self._payloads.take(one.payload)
-        return unpack(data, one.raw_bytes, self.log, partial(self._bytes_of_program, file), texts)
+        return self._value_of(data, one.raw_bytes, file, texts)
+
+    def _value_of(self, data: bytes, raw_bytes: int, file: int, texts: dict[str, str]) -> Any:
+        return unpack(data, raw_bytes, self.log, partial(self._bytes_of_program, file), texts)
 
     def _bytes_of_program(self, file: int, program_id: int, offset: int) -> bytes:
         """One host is asked for the bytes of a program."""

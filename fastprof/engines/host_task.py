@@ -174,6 +174,7 @@ class HostInFile:
 class Kept:
     """What a worker returns of a task. ``payload``: packed, ``raw_bytes`` long, or where that is stored; None: nothing,
     because of ``fault``. ``alone``: of each host, what analyses kept that do not merge; None: the payload has it.
+    ``each``: of each host, by name, what analyses kept that look at one host after the other.
     ``in_opening``: whether the fault is one that ``on_error`` decides on. ``log``: rows of import_log.
     ``forked``: whether the worker is a fork of another process."""
 
@@ -182,6 +183,7 @@ class Kept:
     payload: bytes | Piece | None = None
     raw_bytes: int = 0
     alone: Packed | None = None
+    each: tuple[Mapping[str, Packed], ...] = ()
     fault: FastprofError | None = None
     in_opening: bool = False
     log: tuple[LogRow, ...] = field(default=())

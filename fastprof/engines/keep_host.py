@@ -66,26 +66,38 @@ def _kept(task: HostTask) -> Kept:
     log = session.log
     try:
         done = _done(session, task)
-        alone = _apart(done, task)
+        each, alone = _each(done, task), _alone(done, task)
         payload, size = pack(done)
         hosts = [] if isinstance(task.work, BytesOf) else _hosts(session, task)
     except FastprofError as error:
         return Kept(task.number, fault=error, log=tuple(log.rows()))
     except MemoryError:
         return Kept(task.number, fault=MemoryLimitError("out of memory", path=path), log=tuple(log.rows()))
-    return Kept(task.number, tuple(hosts), payload, size, alone, log=tuple(log.rows()))
+    return Kept(task.number, tuple(hosts), payload, size, alone, each, log=tuple(log.rows()))
 
 
-def _apart(done: Any, task: HostTask) -> Packed | None:
+def _each(done: Any, task: HostTask) -> tuple[dict[str, Packed], ...]:
+    """If there are many hosts, takes out of what was kept what the session looks at one host after the other."""
+    if not isinstance(task.work, Analyses) or task.hosts <= merging.GROUP:
+        return ()
+    plan = plan_of(task.work)
+    names = [name for name in plan.analyses if merging.one_by_one(plan, name)]
+    if not names:
+        return ()
+    of_hosts = [{name: one.kept.pop(name) for name in names if name in one.kept} if one else {} for one in done]
+    return tuple({name: Packed(*pack(*values)) for name, values in of_host.items()} for of_host in of_hosts)
+
+
+def _alone(done: Any, task: HostTask) -> Packed | None:
     """If hosts will be merged, takes out of what was kept what does not merge, so that it need not travel again."""
     if not isinstance(task.work, Analyses) or task.hosts <= merging.GROUP:
         return None
     plan = plan_of(task.work)
-    names = [name for name in plan.analyses if not merging.merges(plan, name)]
-    if len(names) in (0, len(plan.analyses)):
+    merge = {name for name in plan.analyses if merging.merges(plan, name)}
+    if not merge:
         return None
-    of_hosts = [one and {name: one.kept.pop(name) for name in names if name in one.kept} for one in done]
-    return Packed(*pack(of_hosts))
+    of_hosts = [one and {name: one.kept.pop(name) for name in [*one.kept] if name not in merge} for one in done]
+    return Packed(*pack(of_hosts)) if any(of_hosts) else None
 
 
 def _opened(task: HostTask) -> OpenSession:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from fastprof.engines.host_task import Kept
+from fastprof.engines.host_task import Kept, Packed
 from fastprof.inputs.spill import Piece, Spill
 
 _IN_MEMORY: Final = 32 << 20
@@ -21,11 +21,13 @@ class Payloads:
 
     def stored(self, kept: Kept) -> Kept:
         """What a worker returned, with its bytes here."""
-        alone = kept.alone
-        if alone is not None and isinstance(alone.payload, bytes):
-            alone = replace(alone, payload=self.put(alone.payload))
+        alone = None if kept.alone is None else self._stored(kept.alone)
+        each = tuple({name: self._stored(one) for name, one in of_host.items()} for of_host in kept.each)
         payload = self.put(kept.payload) if isinstance(kept.payload, bytes) else kept.payload
-        return replace(kept, payload=payload, alone=alone)
+        return replace(kept, payload=payload, alone=alone, each=each)
+
+    def _stored(self, one: Packed) -> Packed:
+        return replace(one, payload=self.put(one.payload)) if isinstance(one.payload, bytes) else one
 
     def put(self, data: bytes) -> Piece:
         """Where it is. UnreadableError: the disk has no room for it."""

@@ -345,7 +345,7 @@ def test_the_diagnosis_is_the_same_if_only_its_own_rows_are_kept(capture_of: Cal
     budgets = [one.detail_as(BudgetOfHosts) for one in of_gaps]
     assert len(budgets[0].budget()) < len(budgets[1].budget())
     assert budgets[0].budget().time_ps.sum() == budgets[1].budget().time_ps.sum()
-    assert budgets[0].between_steps_ps() == budgets[1].between_steps_ps()
+    assert budgets[0].between_steps_ps == budgets[1].between_steps_ps
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 3))

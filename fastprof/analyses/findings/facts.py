@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -77,12 +77,31 @@ class Facts:
         return sum(times(self.table("gaps", "devices"), column)[self._counts].tolist())
 
     @cached_property
-    def lost(self) -> list[Mapping[str, Any]]:
-        """The rows of the table by_cause of gaps."""
-        devices = zip(*(self.table("gaps", "devices")[name].to_pylist() for name in ("host", "device")), strict=True)
+    def lost(self) -> dict[str, Lost]:
+        """By cause of gaps, the rows of the table by_cause."""
+        devices = zip(*(texts_of(self.table("gaps", "devices"), name) for name in ("host", "device")), strict=True)
         counts = {device for device, one in zip(devices, self._counts.tolist(), strict=True) if one}
-        rows: list[Mapping[str, Any]] = self.table("gaps", "by_cause").to_pylist()
-        return [row for row in rows if (row["host"], row["device"]) in counts]
+        rows = self.table("gaps", "by_cause")
+        host, device, event, causes = (texts_of(rows, name) for name in ("host", "device", "event", "cause"))
+        of_cause: dict[str, list[int]] = {}
+        for place, (cause, *of_device) in enumerate(zip(causes, host, device, strict=True)):
+            if cause is not None and tuple(of_device) in counts:
+                of_cause.setdefault(cause, []).append(place)
+        amounts = [times(rows, name) for name in ("time_ps", "count", "longest_ps")]
+        return {
+            cause: Lost(
+                [host[place] for place in places],
+                [device[place] for place in places],
+                [event[place] for place in places],
+                *(column[places] for column in amounts),
+            )
+            for cause, places in of_cause.items()
+        }
+
+    def lost_to(self, cause: str) -> Lost:
+        """The rows of one cause, perhaps none."""
+        none = np.zeros(0, np.int64)
+        return self.lost.get(cause, Lost([], [], [], none, none, none))
 
     @property
     def kernels(self) -> int:
@@ -93,7 +112,7 @@ class Facts:
     def launch_waits(self) -> int:
         """How often devices wait for a launch: pieces of such time, but at most one for each kernel. The host may do
         several things one after another in one wait."""
-        pieces = sum(int(row["count"]) for row in self.lost if row["cause"] == "launch")
+        pieces = total(self.lost_to("launch").count)
         return min(pieces, self.kernels or pieces)
 
     def per_device(self, time_ps: int) -> int:
@@ -105,17 +124,18 @@ class Facts:
         """Time of devices by step, kind and cause: what the tables of gaps are made of."""
         return self.reports["gaps"].detail_as(BudgetOfHosts)
 
-    def budget(self, cause: str | None = None) -> Budget:
-        """Of devices that findings are of. ``cause``: of gaps, None: all."""
-        rows = self.gaps.budget(cause)
-        return rows[self._counts[rows.device]]
+    def budgets(self, cause: str | None = None) -> Iterator[Budget]:
+        """Of devices that findings are of, some hosts after the others. ``cause``: of gaps, None: all."""
+        for rows in self.gaps.budgets(cause):
+            yield rows[self._counts[rows.device]]
 
     def between_steps_share(self, cause: str) -> float:
         """The part of the time of a cause of gaps that is in no step, over all devices; 0.0: there are no steps."""
         if not self.figure("steps", "step_count"):
             return 0.0
-        rows = self.budget(cause)
-        return int(rows.time_ps[rows.step == BETWEEN_STEPS].sum()) / max(int(rows.time_ps.sum()), 1)
+        steps, time = self.time_by_step
+        of_cause = time[:, CAUSE_NAMES.index(cause)]
+        return total(of_cause[steps == BETWEEN_STEPS]) / max(total(of_cause), 1)
 
     def explanations(self, cause: str) -> Counter[str | None]:
         """By what explains time of a cause of gaps, over all devices: that time. None: nothing does."""
@@ -132,13 +152,17 @@ class Facts:
 
     @cached_property
     def time_by_step(self) -> tuple[Int64s, Int64s]:
-        """The steps, ascending, and the time of all devices: [step, cause], see CAUSE_NAMES."""
-        rows = self.budget()
-        rows = rows[rows.step != BETWEEN_STEPS]
-        steps, step = np.unique(rows.step, return_inverse=True)
-        count = len(CAUSE_NAMES)
-        time = sums_by(step.reshape(-1) * count + rows.cause, rows.time_ps, len(steps) * count)
-        return steps, time.reshape(len(steps), count)
+        """The steps, ascending, BETWEEN_STEPS first if time is between steps, and the time of all devices:
+        [step, cause], see CAUSE_NAMES."""
+        steps, count = np.zeros(0, np.int64), len(CAUSE_NAMES)
+        sums = np.zeros((0, count), np.int64)
+        for rows in self.budgets():
+            known, step = np.unique(np.concatenate([steps, rows.step]), return_inverse=True)
+            before, own = np.split(step.reshape(-1), [len(steps)])
+            cells = np.concatenate([(before[:, None] * count + np.arange(count)).reshape(-1), own * count + rows.cause])
+            of_cells = sums_by(cells, np.concatenate([sums.reshape(-1), rows.time_ps]), len(known) * count)
+            steps, sums = known, of_cells.reshape(len(known), count)
+        return steps, sums
 
     def table(self, analysis: str, table: str) -> pa.Table:
         return self.reports[analysis].tables[table]
@@ -155,6 +179,42 @@ class Facts:
         if self.hardware == CPU_ONLY:
             return "Compute waits"
         return f"The {self.hardware} waits" if self.device_count == 1 else f"{self.hardware}s wait"
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What devices lose to one cause of gaps, a row each."""
+
+    host: list[str]
+    device: list[str]
+    event: list[str | None]
+    time_ps: Int64s
+    count: Int64s
+    longest_ps: Int64s
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    def mostly(self, names: Sequence[str], least: float) -> str | None:
+        """The name of rows with most of the time, if that is at least this share of it; None: none has."""
+        time: Counter[str] = Counter()
+        for name, time_ps in zip(names, self.time_ps.tolist(), strict=True):
+            time[name] += time_ps
+        if not time:
+            return None
+        name, most = time.most_common(1)[0]
+        return name if most >= least * time.total() else None
+
+
+def total(values: Int64s) -> int:
+    """The exact sum."""
+    return sum(values.tolist())
+
+
+def texts_of(table: pa.Table, column: str) -> list[Any]:
+    """The texts of a column, equal ones in memory once."""
+    known: dict[str, str] = {}
+    return [None if one is None else known.setdefault(one, one) for one in table[column].to_pylist()]
 
 
 def numbers(table: pa.Table, column: str) -> Float64s:

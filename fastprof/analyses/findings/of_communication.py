@@ -149,13 +149,16 @@ def _shown(facts: Facts, table: str) -> str:
 
 def _spent(facts: Facts) -> _Spent | None:
     """None: no device waits for collectives."""
-    every, rows = facts.gaps, facts.budget(COMMUNICATION)
-    if not len(rows):
+    every, parts = facts.gaps, []
+    steps = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows.step for rows in facts.budgets(COMMUNICATION))]))
+    for rows in facts.budgets(COMMUNICATION):
+        own, device = np.unique(rows.device, return_inverse=True)
+        cell = np.searchsorted(steps, rows.step) * len(own) + device.reshape(-1)
+        parts.append((own, sums_by(cell, rows.time_ps, len(steps) * len(own)).reshape(len(steps), len(own))))
+    devices = np.concatenate([np.zeros(0, np.int32), *(own for own, _ in parts)])
+    if not len(devices):
         return None
-    devices, device = np.unique(rows.device, return_inverse=True)
-    steps, step = np.unique(rows.step, return_inverse=True)
-    cell = step.reshape(-1) * len(devices) + device.reshape(-1)
-    time = sums_by(cell, rows.time_ps, len(steps) * len(devices)).reshape(len(steps), len(devices))
+    time = np.concatenate([time for _, time in parts], axis=1)
     beyond = time - time.min(axis=1, keepdims=True)
     waits = beyond * 2 > beyond.max(axis=1, keepdims=True)
     waited = np.where(waits, beyond, 0).sum(axis=1) // np.maximum(waits.sum(axis=1), 1)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
-
-import numpy as np
+from collections.abc import Iterator
+from typing import Final
 
 from fastprof.analyses.findings.advice import ON_CPU, advice
-from fastprof.analyses.findings.facts import Facts
+from fastprof.analyses.findings.facts import Facts, Lost, total
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
 from fastprof.derive.causes.budget import BETWEEN_STEPS
+from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.framework import PYTORCH, TENSORFLOW
 from fastprof.derive.host import CPU_ONLY
-from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.python_frames import waits_for_device
 from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import time_text
@@ -66,14 +63,13 @@ _EAGER: Final = pattern_of(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE
 
 
 def found(facts: Facts) -> Iterator[Finding]:
-    every = _by_cause(facts)
-    between = _between_launches(facts, every)
-    for recorded, rows in every.items():
+    between = _between_launches(facts)
+    for recorded, rows in facts.lost.items():
         if recorded == _OF_COLLECTIVES or (between and recorded == "python"):
             continue
         event = _explanation(facts, recorded)
         cause = _refined(facts, recorded, rows, event)
-        cost = facts.per_device(sum(row["time_ps"] for row in rows) + (between if recorded == "launch" else 0))
+        cost = facts.per_device(total(rows.time_ps) + (between if recorded == "launch" else 0))
         if not cost:
             continue
         beside = facts.per_device(facts.beside_ps(recorded))
@@ -87,8 +83,8 @@ def found(facts: Facts) -> Iterator[Finding]:
             f"gaps.by_cause?cause={recorded}",
             _advice(facts, cause),
             is_bound=beside > NOTABLE * cost,
-            host=_mostly(rows, "host"),
-            device=_mostly(rows, "device"),
+            host=rows.mostly(rows.host, MOSTLY),
+            device=rows.mostly(rows.device, MOSTLY),
             step=_step(facts, recorded),
             annotation=known,
             detail=f"Meanwhile the host waits for the device: {cut(str(event), _LETTERS)}."
@@ -130,7 +126,7 @@ def _bounded(beside_ps: int) -> str:
     )
 
 
-def _between_launches(facts: Facts, every: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
+def _between_launches(facts: Facts) -> int:
     """The time that Python takes between ops that are executed one by one: a part of what that costs; 0: other Python,
     or ops of threads, whose runs hold what is between them.
 
@@ -138,26 +134,26 @@ def _between_launches(facts: Facts, every: Mapping[str, Sequence[Mapping[str, An
     launch        |-|      |-|      |-|
     device          |op|     |op|     |op|
     """
-    launches, python = every.get("launch", ()), every.get("python", ())
-    count = sum(row["count"] for row in python)
-    if not launches or not python or _on_cpu(facts) or _PER_PYTHON * count < sum(row["count"] for row in launches):
+    launches, python = facts.lost_to("launch"), facts.lost_to("python")
+    few = _PER_PYTHON * total(python.count) < total(launches.count)
+    if not len(launches) or not len(python) or _on_cpu(facts) or few:
         return 0
     cause = _refined(facts, "launch", launches, _explanation(facts, "launch"))
-    return sum(row["time_ps"] for row in python) if cause in ("eager", "small_ops") else 0
+    return total(python.time_ps) if cause in ("eager", "small_ops") else 0
 
 
-def _refined(facts: Facts, cause: str, rows: Iterable[Mapping[str, Any]], event: str | None) -> str:
+def _refined(facts: Facts, cause: str, rows: Lost, event: str | None) -> str:
     """The cause as other reports know it better."""
     if cause == "callback" and facts.figure("hlo_stats", "outside_compilation_share"):
         return "outside_compilation"
     return _launched(facts, rows, event) if cause == "launch" else cause
 
 
-def _launched(facts: Facts, rows: Iterable[Mapping[str, Any]], event: str | None) -> str:
+def _launched(facts: Facts, rows: Lost, event: str | None) -> str:
     """Why launches take the time: ops that are executed one by one, ops that are too short, or late launches."""
     if _on_cpu(facts):
         return "small_ops"  # threads wait for no launches; what is called so are runs of short ops
-    count = min(sum(row["count"] for row in rows), facts.launch_waits)
+    count = min(total(rows.count), facts.launch_waits)
     if count < _OFTEN * facts.device_count:
         return "launch"
     if facts.framework == TENSORFLOW and event and _EAGER.search(event):
@@ -175,31 +171,10 @@ def _advice(facts: Facts, cause: str) -> str:
 
 
 def _step(facts: Facts, cause: str) -> int | None:
-    """The step with most of the time of a cause, as in _mostly."""
-    rows = facts.budget(cause)
-    steps, place = np.unique(rows.step, return_inverse=True)
-    time = sums_by(place.reshape(-1), rows.time_ps, len(steps))
-    if not len(steps) or time.max() < MOSTLY * time.sum():
+    """The step with most of the time of a cause; None: no step has that much, or it is between steps."""
+    steps, of_causes = facts.time_by_step
+    time = of_causes[:, GAP_CAUSES.index(cause)]
+    if not time.any() or time.max() < MOSTLY * time.sum():
         return None
     step = int(steps[time.argmax()])
     return None if step == BETWEEN_STEPS else step
-
-
-def _by_cause(facts: Facts) -> dict[str, list[Mapping[str, Any]]]:
-    """The causes of gaps of each device, by cause."""
-    rows: dict[str, list[Mapping[str, Any]]] = {}
-    for row in facts.lost:
-        if row["cause"] is not None:
-            rows.setdefault(row["cause"], []).append(row)
-    return rows
-
-
-def _mostly(rows: Iterable[Mapping[str, Any]], column: str, least: float = MOSTLY) -> Any:
-    """The value with most of the time, if that is at least this share of it; None: no value has, or it is unknown."""
-    time: Counter[Any] = Counter()
-    for row in rows:
-        time[row[column]] += row["time_ps"]
-    if not time:
-        return None
-    value, most = time.most_common(1)[0]
-    return value if most >= least * time.total() else None

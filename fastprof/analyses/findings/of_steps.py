@@ -17,7 +17,7 @@ import numpy as np
 from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
-from fastprof.derive.causes.budget import CAUSE_NAMES
+from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES
 from fastprof.derive.causes.slow_steps import explanation
 from fastprof.derive.steps.stragglers import slow_as
 from fastprof.wording.quantities import counted, measured, time_text
@@ -113,6 +113,7 @@ def _slow_steps(facts: Facts) -> dict[int, list[Row]]:
 def _causes_by_step(facts: Facts, slow: Iterable[int]) -> dict[int, Counter[str | None]]:
     """By step out of line, the time of each cause beyond what it takes in the median of all steps."""
     steps, time = facts.time_by_step
+    steps, time = steps[steps != BETWEEN_STEPS], time[steps != BETWEEN_STEPS]
     beyond = np.maximum(time - np.median(time, axis=0).astype(np.int64), 0) if len(steps) else time
     found: dict[int, Counter[str | None]] = {step: Counter() for step in slow}
     for step, row in zip(steps.tolist(), beyond.tolist(), strict=True):

@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, advice
-from fastprof.analyses.findings.facts import Facts
+from fastprof.analyses.findings.facts import Facts, total
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.analyses.findings.of_tfprof import use_in_words
 from fastprof.analyses.findings.start_up import Once, once_of
+from fastprof.derive.causes.budget import BETWEEN_STEPS
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.communication.communication_remarks import copies_fill
 from fastprof.derive.devices.communication_kinds import WITH_HOST
@@ -143,7 +144,8 @@ def time_by_step(facts: Facts, cause: str) -> dict[int, int]:
     """By step, the time of the cause on all devices."""
     steps, time = facts.time_by_step
     spent = time[:, GAP_CAUSES.index(cause)]
-    return dict(zip(steps[spent > 0].tolist(), spent[spent > 0].tolist(), strict=True))
+    some = (spent > 0) & (steps != BETWEEN_STEPS)
+    return dict(zip(steps[some].tolist(), spent[some].tolist(), strict=True))
 
 
 def _only_first(by_step: Mapping[int, int], step_count: int) -> bool:
@@ -173,8 +175,7 @@ def _copies(row: Mapping[str, Any]) -> str:
 
 def _of_launch(facts: Facts, finding: Finding) -> Finding:
     """How often devices wait for a launch, and what they run between."""
-    rows = [row for row in facts.lost if row["cause"] == "launch"]
-    time_ps = sum(int(row["time_ps"]) for row in rows)
+    time_ps = total(facts.lost_to("launch").time_ps)
     if not time_ps or not facts.launch_waits:
         return finding
     once = once_of(facts, finding.cause)
@@ -184,8 +185,8 @@ def _of_launch(facts: Facts, finding: Finding) -> Finding:
     wait, waits = time_text((time_ps - once.time_ps) // count), counted(count, "wait", "waits")
     if not facts.kernels:
         return replace(finding, detail=f"{waits} of {wait} on average.")
-    total = time_text(int(facts.figure("kernel_stats", "total_ps") or 0) // facts.kernels)
-    kernels = f"{counted(facts.kernels, 'kernel', 'kernels')} of {total} on average were launched"
+    mean = time_text(int(facts.figure("kernel_stats", "total_ps") or 0) // facts.kernels)
+    kernels = f"{counted(facts.kernels, 'kernel', 'kernels')} of {mean} on average were launched"
     if count == facts.kernels:
         return replace(finding, detail=f"{kernels}; devices wait {wait} for each.")
     return replace(finding, detail=f"{waits} of {wait} on average; {kernels}.")
@@ -204,9 +205,8 @@ _FIRST_LAUNCH: Final = (
 
 def _of_queue(facts: Facts, finding: Finding) -> Finding:
     """How often work waits that was launched."""
-    rows = [row for row in facts.lost if row["cause"] == finding.cause]
-    count, time_ps = (sum(int(row[name]) for row in rows) for name in ("count", "time_ps"))
-    longest = time_text(max(int(row["longest_ps"]) for row in rows))
+    rows = facts.lost_to(finding.cause)
+    count, time_ps, longest = total(rows.count), total(rows.time_ps), time_text(int(rows.longest_ps.max()))
     waits = counted(count, "wait", "waits")
     return replace(finding, detail=f"{waits} of {time_text(time_ps // count)} on average, the longest {longest}.")
 

@@ -10,10 +10,9 @@ there is none, those that take half of what is left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import Finding
@@ -53,25 +52,27 @@ def parts(facts: Facts, finding: Finding) -> list[Finding]:
 def once_of(facts: Facts, cause: str) -> Once:
     """Of the cause of a finding. NEVER: some device has no such wait."""
     recorded = _RECORDED.get(cause)
-    rows = [row for row in facts.lost if row["cause"] == recorded]
-    if not rows or any(_moves(row["event"]) for row in rows):
+    rows = facts.lost_to(str(recorded))
+    if not len(rows) or any(map(_moves, rows.event)):
         return NEVER
     every, pieces = facts.gaps, facts.gaps.pieces(str(recorded))
     times: dict[tuple[str, str], list[int]] = {}
     for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
         times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)
     found = []
-    for row in rows:
-        longest = sorted(times.get((row["host"], row["device"]), ()), reverse=True)
-        found.append(_longest(longest, row) if row["count"] >= _LEAST_WAITS[str(recorded)] else [])
+    for host, device, time_ps, count in zip(
+        rows.host, rows.device, rows.time_ps.tolist(), rows.count.tolist(), strict=True
+    ):
+        longest = sorted(times.get((host, device), ()), reverse=True)
+        found.append(_longest(longest, time_ps) if count >= _LEAST_WAITS[str(recorded)] else [])
     if not all(found):
         return NEVER
     return Once(sum(map(len, found)), sum(map(sum, found)), max(map(max, found)))
 
 
-def _longest(times: list[int], row: Mapping[str, Any]) -> list[int]:
-    """The waits that come once. ``times``: the longest, in order; ``row``: of all waits of the device."""
-    left, count = int(row["time_ps"]), 0
+def _longest(times: list[int], left: int) -> list[int]:
+    """The waits that come once. ``times``: the longest, in order; ``left``: of all waits of the device."""
+    count = 0
     while count < len(times) and 2 * times[count] >= left:
         left -= times[count]
         count += 1

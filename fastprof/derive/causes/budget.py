@@ -3,7 +3,7 @@ gone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,6 +18,7 @@ from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s, Objects, Records, UInt8s
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.set_aside import Stored
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
@@ -137,10 +138,19 @@ class HostBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class _Some:
+    """Rows of hosts that follow each other, with devices and steps of the session; of many hosts set aside."""
+
+    budget: Stored[Budget] | Budget
+    explained: Stored[Explained] | Explained
+    largest: Stored[Largest] | Largest
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetOfHosts:
     """Of a session: ``hosts``, ``devices``: names; ``host_of``: the host of each device; ``count``, ``used``: devices
-    that the session has, and those of them that ran anything; ``numbers``: of a host's place and its groups, the
-    numbers of the steps in the session. Rows of all hosts are joined when they are looked at."""
+    that the session has, and those of them that ran anything; ``has_events``: whether hosts kept all that tables
+    show. Rows of all hosts are joined when they are looked at."""
 
     hosts: tuple[str, ...]
     devices: tuple[str, ...]
@@ -150,36 +160,57 @@ class BudgetOfHosts:
     used: int
     waiting_ps: int
     beside_ps: Int64s
+    between_steps_ps: int
+    has_events: bool
     kept: Sequence[HostBudget]
-    numbers: Callable[[int, Int64s], Int64s]
+    parts: Sequence[_Some]
 
     @classmethod
     def of(cls, kept: Sequence[HostBudget], numbers: Callable[[int, Int64s], Int64s]) -> BudgetOfHosts:
-        present = counts([one.present for one in kept])
+        """``numbers``: of a host's place and its groups, the numbers of the steps in the session."""
+        hosts: list[tuple[str, tuple[str, ...], HostDevices]] = []
+        beside, causes, parts = [np.zeros((0, len(CAUSE_NAMES)), np.int64)], [Causes.none()], []
+        waiting_ps, between_ps, devices, has_events = 0, 0, 0, True
+        for first in range(0, len(kept), _TOGETHER):
+            some = []
+            for place, one in enumerate(kept[first : first + _TOGETHER], first):
+                steps = numbers(place, one.budget.step)
+                between_ps += int(one.budget.time_ps[steps == BETWEEN_STEPS].sum())
+                some.append((
+                    _moved(one.budget, devices, steps),
+                    replace(one.explained, device=one.explained.device + np.int32(devices)),
+                    _moved(one.largest, devices, numbers(place, one.largest.step)),
+                ))  # fmt: skip
+                causes.append(replace(one.causes, device=one.causes.device + np.int32(devices)))
+                beside.append(one.beside_ps)
+                hosts.append((one.host, one.devices, one.present))
+                waiting_ps, devices = waiting_ps + one.waiting_ps, devices + len(one.devices)
+                has_events &= len(one.events) == len(one.budget)
+            parts.append(_joined(some, set_aside=len(kept) > _TOGETHER))
+        present = counts([of_host for _, _, of_host in hosts])
+        many = [len(names) for _, names, _ in hosts]
         return cls(
-            tuple(one.host for one in kept),
-            tuple(name for one in kept for name in one.devices),
-            np.repeat(np.arange(len(kept)), [len(one.devices) for one in kept]),
-            Causes.joined([Causes.none(), *_by_device(kept, [one.causes for one in kept])]),
+            tuple(host for host, _, _ in hosts),
+            tuple(name for _, names, _ in hosts for name in names),
+            np.repeat(np.arange(len(hosts)), many),
+            Causes.joined(causes),
             sum(present),
-            sum(len(one.devices) for one, count in zip(kept, present, strict=True) if count),
-            sum(one.waiting_ps for one in kept),
-            np.concatenate([np.zeros((0, len(CAUSE_NAMES)), np.int64), *(one.beside_ps for one in kept)]),
-            kept,
-            numbers,
+            sum(own for own, count in zip(many, present, strict=True) if count),
+            waiting_ps,
+            np.concatenate(beside),
+            between_ps,
+            has_events,
+            kept if has_events else (),
+            parts,
         )
 
-    def budget(self, cause: str | None = None) -> Budget:
-        """Rows of all hosts; of a cause, None: of all."""
-        parts = [one.budget for one in self.kept]
-        if cause is not None:
-            parts = [one[one.cause == GAP_CAUSES.index(cause)] for one in parts]
-        return Budget.joined([Budget.none(), *self._in_session(parts)])
+    def budget(self) -> Budget:
+        """Rows of all hosts."""
+        return Budget.joined([Budget.none(), *self.budgets()])
 
-    @property
-    def has_events(self) -> bool:
-        """Whether hosts kept all that tables show."""
-        return all(len(one.events) == len(one.budget) for one in self.kept)
+    def budgets(self, cause: str | None = None) -> Iterator[Budget]:
+        """Rows of all hosts, some after the others; of a cause, None: of all."""
+        return (_of_cause(_value(one.budget), cause) for one in self.parts)
 
     def events(self) -> Objects:
         """What explains each row of ``budget``, if hosts kept it."""
@@ -187,41 +218,41 @@ class BudgetOfHosts:
 
     def explained(self, cause: str) -> Explained:
         """Of all hosts, of a cause."""
-        parts = [one.explained for one in self.kept]
-        parts = [one[one.cause == GAP_CAUSES.index(cause)] for one in parts]
-        return Explained.joined([Explained.none(), *_by_device(self.kept, parts)])
+        return Explained.joined([Explained.none(), *(_of_cause(_value(one.explained), cause) for one in self.parts)])
 
     def pieces(self, cause: str) -> Largest:
         """The longest of each host, of a cause."""
-        parts = [one.largest for one in self.kept]
-        parts = [one[one.cause == GAP_CAUSES.index(cause)] for one in parts]
-        return Largest.joined([Largest.none(), *self._in_session(parts)])
+        return Largest.joined([Largest.none(), *(_of_cause(_value(one.largest), cause) for one in self.parts)])
 
     def largest(self, most: int) -> Largest:
         """The longest pieces of all hosts."""
-        rows = Largest.joined([Largest.none(), *self._in_session([one.largest for one in self.kept])])
+        rows = Largest.joined([Largest.none(), *(_value(one.largest) for one in self.parts)])
         return rows[np.lexsort((rows.start_ps, rows.device, -rows.duration_ps))[:most]]
 
-    def between_steps_ps(self) -> int:
-        return sum(
-            int(one.budget.time_ps[self.numbers(place, one.budget.step) == BETWEEN_STEPS].sum())
-            for place, one in enumerate(self.kept)
-        )
 
-    def _in_session(self, parts: Sequence[Rows]) -> list[Rows]:
-        """Rows of each host, with devices and steps of the session."""
-        rows = _by_device(self.kept, parts)
-        return [replace(one, step=self.numbers(place, one.step)) for place, one in enumerate(rows)]
-
-
+_TOGETHER: Final = 32
+"""Hosts whose rows are set aside together; of no more, they stay in memory."""
 Rows = TypeVar("Rows", Budget, Largest)
-OfDevices = TypeVar("OfDevices", Budget, Causes, Explained, Largest)
+OfCauses = TypeVar("OfCauses", Budget, Explained, Largest)
 
 
-def _by_device(kept: Sequence[HostBudget], parts: Sequence[OfDevices]) -> list[OfDevices]:
-    """Rows of each host, whose devices come after those of the hosts before."""
-    before = np.cumsum([0, *(len(one.devices) for one in kept)]).astype(np.int32)
-    return [replace(one, device=one.device + devices) for one, devices in zip(parts, before[:-1], strict=True)]
+def _joined(some: Sequence[tuple[Budget, Explained, Largest]], *, set_aside: bool) -> _Some:
+    budget, explained, largest = zip(*some, strict=True)
+    rows = Budget.joined(budget), Explained.joined(explained), Largest.joined(largest)
+    return _Some(Stored(rows[0]), Stored(rows[1]), Stored(rows[2])) if set_aside else _Some(*rows)
+
+
+def _moved(rows: Rows, devices: int, steps: Int64s) -> Rows:
+    """Of a host, whose devices come after as many of the hosts before."""
+    return replace(rows, device=rows.device + np.int32(devices), step=steps)
+
+
+def _value(rows: Stored[OfCauses] | OfCauses) -> OfCauses:
+    return rows.value() if isinstance(rows, Stored) else rows
+
+
+def _of_cause(rows: OfCauses, cause: str | None) -> OfCauses:
+    return rows if cause is None else rows[rows.cause == GAP_CAUSES.index(cause)]
 
 
 def together(rows: Budget, events: Objects) -> tuple[Budget, Objects]:

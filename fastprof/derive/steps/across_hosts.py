@@ -9,9 +9,8 @@ those that all hosts then have in common.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -27,10 +26,9 @@ from fastprof.derive.steps.database import (
     empty_database,
 )
 from fastprof.derive.steps.of_host import HostSteps
+from fastprof.derive.steps.outlines import Outline, Spans, outlines
 from fastprof.derive.steps.step_source import AUTO, MARKERS
-from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int64s
-from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import few
 
@@ -39,44 +37,26 @@ _HARDWARE = ("CPU_ONLY", "GPU", "TPU")
 
 @dataclass(frozen=True, slots=True)
 class SessionSteps:
-    """The steps of a session, and those of each of its hosts by themselves."""
+    """The steps of a session, and those of each of its hosts by themselves, which are read when they are looked at."""
 
     hosts: Sequence[HostSteps]
     database: StepDatabase
 
 
-def combined(hosts: Sequence[HostSteps]) -> StepDatabase:
-    """The step database of a session: of one host as it is, of several what they have in common."""
+def combined(hosts: Sequence[HostSteps], known: Sequence[Outline] | None = None) -> StepDatabase:
+    """The step database of a session: of one host as it is, of several what they have in common. ``known``: the
+    outlines of the hosts; None: they are made here. Times are taken out of one host after the other."""
     if len(hosts) < 2:
         return hosts[0].database if hosts else empty_database("CPU_ONLY", [])
-    workers = workers_of(hosts)
-    databases = [hosts[place].database for place in workers]
-    rows = rows_of_names(databases)
+    known = list(outlines(hosts)) if known is None else known
+    workers = workers_of([one.steps for one in known])
+    rows = rows_of_names([known[place].steps.database for place in workers])
     if rows is None:
-        every = aligned_by_time(hosts, databases)
+        every, rows = _by_time(known, workers)
     else:
-        every = replace(
-            _joined(hosts, workers, databases, rows), shifts_by_time=_shifts_by_time(databases, rows, workers)
-        )
+        every = replace(_joined(known, workers, rows), shifts_by_time=_shifts_by_time(known, rows, workers))
+    _fill(every, (hosts[place].database for place in workers), rows)
     return replace(every, step=every.group[:, workers[0]])
-
-
-def within(database: StepDatabase, hosts: Sequence[HostSteps]) -> list[HostSteps]:
-    """The hosts of a combined database. Where it has all steps of a host, the host's times are a part of it, so that
-    they are in memory once."""
-    if len(hosts) < 2 or not len(database):
-        return list(hosts)
-    return [_within(database, place, host) for place, host in enumerate(hosts)]
-
-
-def _within(database: StepDatabase, place: int, host: HostSteps) -> HostSteps:
-    own, cores = host.database, database.cores_of(place)
-    if own.categories != database.categories or own.hardware != database.hardware:
-        return host
-    if not np.array_equal(own.step, database.group[:, place]) or len(own.cores) != cores.stop - cores.start:
-        return host
-    parts = {name: getattr(database, name)[:, cores] for name in BY_CORE}
-    return replace(host, database=replace(own, **parts))
 
 
 def workers_of(hosts: Sequence[HostSteps]) -> list[int]:
@@ -89,11 +69,19 @@ def aligned_by_time(hosts: Sequence[HostSteps], databases: Sequence[StepDatabase
     """The steps, numbered from 0, that these databases, one for each host that takes part, have in common by when they
     ran."""
     workers = workers_of(hosts)
-    spans = [_spans(database) for database in databases]
-    shifts, begin, end = _overlap(spans)
+    own = dict(zip(workers, databases, strict=True))
+    known = outlines(replace(host, database=own.get(place, host.database)) for place, host in enumerate(hosts))
+    every, rows = _by_time(list(known), workers)
+    _fill(every, databases, rows)
+    return every
+
+
+def _by_time(known: Sequence[Outline], workers: list[int]) -> tuple[StepDatabase, list[Int64s]]:
+    """The steps without their times, and their rows on each host that takes part."""
+    shifts, begin, end = _overlap([known[place].spans for place in workers])
     rows = [np.arange(max(0, end - begin)) + begin - k for k in shifts]
-    every = _joined(hosts, workers, databases, rows)
-    return replace(every, shifts=dict(zip(workers, shifts, strict=True)), empty_intersect=begin > end)
+    every = _joined(known, workers, rows)
+    return replace(every, shifts=dict(zip(workers, shifts, strict=True)), empty_intersect=begin > end), rows
 
 
 def rows_of_names(databases: Sequence[StepDatabase]) -> list[Int64s] | None:
@@ -125,35 +113,14 @@ def numbers_agree(database: StepDatabase) -> bool:
     return bool(((database.group == database.step[:, None]) | (database.group < 0)).all())
 
 
-@dataclass(frozen=True, slots=True)
-class _Spans(ArrayRows):
-    """When the steps of a host were, over all of its cores; steps without cores last no time."""
-
-    begin_ps: Int64s
-    end_ps: Int64s
-
-    def length_ps(self) -> int:
-        """From the begin of the first to the end of the last."""
-        some = self.end_ps > self.begin_ps
-        return int(self.end_ps[some].max() - self.begin_ps[some].min()) if some.any() else 0
-
-
-def _spans(database: StepDatabase) -> _Spans:
-    there = database.present
-    begin = np.where(there, database.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    end = np.where(there, ends_of(database.begin_ps, database.duration_ps), np.iinfo(np.int64).min)
-    some = there.any(axis=1)
-    return _Spans(np.where(some, begin, 0), np.where(some, end.max(axis=1, initial=np.iinfo(np.int64).min), 0))
-
-
-def shift(host: _Spans, chief: _Spans) -> int:
+def shift(host: Spans, chief: Spans) -> int:
     """By how many steps the chief is ahead of the host: step i of the host is step i + shift of the chief."""
     overlap = _overlaps(host, chief)
     order = [*range(len(chief)), *range(-1, -len(host), -1)]
     return max(order, key=lambda k: overlap.get(k, 0), default=0)
 
 
-def _overlaps(host: _Spans, chief: _Spans) -> dict[int, int]:
+def _overlaps(host: Spans, chief: Spans) -> dict[int, int]:
     """By shift, the time in which steps that it pairs overlap; found by walking along both sequences."""
     overlap: dict[int, int] = defaultdict(int)
     begins, ends = (host.begin_ps.tolist(), chief.begin_ps.tolist()), (host.end_ps.tolist(), chief.end_ps.tolist())
@@ -172,7 +139,7 @@ def _overlaps(host: _Spans, chief: _Spans) -> dict[int, int]:
     return overlap
 
 
-def _overlap(spans: Sequence[_Spans]) -> tuple[list[int], int, int]:
+def _overlap(spans: Sequence[Spans]) -> tuple[list[int], int, int]:
     """By how many steps each host is shifted against the chief, and the chief's first step that all have, and the one
     after the last."""
     chief = min(range(len(spans)), key=lambda place: spans[place].length_ps())
@@ -185,48 +152,43 @@ def _overlap(spans: Sequence[_Spans]) -> tuple[list[int], int, int]:
     return shifts, begin, end
 
 
-def _shifts_by_time(
-    databases: Sequence[StepDatabase], rows: Sequence[Int64s], workers: Sequence[int]
-) -> dict[int, int] | None:
+def _shifts_by_time(known: Sequence[Outline], rows: Sequence[Int64s], workers: Sequence[int]) -> dict[int, int] | None:
     """By number of host, by how many groups its step would be another if steps were paired by when they ran; None: the
     pairs would be the same. ``rows``: the pairs by name."""
-    shifts, begin, end = _overlap([_spans(database) for database in databases])
+    shifts, begin, end = _overlap([known[place].spans for place in workers])
     paired = {row[0]: row for row in zip(*(part.tolist() for part in rows), strict=True)}
     for number in range(begin, end):
         other = tuple(number - k for k in shifts)
         own = paired.get(other[0], other)
         if own != other:
-            groups = [(db.step[a], db.step[b]) for db, a, b in zip(databases, own, other, strict=True)]
+            steps = [known[place].steps.database.step for place in workers]
+            groups = [(step[a], step[b]) for step, a, b in zip(steps, own, other, strict=True)]
             return {place: int(a - b) for place, (a, b) in zip(workers, groups, strict=True)}
     return None
 
 
-def _joined(
-    hosts: Sequence[HostSteps], workers: list[int], databases: Sequence[StepDatabase], rows: list[Int64s]
-) -> StepDatabase:
-    """Row ``rows[h][i]`` of each host's database as step i."""
+def _joined(known: Sequence[Outline], workers: list[int], rows: list[Int64s]) -> StepDatabase:
+    """Row ``rows[h][i]`` of each host that takes part as step i, without times."""
     n = len(rows[0])
-    numbers = [hosts[place].number for place in workers]
+    numbers, databases = [known[place].steps.number for place in workers], [known[p].steps.database for p in workers]
+    hardware = max((database.hardware for database in databases), key=_HARDWARE.index)
     categories = _categories(databases)
-    check_size(n, sum(len(database.cores) for database in databases), len(categories))
-    group = np.full((n, len(hosts)), -1, np.int64)
+    check_size(n, sum(len(database.cores) for database in databases), len(categories), hardware)
+    group = np.full((n, len(known)), -1, np.int64)
     for place, database, row in zip(workers, databases, rows, strict=True):
         group[:, place] = database.step[row]
-    hardware = max((database.hardware for database in databases), key=_HARDWARE.index)
     first, first_rows = databases[0], rows[0].tolist()
-
-    def each(name: str) -> list[Any]:
-        return [getattr(database, name)[row] for database, row in zip(databases, rows, strict=True)]
-
+    complete = np.ones(n, np.bool_)
+    for database, row in zip(databases, rows, strict=True):
+        complete &= database.complete[row]
     labels = [first.label[row] for row in first_rows]
     blank = blank_database(hardware, "", _cores(databases, numbers, workers), np.arange(n), labels, categories)
-    _fill(blank, databases, rows)
     return replace(
         blank,
-        hosts=[host.host for host in hosts],
+        hosts=[one.steps.host for one in known],
         name=[first.name[row] for row in first_rows],
         numbered=first.numbered[rows[0]],
-        complete=np.logical_and.reduce(each("complete")),
+        complete=complete,
         group=group,
         collectives=_collectives(databases, numbers, rows),
         compute_16bit_ps=sum(database.compute_16bit_ps for database in databases),
@@ -234,18 +196,20 @@ def _joined(
     )
 
 
-def _fill(joined: StepDatabase, databases: Sequence[StepDatabase], rows: list[Int64s]) -> None:
-    """Writes the times of each host beside those of the host before."""
+def _fill(joined: StepDatabase, databases: Iterable[StepDatabase], rows: Sequence[Int64s]) -> None:
+    """Writes the times of each host that takes part beside those of the host before. Where there is only 0, nothing is
+    written: memory that is not written takes none."""
     first = 0
     for database, row in zip(databases, rows, strict=True):
         own = slice(first, first + len(database.cores))
         first = own.stop
         for name in BY_CORE:
+            values = getattr(database, name)
             if name == "category_ps":
                 places = [joined.categories.index(category) for category in database.categories]
-                joined.category_ps[:, own, places] = database.category_ps[row]
-            elif name != "type_ps" or not joined.is_tpu:
-                getattr(joined, name)[:, own] = getattr(database, name)[row]
+                joined.category_ps[:, own, places] = values[row]
+            elif values.size and values.any() and (name != "type_ps" or not joined.is_tpu):
+                getattr(joined, name)[:, own] = values[row]
 
 
 def _categories(databases: Sequence[StepDatabase]) -> list[str]:

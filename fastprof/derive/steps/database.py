@@ -6,6 +6,7 @@ int64 picoseconds of the core's own host.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import compress
 from typing import Any, Final
@@ -30,6 +31,9 @@ SPARSE_CORE_IDS: Final = 1_000_000
 
 GENERIC_CORE: Final = 1
 """The id of the one core that represents a host without TPUs."""
+
+_AT_ONCE: Final = 1 << 18
+"""Steps on cores."""
 
 MOST_BYTES: Final = 2 << 30
 """What the steps of a session may take in memory."""
@@ -132,6 +136,14 @@ class StepDatabase:
         parts |= {name: list(compress(getattr(self, name), steps.tolist())) for name in ("name", "label")}
         return replace(self, collectives=rows, **parts)
 
+    def stretches(self) -> Iterator[StepDatabase]:
+        """All steps, some after the others, so that what is computed of those of many cores takes little memory."""
+        many = max(_AT_ONCE // max(len(self.cores), 1), 1)
+        for first in range(0, max(len(self), 1), many):
+            some = np.zeros(len(self), np.bool_)
+            some[first : first + many] = True
+            yield self.chosen(some)
+
     def cores_of(self, place: int) -> slice:
         """The cores of a host, which are beside each other."""
         first, end = np.searchsorted(self.cores.host_number, [place, place + 1]).tolist()
@@ -152,10 +164,10 @@ class StepDatabase:
         return total
 
 
-def check_size(steps: int, cores: int, categories: int) -> None:
+def check_size(steps: int, cores: int, categories: int, hardware: str) -> None:
     """MemoryLimitError: a database of this many steps, cores and categories of ops takes more memory
     than it may. A capture of a few hundred kilobytes can ask for gigabytes."""
-    of_type, others = len(TYPES) * 9, 33
+    of_type, others = 0 if hardware == "TPU" else len(TYPES) * 9, 33
     size = steps * cores * (of_type + others + 8 * (categories + len(OWN_CATEGORIES)))
     if size > MOST_BYTES:
         raise MemoryLimitError(

@@ -185,6 +185,11 @@ class _Over:
 
 def tpu_step_values(database: StepDatabase) -> TpuStepValues:
     """The values of each step of a database of TPU steps."""
+    parts = [_tpu_step_values(some) for some in database.stretches()]
+    return TpuStepValues(*(np.concatenate([getattr(one, name) for one in parts]) for name in TpuStepValues.__slots__))
+
+
+def _tpu_step_values(database: StepDatabase) -> TpuStepValues:
     cores = _Over(database.present & ~database.cores.sparse)
     sparse = _Over(database.present & database.cores.sparse)
     step = database.duration_ps

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -32,9 +33,13 @@ class Stragglers:
         return self.duration_ps - self.median_ps
 
 
-def stragglers(database: StepDatabase) -> Stragglers:
-    """Steps on several cores, on one of them longer than the median. SparseCores are left out. Of cores whose step took
-    equally long, as on a TPU host, the one that computes longest is the slowest."""
+def stragglers(database: StepDatabase) -> Iterator[Stragglers]:
+    """Steps on several cores, on one of them longer than the median; of some steps after the others. SparseCores are
+    left out. Of cores whose step took equally long, as on a TPU host, the one that computes longest is the slowest."""
+    return map(_stragglers, database.stretches())
+
+
+def _stragglers(database: StepDatabase) -> Stragglers:
     every = database.present & ~database.cores.sparse
     longer = step_times(database) > medians(database.duration_ps[:, :, None], every)[:, 0]
     rows = np.flatnonzero((every.sum(axis=1) > 1) & longer)
@@ -94,28 +99,29 @@ class HostTime(NamedTuple):
 
 def host_times(database: StepDatabase) -> list[HostTime]:
     """The hosts that took part in complete steps."""
-    db = database.chosen(database.complete)
-    cores = [db.cores_of(place) for place in range(len(db.hosts))]
-    took = [place for place, own in enumerate(cores) if db.present[:, own][:, ~db.cores.sparse[own]].any()]
+    complete, sparse = np.flatnonzero(database.complete), database.cores.sparse
+    cores = [database.cores_of(place) for place in range(len(database.hosts))]
+    present_on = partial(_present_on, database, complete)
+    took = [place for place, own in enumerate(cores) if present_on(own).any()]
     if not took:
         return []
-    there = np.zeros((len(db), len(took)), np.bool_)
-    times = np.zeros((len(db), len(took)), np.int64)
-    spent = np.zeros((len(db), len(took), len(OWN_CATEGORIES)), np.int64)
+    there = np.zeros((len(complete), len(took)), np.bool_)
+    times = np.zeros((len(complete), len(took)), np.int64)
+    spent = np.zeros((len(complete), len(took), len(OWN_CATEGORIES)), np.int64)
     core_counts = []
     for column, place in enumerate(took):  # one by one: what all cores of a pod spent takes much memory
-        dense = ~db.cores.sparse[cores[place]]
-        present = db.present[:, cores[place]][:, dense]
+        own, present = cores[place], present_on(cores[place])
+        dense = ~sparse[own]
         there[:, column] = present.any(axis=1)
-        times[:, column] = np.where(present, db.duration_ps[:, cores[place]][:, dense], 0).max(axis=1)
-        spent[:, column] = _mean(core_breakdown(db, cores=cores[place])[:, dense], present)
+        times[:, column] = np.where(present, database.duration_ps[:, own][complete][:, dense], 0).max(axis=1)
+        spent[:, column] = _mean(core_breakdown(database, cores=own)[complete][:, dense], present)
         core_counts.append(int(present.any(axis=0).sum()))
     several = there.sum(axis=1) > 1
     there_several = there & several[:, None]
     middle = medians(times[:, :, None], there)[:, 0]
     most = np.where(there_several, times, -1).argmax(axis=1)
     late = several & (times[np.arange(len(times)), most] > middle)
-    usual = medians(spent, there)
+    usual = np.concatenate([medians(spent[:, :, kind : kind + 1], there) for kind in range(spent.shape[2])], axis=1)
     found = []
     for column, place in enumerate(took):
         own = there_several[:, column]
@@ -138,6 +144,12 @@ def host_times(database: StepDatabase) -> list[HostTime]:
             by / compared if explained else None,
         ))  # fmt: skip
     return found
+
+
+def _present_on(database: StepDatabase, steps: Int64s, cores: slice) -> Bools:
+    """[steps, cores that are no SparseCores]"""
+    present: Bools = database.present[:, cores][steps][:, ~database.cores.sparse[cores]]
+    return present
 
 
 def slow_as(excess_share: float, others: Iterable[float | None]) -> int:

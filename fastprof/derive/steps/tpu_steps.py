@@ -57,7 +57,7 @@ def of_tpus(
     slot = np.full(groups.count + 1, -1, np.int64)
     slot[step] = np.arange(len(step))
     categories = list(dict.fromkeys([IDLE, *found.categories]))
-    check_size(len(step), len(cores), len(categories))
+    check_size(len(step), len(cores), len(categories), "TPU")
     column = np.array([*(categories.index(name) for name in found.categories), -1], np.int64)  # the last for -1
     nothing = np.full_like(slot, -1)
     slots = [slot if core.sparse or core.steps(groups.count).any() else nothing for core in cores]
