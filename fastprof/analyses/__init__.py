@@ -4,7 +4,8 @@ from __future__ import annotations
 
 __all__ = [
     "content", "contract", "hlo_stats", "inference", "input_pipeline", "keeping", "memory_viewer", "merging",
-    "op_profile", "op_stats", "overview", "parameters", "roofline", "runner", "step_choice", "steps", "tf_data",
+    "one_by_one", "op_profile", "op_stats", "overview", "parameters", "roofline", "runner", "step_choice", "steps",
+    "tf_data",
 ]  # fmt: skip
 
 ANALYSES = {

@@ -194,8 +194,13 @@ def _of_host(host: Host, params: Params, names: Mapping[int, str] | None) -> Kep
 
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     database = after["steps"].detail_as(SessionSteps).database
-    hosts = [one.communication for one in kept]
-    numbers = [_step_numbers(one, database, place) for place, one in enumerate(kept)]
+    hosts: list[HostCommunication] = []
+    numbers: list[StepNumbers] = []
+    programs: list[tuple[bool, tuple[str, ...]]] = []
+    for place, one in enumerate(kept):
+        hosts.append(one.communication)
+        numbers.append(_step_numbers(one, database, place))
+        programs.append((one.has_programs, one.problems))
     merged = Merged([one.operations for one in hosts])
     found, seen = compared(hosts, numbers, merged)
     delays = None if seen is None else blame(seen, found.step)
@@ -228,7 +233,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         *remarks(hosts, tables, costs, found, compared=delays is not None and bool(delays.paths)),
         *link_table.remarks(hosts),
         *of_hosts,
-        *_of_programs(kept, tables["kinds"]),
+        *_of_programs(hosts, programs, tables["kinds"]),
     ]
     notices = tuple(Notice(severity, text) for severity, text in every)
     return Report(NAME, tables, scalars(SCALARS, values), notices, after)
@@ -250,18 +255,21 @@ def _path_values(
     }
 
 
-def _of_programs(kept: Sequence[KeptHost], kinds: pa.Table) -> Iterator[Remark]:
-    """What of programs cannot be read; and that there are none, where it is not known what collectives moved."""
+def _of_programs(
+    hosts: Sequence[HostCommunication], programs: Sequence[tuple[bool, tuple[str, ...]]], kinds: pa.Table
+) -> Iterator[Remark]:
+    """What of programs cannot be read; and that there are none, where it is not known what collectives moved.
+    ``programs``: of each host, whether it has some, and their problems."""
     scopes, moved = kinds["scope"].to_pylist(), kinds["moved_bytes"].to_pylist()
     unknown = any(scope == BETWEEN_DEVICES and size is None for scope, size in zip(scopes, moved, strict=True))
-    compiled = not any(one.communication.of_torch for one in kept)
-    if unknown and compiled and not any(one.has_programs for one in kept):
+    compiled = not any(one.of_torch for one in hosts)
+    if unknown and compiled and not any(has for has, _ in programs):
         yield (
             "info",
             "The capture carries no compiled programs: what moves how much, and among which devices, is known only "
             "where the texts of ops have it.",
         )
-    yield from problems((one.communication.host, one.problems) for one in kept)
+    yield from problems((one.host, found) for one, (_, found) in zip(hosts, programs, strict=True))
 
 
 def _step_numbers(one: KeptHost, database: StepDatabase, place: int) -> StepNumbers:

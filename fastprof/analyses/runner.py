@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from fastprof._native import records
-from fastprof.analyses import ANALYSES, parameters, step_choice
+from fastprof.analyses import ANALYSES, merging, parameters, step_choice
 from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar, union
 from fastprof.analyses.failures import Failures
 from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan, faults_named, read, sources
 from fastprof.analyses.merging import Merging, joined, one_by_one, together
-from fastprof.analyses.one_by_one import OneByOne
+from fastprof.analyses.one_by_one import OneByOne, Packed
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.decode.index import Index
 from fastprof.decode.selection import Steps
@@ -27,6 +27,7 @@ from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import UsageError
 from fastprof.tables.needs import Needs
 from fastprof.tables.open_session import OpenSession
+from fastprof.tables.set_aside import Stored
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import meant
 
@@ -212,10 +213,18 @@ def _merged(of_hosts: Iterable[KeptOfHosts], plan: Plan, failures: Failures) -> 
             del one.kept[name]
         return one
 
-    merging = Merging(lambda parts: checked(together(parts, plan, failures.by_name)))
-    for one in of_hosts:
-        merging.add(checked(one))
-    return joined(merging.parts())
+    every = Merging(lambda parts: checked(together(parts, plan, failures.by_name)))
+    for number, one in enumerate(of_hosts):
+        every.add(checked(one) if number < merging.GROUP else _set_aside(checked(one), plan))
+    return joined(every.parts())
+
+
+def _set_aside(one: KeptOfHosts, plan: Plan) -> KeptOfHosts:
+    """The same; what is looked at one host after the other is in a temporary file."""
+    for name in [name for name in one.kept if one_by_one(plan, name)]:
+        values = one.kept[name]
+        one.kept[name] = [value if isinstance(value, Packed) else Packed(Stored(value).value) for value in values]
+    return one
 
 
 def of_each_host(tables: TableSet, needs: Needs, of_host: Callable[[Host], T], steps: Steps | None = None) -> list[T]:

@@ -34,7 +34,16 @@ from fastprof.derive.causes import step_programs
 from fastprof.derive.causes.slow_steps import KINDS, SlowSteps, slow_steps
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs, step_numbers, why_no_steps
+from fastprof.derive.steps.across_hosts import (
+    SessionSteps,
+    combined,
+    on_kinds,
+    on_pairs,
+    on_sources,
+    sources,
+    step_numbers,
+    why_no_steps,
+)
 from fastprof.derive.steps.between_steps import BetweenSteps, between_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
@@ -42,7 +51,7 @@ from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.outlines import Outline, outlines
 from fastprof.derive.steps.step_columns import CORE, CORE_ID, HOST, IN_CATEGORIES, SPAN, STEP, OnCores
 from fastprof.derive.steps.step_figures import core_breakdown, fitted, step_times
-from fastprof.derive.steps.step_source import AUTO, MARKERS, SOURCES, STEPS_FROM
+from fastprof.derive.steps.step_source import AUTO, MARKERS, STEPS_FROM
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, TYPES, EventType
 from fastprof.derive.steps.stragglers import HostTime, host_times, stragglers, verdict
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
@@ -51,7 +60,7 @@ from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Count, Kind, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, TableSchema
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.quantities import counted, few
+from fastprof.wording.quantities import counted
 
 NAME = "steps"
 READS = union([
@@ -299,8 +308,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
     figures = scalars(SCALARS, _values(known, database, reason) | _of_slow(every, reason))
     notices = [Notice("warning", reason)] if reason else list(_notices(known, every.beyond, database))
     if params.steps_from == AUTO:
-        notices += _on_sources(known)
-        notices += _on_kinds(known)
+        notices += [Notice("info", text) for text in (*on_sources(known), *on_kinds(known))]
     if worst := verdict(database, times):
         notices.insert(0, Notice("recommendation", worst))
     notices += [Notice("info", text) for text in (*_on_slow_steps(every, of_hosts), *on_pairs(database))]
@@ -458,26 +466,6 @@ def _beyond(database: StepDatabase) -> int:
     """How many steps on cores have ops that add up to more than the step."""
     ran = core_breakdown(database).sum(axis=2)
     return int(np.count_nonzero(database.present & (ran > database.duration_ps)))
-
-
-def sources(kept: Sequence[HostSteps]) -> list[str]:
-    """What the steps of hosts are made from, each once."""
-    return list(dict.fromkeys(host.source for host in kept if len(host.database)))
-
-
-def _on_sources(kept: Sequence[HostSteps]) -> Iterable[Notice]:
-    """What steps are made from, unless each is a marker and no more."""
-    of_hosts = {host.why: host for host in kept if len(host.database) and host.source != MARKERS}
-    for why, host in of_hosts.items():
-        where = f" on {host.host}" if len(kept) > 1 else ""
-        yield Notice("info", f"Steps{where} are made from {SOURCES[host.source]}: {why}.")
-
-
-def _on_kinds(kept: Sequence[HostSteps]) -> Iterable[Notice]:
-    """Which of several kinds of markers make the steps."""
-    for kinds in dict.fromkeys(host.kinds for host in kept if host.kinds):
-        hosts = [host.host for host in kept if host.kinds == kinds]
-        yield Notice("info", f"{few(hosts)}: {kinds}.")
 
 
 def _notices(kept: Sequence[HostSteps], beyond: int, database: StepDatabase) -> Iterable[Notice]:

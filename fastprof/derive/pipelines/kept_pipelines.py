@@ -53,9 +53,9 @@ def _table(host: HostPipelines, name: str) -> pa.Table:
 
 def tables(hosts: Sequence[KeptPipelinesOfHost]) -> dict[str, pa.Table | Callable[[], pa.Table]]:
     """All of TABLES: those with rows by call as functions that make them."""
-    large = _LargeTables(hosts)
+    large, some = _LargeTables(hosts), [host for host in hosts if len(host.pipelines().reading.pipelines)]
     found: dict[str, Any] = {
-        name: partial(large.table, name) if name in LARGE else _joined(name, [host.table(name) for host in hosts])
+        name: partial(large.table, name) if name in LARGE else _joined(name, [host.table(name) for host in some])
         for name in TABLES
     }
     order = np.argsort(-np.asarray(found["bottlenecks"]["total_ps"]), kind="stable")

@@ -9,7 +9,7 @@ those that all hosts then have in common.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,7 @@ from fastprof.derive.steps.database import (
 )
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.outlines import Outline, Spans, outlines
-from fastprof.derive.steps.step_source import AUTO, MARKERS
+from fastprof.derive.steps.step_source import AUTO, MARKERS, SOURCES
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import few
@@ -275,6 +275,26 @@ def _why(hosts: Sequence[HostSteps], steps_from: str) -> str:
     devices = any(host.groups for host in hosts) and any(host.accelerated for host in hosts)
     why = "no step markers on the devices of this capture" if devices else "no step markers in this capture"
     return why if steps_from == MARKERS else f"{why}, and nothing repeats that could serve instead"
+
+
+def sources(kept: Sequence[HostSteps]) -> list[str]:
+    """What the steps of hosts are made from, each once."""
+    return list(dict.fromkeys(host.source for host in kept if len(host.database)))
+
+
+def on_sources(kept: Sequence[HostSteps]) -> Iterator[str]:
+    """What steps are made from, unless each is a marker and no more."""
+    of_hosts = {host.why: host for host in kept if len(host.database) and host.source != MARKERS}
+    for why, host in of_hosts.items():
+        where = f" on {host.host}" if len(kept) > 1 else ""
+        yield f"Steps{where} are made from {SOURCES[host.source]}: {why}."
+
+
+def on_kinds(kept: Sequence[HostSteps]) -> Iterator[str]:
+    """Which of several kinds of markers make the steps."""
+    for kinds in dict.fromkeys(host.kinds for host in kept if host.kinds):
+        hosts = [host.host for host in kept if host.kinds == kinds]
+        yield f"{few(hosts)}: {kinds}."
 
 
 def on_pairs(database: StepDatabase) -> list[str]:
