@@ -50,7 +50,8 @@ test: ## everything that CI runs: what takes one core side by side, then the tes
 
 before-unit: core types asan-native stubs check page
 
-unit: build
+unit: build # compiled first: tests start many processes, and Python may be set to keep nothing that it compiles
+	$(BIN)/python -m compileall -q fastprof
 	$(BIN)/python -m pytest -n auto --dist loadfile --benchmark-disable
 
 page: build ## unit tests of the page's modules, in the Node of .venv

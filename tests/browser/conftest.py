@@ -115,16 +115,32 @@ def faults() -> list[str]:
     return []
 
 
-@pytest.fixture
-def page(browser: Any, faults: list[str]) -> Iterator[Any]:
-    """A page that fails the test on an error in the console and on any request to another place than its server."""
+@pytest.fixture(scope="module")
+def window(browser: Any) -> Iterator[Any]:
+    """One window for the tests of a file, held open by an empty tab: opening one takes longer than drawing a page."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    opened = context.new_page()
+    context.new_page()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(window: Any, faults: list[str]) -> Iterator[Any]:
+    """A page that fails the test on an error in the console and on any request to another place than its server.
+    Pages before it left nothing with the browser that it finds."""
+    first = window.pages[0]
+    opened = window.new_page()
     opened.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on("request", lambda request: _check_local(request.url, faults))
     yield opened
-    context.close()
+    for other in window.pages[1:]:
+        other.close()
+    window.clear_cookies()
+    window.clear_permissions()
+    devtools = window.new_cdp_session(first)
+    devtools.send("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})
+    devtools.detach()
     assert faults == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -61,18 +61,15 @@ def whole(profile: fastprof.Profile) -> dict[str, pa.Table]:
 
 
 @pytest.fixture
-def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Memory]]:
-    """limited() gives the memory that the next profile allocates from. Collecting garbage is cheap meanwhile."""
-    gc.collect()
-    gc.freeze()
+def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Memory]:
+    """limited() gives the memory that the next profile allocates from."""
 
     def fresh() -> Memory:
         memory = Memory()
         monkeypatch.setattr(open_session, "Memory", lambda: memory)
         return memory
 
-    yield fresh
-    gc.unfreeze()
+    return fresh
 
 
 def live(memory: Memory) -> int:
