@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ def pytest_configure() -> None:
 
 
 def pytest_sessionstart() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what is to run behind it so
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()  # while the tests are collected: what is made then stays
 
 
