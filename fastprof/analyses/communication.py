@@ -135,7 +135,7 @@ SECTIONS = (
     Section("Kinds", "kinds", ("kind", "occurrences", "time_ps", "hidden_ps", "exposed_ps", "exposed_share",
             "moved_bytes"), "exposed_share", 20, shown=has_rows("kinds")),
     Section("Devices", "devices", ("device", *_SPLIT), "exposed_share", 16, shown=has_rows("devices")),
-    Section("Steps", "steps", ("step", "device", *_SPLIT), "exposed_share", 20,
+    Section("Steps", "steps", ("name", "device", *_SPLIT), "exposed_share", 20,
             shown=lambda report: bool(report.scalars["step_count"].value)),
     Section("Operations, the most exposed first", "operations", ("name", "kind", "occurrences", "mean_ps", "hidden_ps",
             "exposed_ps", "exposed_share", "payload_bytes", "bus_bytes_per_s"), "exposed_share", 20,

@@ -170,7 +170,7 @@ SCALARS = {
     **{name: diagnosis.SCALARS[name] for name in _OF_DIAGNOSIS},
     **input_pipeline.STEP_FIGURES,
     **{name: input_pipeline.SCALARS[name] for name in _OF_INPUT},
-    "host_count": ScalarSpec(None, "number of hosts with different names"),
+    "host_count": ScalarSpec(None, "number of hosts of the session: each has a capture"),
     "task_count": ScalarSpec(None, "number of captures"),
     "device_type": ScalarSpec(None, "model of the devices; the last one if there are several; CPU if there are none"),
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
@@ -233,7 +233,8 @@ SECTIONS = (
     Section("Step time", scalars=tuple(input_pipeline.STEP_FIGURES), shown=is_known("step_count")),
     Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,
             scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown")),
-    Section("Stragglers", "stragglers", ("step", "core_name", "duration_ps", "median_ps", "category", "excess_share"),
+    Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps",
+            "category", "excess_share"),
             "excess_share", 5, shown=has_rows("stragglers")),
     Section("Most expensive ops (summed over devices)", "top_ops", (*_TOP_OPS[:2], "calls", *_TOP_OPS[2:]),
             "self_share", shown=_top_ops_of("Device")),
@@ -246,7 +247,7 @@ SECTIONS = (
     Section("Use of hosts", scalars=("host_idle_percent", "host_op_percent", "host_eager_percent"),
             shown=is_known("host_op_percent")),
     Section("Latency of requests", "latency", shown=has_rows("latency")),
-    Section("Ran on", scalars=("host_count", "task_count", "device_type", "device_count", "framework", "is_training")),
+    Section("Ran on", scalars=("host_count", "device_type", "device_count", "framework", "is_training")),
     Section("Hosts", "hosts", ("host", "hardware", "device_type", "device_count", "duty_cycle_percent")),
 )  # fmt: skip
 
@@ -369,7 +370,7 @@ def _values(overview: Overview, after: Mapping[str, Report]) -> dict[str, Known]
     values |= input_pipeline.step_figures(after["steps"])
     values |= {name: known(after["input_pipeline"].scalars[name]) for name in _OF_INPUT}
     values |= {
-        "host_count": environment.host_count,
+        "host_count": environment.task_count,
         "task_count": environment.task_count,
         "device_type": environment.device_type,
         "device_count": device_count.device_count([one.environment.devices for one in overview.hosts]),

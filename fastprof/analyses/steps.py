@@ -186,6 +186,8 @@ _TABLES = (
     _table(
         "stragglers", "a step that took longer than the median of its cores, and its slowest core",
         STEP,
+        Text("name", "name of the step, such as train 7; if hosts name it differently, that of the first",
+             lambda rows: texts(rows.database.label, rows.step)),
         *CORE,
         Count("core_count", "number of cores that took part, without SparseCores"),
         Picoseconds("duration_ps", "longest time of the step on a core; if several cores took that long, the one that "
@@ -219,6 +221,7 @@ SCALARS = {
         None,
         "complete steps out of line, of each host: longer than the median of steps of their name and main program by "
         "more than 5 median deviations and a tenth",
+        "slow steps, summed over hosts",
     ),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median"),
     "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts"),
@@ -248,12 +251,13 @@ SECTIONS = (
             "p99_ps", "max_ps"), rows=12),
     Section("Hosts", "hosts", ("host", "step_count", "mean_ps", "p99_ps", "slowest_count", "excess_ps", "category",
             "excess_share"), "excess_share", 20, shown=_several_hosts),
-    Section("Stragglers", "stragglers", ("step", "core_name", "duration_ps", "median_ps", "excess_ps", "category",
-            "category_excess_ps", "excess_share"), "excess_share", 10, shown=has_rows("stragglers")),
+    Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps", "excess_ps",
+            "category", "category_excess_ps", "excess_share"), "excess_share", 10, shown=has_rows("stragglers")),
     Section("Steps out of line", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
             "difference_ps"), rows=20, shown=has_rows("slow_steps")),
-    Section("Between steps", "between_steps", ("host", "gap_count", "time_ps", "longest_ps", "device_compute_ps",
-            "host_compute_ps", "input_ps", "all_others_ps", "share"), "share", 20, shown=has_rows("between_steps")),
+    Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
+            "device_compute_ps", "host_compute_ps", "input_ps", "all_others_ps", "share"), "share", 20,
+            shown=has_rows("between_steps"), parts=("device_compute_ps", "host_compute_ps", "input_ps")),
     Section("All steps", "steps", ("step", "name", "core_name", "complete", "duration_ps", "device_compute_ps",
             "host_compute_ps", "input_ps", "all_others_ps"), rows=40),
 )  # fmt: skip
