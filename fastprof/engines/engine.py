@@ -35,6 +35,8 @@ class Engine:
         if in_flight is not None and (not isinstance(in_flight, int) or in_flight < 1):
             raise UsageError("in_flight must be a whole number of at least 1")
         self.retries, self.host_timeout = retries, host_timeout
+        self.ahead: Any = None
+        """The Gathering that workers begin with if they have nothing else to do: of hosts of the next run."""
         self._in_flight = in_flight
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else None

@@ -19,7 +19,7 @@ from fastprof.derive.host import Choice
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.engines.combine_hosts import renumber, renumbered
 from fastprof.engines.engine import Engine
-from fastprof.engines.gather import gather
+from fastprof.engines.gather import Gathering, gather
 from fastprof.engines.groups import Part, in_groups, packed
 from fastprof.engines.host_task import (
     VERSIONS,
@@ -60,6 +60,7 @@ class EngineSession:
         self.log = ImportLog()
         for remark in session.remarks:
             self.log.add(remark.severity, remark.code, remark.message, remark.path)
+        self.begun: Round | None = None
         self.files = tuple(map(_travelling, session.files))
         self._sizes = [_size_of(file) for file in self.files]
 
@@ -96,6 +97,17 @@ def _size_of(file: CaptureFile) -> tuple[int | None, int | None]:
     except (OSError, TypeError, ValueError):
         return None, None  # the worker says what is wrong with it, if anything
     return known.st_size, known.st_mtime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A task a file, and what came back."""
+
+    work: Any
+    selection: Selection
+    tasks: list[HostTask]
+    gathering: Gathering
+    payloads: Payloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +275,14 @@ class EngineHosts:
     ) -> dict[int, Kept]:
         """What workers keep of each file, packed. ``_places``: of the selected hosts, in the order of the session."""
         session = self.session
-        tasks = [session.task(i, work, selection, choices=choices.get(i)) for i in range(self.files)]
-        self._payloads = payloads = Payloads()
-        found = gather(session.engine, tasks, report, payloads.stored)
+        begun, session.begun = session.begun, None
+        if begun is None or choices or (begun.work, begun.selection) != (work, selection):
+            if begun is not None:
+                begun.gathering.cancel()
+            begun = self._begun(work, selection, choices)
+        tasks, payloads = begun.tasks, begun.payloads
+        self._payloads = payloads
+        found = begun.gathering.run(report)
         places = self._placed(found)
         misnamed = [i for i, one in found.items() if any(one.hosts[place.at].host != place.name for place in places[i])]
         if misnamed:  # the second host of a name: what is kept of it has its name
@@ -275,6 +292,17 @@ class EngineHosts:
         every = sorted((place for of_file in places.values() for place in of_file), key=lambda place: place.number)
         self._places = [place for place in every if selection.hosts is None or place.name in selection.hosts]
         return found
+
+    def _begun(self, work: Any, selection: Selection, choices: dict[int, dict[int, Choice]]) -> Round:
+        session, payloads = self.session, Payloads()
+        tasks = [session.task(i, work, selection, choices=choices.get(i)) for i in range(self.files)]
+        return Round(work, selection, tasks, Gathering(session.engine, tasks, payloads.stored), payloads)
+
+    def begin(self, plan: Plan) -> None:
+        """Workers read hosts for this plan if they have nothing else to do; ``kept`` of it takes what they did."""
+        work = Analyses(plan.names, plan.given, plan.steps, plan.keepers)
+        self.session.begun = self._begun(work, self._selection, {})
+        self.session.engine.ahead = self.session.begun.gathering
 
     def _reporting(self, stage: str) -> Callable[[int], None]:
         return lambda done: self._report(stage, done, self.files)

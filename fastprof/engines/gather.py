@@ -5,6 +5,9 @@ waiting ──► running ──► done           one answer a task: the first 
    └── lost ───┤ the executor broke: who was in flight is a suspect
                ▼
             suspects, one at a time: who breaks it alone is the one that breaks it
+
+If nothing is waiting, workers begin with the tasks of another gathering, that of the next run (``Engine.ahead``), which
+then goes on with what they did. If the executor breaks or ends meanwhile, these are given again when their turn comes.
 """
 
 from __future__ import annotations
@@ -54,22 +57,23 @@ def gather(
     """What was kept of each task, by its number. ``report``: called with how many are done; ``stored``: with each
     answer that counts, and returns what is held of it; ``submitted``: gives a task to the executor. Raises the fault of
     a task that the session cannot do without: of several the one with the lowest number."""
-    return _Gathering(engine, tasks, report, stored, submitted).run()
+    return Gathering(engine, tasks, stored, submitted).run(report)
 
 
-class _Gathering:
+class Gathering:
+    """What becomes of some tasks; arguments as of ``gather``."""
+
     def __init__(
         self,
         engine: Engine,
         tasks: Sequence[Task],
-        report: Callable[[int], None],
-        stored: Callable[[Kept], Kept],
-        submitted: Callable[[Executor, Any], Future[Kept]],
+        stored: Callable[[Kept], Kept] = lambda kept: kept,
+        submitted: Callable[[Executor, Any], Future[Kept]] = _submitted,
     ) -> None:
         self.submitted = submitted
         self.engine = engine
         self.tasks = tasks
-        self.report = report
+        self.report: Callable[[int], None] = lambda _: None
         self.stored = stored
         self.waiting = deque(sorted(tasks, key=lambda task: -(task.size_bytes or 0)))  # the largest first
         self.suspects: deque[Task] = deque()
@@ -78,12 +82,22 @@ class _Gathering:
         self.tried: Counter[tuple[int, str]] = Counter()
         self.done: dict[int, Kept] = {}
         self.ends_at: float | None = None
+        self.failure: FastprofError | None = None
+        """Met before its turn came."""
+        self.ahead: Gathering | None = None
 
-    def run(self) -> dict[int, Kept]:
+    def run(self, report: Callable[[int], None]) -> dict[int, Kept]:
+        """Gives what is left to give, and returns when all is done."""
+        self.report = report
+        self.ahead = self.engine.ahead if self.engine.ahead is not self else None
         try:
+            if self.failure is not None:
+                raise self.failure
             while len(self.done) < len(self.tasks) and not self._is_over():
                 self._submit()
                 self._collect()
+            if self.ends_at is None:
+                self._go_ahead()  # workers have something to do while the report is made
         except BaseException:
             self._leave(stop=True)
             raise
@@ -98,10 +112,18 @@ class _Gathering:
 
     def _leave(self, *, stop: bool) -> None:
         if stop and self.engine.is_made:
-            self.engine.stop()  # a pool that finds its processes gone fails at futures that others have cancelled
+            self._end_executor()  # a pool that finds its processes gone fails at futures that others have cancelled
             return
+        self.cancel()
+
+    def cancel(self) -> None:
         for future in self.running:
             future.cancel()
+
+    def _end_executor(self) -> None:
+        self.engine.stop()
+        if self.ahead is not None:
+            self.ahead.take_back()
 
     # ---- giving
 
@@ -112,8 +134,14 @@ class _Gathering:
             if not self.running:
                 self._start(self.suspects.popleft())
             return
-        while self.waiting and len(self.running) < self.engine.in_flight and not self.suspects and self._has_room():
+        while self.waiting and self._has_slot() and not self.suspects and self._has_room():
             self._start(self.waiting.popleft())
+        if not (self.waiting or self.suspects):
+            self._go_ahead()
+
+    def _has_slot(self) -> bool:
+        others = 0 if self.ahead is None else len(self.ahead.running)
+        return len(self.running) + others < self.engine.in_flight
 
     def _has_room(self) -> bool:
         travelling = sum(task.travelling for task in self.running.values())
@@ -123,11 +151,14 @@ class _Gathering:
         if task.number in self.done:
             return
         try:
-            future = self.submitted(self.engine.executor, task)
+            self._give(task)
         except BrokenExecutor as error:
             self._broke(error, [task])
-            return
-        except FastprofError:
+
+    def _give(self, task: Task) -> None:
+        try:
+            future = self.submitted(self.engine.executor, task)
+        except (BrokenExecutor, FastprofError):
             raise
         except Exception as error:
             text = f"the executor takes no hosts: {type(error).__name__}: {error}; give one that runs"
@@ -137,13 +168,61 @@ class _Gathering:
         self.running[future] = task
         self.since[future] = time.monotonic()
 
+    # ---- ahead
+
+    def _go_ahead(self) -> None:
+        """Gives tasks of the next gathering."""
+        ahead = self.ahead
+        while ahead is not None and ahead.waiting and ahead._goes_on() and self._has_slot():
+            try:
+                ahead._give(ahead.waiting[0])
+            except BrokenExecutor as error:
+                if self.running:
+                    self._broke(error, [])
+                return  # else its own turn will meet that
+            ahead.waiting.popleft()
+
+    def _goes_on(self) -> bool:
+        return self.ends_at is None and self.failure is None
+
+    def _collect_ahead(self) -> tuple[BaseException | None, list[Task]]:
+        """As ``_take_ended`` of the next gathering, whose faults wait for its turn."""
+        if self.ahead is None:
+            return None, []
+        try:
+            return self.ahead._take_ended()
+        except FastprofError as error:
+            self.ahead.failure = error
+            return None, []
+
+    def take_back(self) -> None:
+        """What was given is waiting again: the executor ended for reasons of another gathering."""
+        self.waiting.extendleft(self.running.values())
+        self.running.clear()
+        self.since.clear()
+
     # ---- taking
 
     def _collect(self) -> None:
-        if not self.running:
+        futures = [*self.running, *(self.ahead.running if self.ahead is not None else ())]
+        if not futures:
             return
         limited = self.ends_at is not None or self.engine.host_timeout is not None or self._may_run_twice()
-        wait(self.running, _PATIENCE_S if limited else None, FIRST_COMPLETED)
+        wait(futures, _PATIENCE_S if limited else None, FIRST_COMPLETED)
+        broken, lost = self._take_ended()
+        broken_ahead, lost_ahead = self._collect_ahead()
+        if self.ahead is not None:
+            self.ahead.waiting.extendleft(lost_ahead)
+        if broken is not None or broken_ahead is not None:
+            self._broke(broken or broken_ahead or BrokenExecutor(), lost, alone=not lost_ahead)
+            return
+        if self.engine.host_timeout is not None:
+            self._look_for_late(self.engine.host_timeout)
+        if self._may_run_twice():
+            self._look_for_stragglers()
+
+    def _take_ended(self) -> tuple[BaseException | None, list[Task]]:
+        """Takes answers. If the executor broke: its error, and the tasks that ended so."""
         ended = [future for future in self.running if future.done()]
         lost: list[Task] = []
         broken: BaseException | None = None
@@ -161,13 +240,7 @@ class _Gathering:
                 raise
             except Exception as error:  # noqa: BLE001  whatever an engine raises
                 self._failed(task, error)
-        if broken is not None:
-            self._broke(broken, lost)
-            return
-        if self.engine.host_timeout is not None:
-            self._look_for_late(self.engine.host_timeout)
-        if self._may_run_twice():
-            self._look_for_stragglers()
+        return broken, lost
 
     def _take(self, task: Task, kept: Kept) -> None:
         if not isinstance(kept, Kept) or kept.number != task.number:
@@ -221,15 +294,18 @@ class _Gathering:
         trace = "".join(traceback.format_exception(error)).strip()
         self._again(task, "failed", EngineError(f"a worker failed on {task.what}: {trace}", path=task.path), most=1)
 
-    def _broke(self, error: BaseException, lost: Sequence[Task]) -> None:
-        """The executor broke. It does not say for whom: all that it had are suspects."""
+    def _broke(self, error: BaseException, lost: Sequence[Task], alone: bool = True) -> None:
+        """The executor broke. It does not say for whom: all that it had are suspects. ``alone``: whether all that ended
+        are of this gathering. Workers no longer go ahead."""
         self.engine.check_renewable(error)
         together = [*lost, *self.running.values()]
+        alone = alone and not (self.ahead is not None and self.ahead.running)
         self.running.clear()
         self.since.clear()
-        self.engine.stop()
+        self._end_executor()
+        self.ahead = None
         suspects = list({task.number: task for task in together}.values())
-        if len(suspects) > 1:
+        if len(suspects) != 1 or not alone:
             self.suspects.extend(suspects)
             return
         (task,) = suspects
@@ -282,7 +358,7 @@ class _Gathering:
             self.since.pop(future)
             future.cancel()
         if self.engine.is_made:
-            self.engine.stop()
+            self._end_executor()
             self.waiting.extendleft(self.running.values())
             self.running.clear()
             self.since.clear()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError
@@ -44,7 +45,8 @@ def batch(
     """
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
     engine = _engine(executor, retries, host_timeout, in_flight)
-    return _each(_wanted(logdir, runs), partial(_opened, how, engine), names, params or {}, on_error == "skip")
+    profiles = _profiles(_wanted(logdir, runs), how, engine, names, params or {})
+    return _each(profiles, names, params or {}, on_error == "skip")
 
 
 def trends(
@@ -66,14 +68,14 @@ def trends(
     are those of ``load``; one executor serves all runs. A run that cannot be read has its error as ``problem``.
     NotFoundError: there are no runs, or none of a name.
     """
-    from fastprof.profile.trends import of_profile, table
+    from fastprof.profile.trends import REPORTS, of_profile, table
 
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
     engine = _engine(executor, retries, host_timeout, in_flight)
     rows = []
-    for run in _wanted(logdir, runs):
+    for run, opened in _profiles(_wanted(logdir, runs), how, engine, REPORTS, {}):
         try:
-            row = of_profile(_opened(how, engine, run))
+            row = of_profile(opened())
         except FastprofError as error:
             row = {"problem": str(error)}
         rows.append({"run": run.name} | row)
@@ -102,18 +104,52 @@ def _engine(
     return Engine(executor, retries, host_timeout, in_flight)
 
 
-def _opened(how: dict[str, Any], engine: Engine | None, run: Run) -> Profile:
+def _profiles(
+    runs: Sequence[Run], how: dict[str, Any], engine: Engine | None, names: Sequence[str], params: Mapping[str, Any]
+) -> Iterator[tuple[Run, Callable[[], Profile]]]:
+    """Each run, and what opens it. Workers that have nothing else to do begin with the next run for these reports."""
     if engine is None:
-        return load(run, **how)
+        for run in runs:
+            yield run, partial(load, run, **how)
+        return
+    begun: Callable[[], Profile] | None = None
+    try:
+        for run, following in zip_longest(runs, runs[1:]):
+            opened, begun = begun or partial(_on_engine, run, how, engine), None
+            engine.ahead = None
+            if following is not None:
+                begun = _begun(following, how, engine, names, params)
+            yield run, opened
+    finally:
+        if engine.ahead is not None:
+            engine.ahead.cancel()
+
+
+def _on_engine(run: Run, how: dict[str, Any], engine: Engine) -> Profile:
     return on_engine(run, how | {"run": None, "as_hosts": False}, engine, None)
 
 
+def _begun(
+    run: Run, how: dict[str, Any], engine: Engine, names: Sequence[str], params: Mapping[str, Any]
+) -> Callable[[], Profile] | None:
+    """What returns the profile of a run. None: something is wrong with it, which is for its own turn."""
+    from fastprof.profile.on_engine import ProfileOnEngine
+
+    try:
+        profile = _on_engine(run, how, engine)
+        if isinstance(profile, ProfileOnEngine):
+            profile.begin(names, params)
+    except FastprofError:
+        return None
+    return lambda: profile
+
+
 def _each(
-    runs: Iterable[Run], opened: Callable[[Run], Profile], names: Iterable[str], params: Mapping[str, Any], skip: bool
+    profiles: Iterable[tuple[Run, Callable[[], Profile]]], names: Sequence[str], params: Mapping[str, Any], skip: bool
 ) -> Iterator[tuple[Run, dict[str, Report]]]:
-    for run in runs:
+    for run, opened in profiles:
         try:
-            found = opened(run).reports(*names, **params)
+            found = opened().reports(*names, **params)
         except (CaptureError, UnreadableError) as error:
             if not skip:
                 raise

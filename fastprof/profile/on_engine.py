@@ -17,7 +17,7 @@ from fastprof.inputs.resolve import Named, Session
 from fastprof.inputs.several_runs import resolve_runs
 from fastprof.profile.computing import Computing, keepers_of
 from fastprof.profile.opened import checked_reading
-from fastprof.profile.profile import Profile
+from fastprof.profile.profile import Profile, chosen_analyses
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import TableSet
 
@@ -92,6 +92,14 @@ class ProfileOnEngine(Profile):
 
     def _computing(self) -> Computing:
         return partial(_computed, self._on_engine.on_engine, self._chosen, self._steps)
+
+    def begin(self, names: Sequence[str], params: Mapping[str, Any]) -> None:
+        """Workers read hosts for these reports if they have nothing else to do; ``reports`` takes what they did."""
+        from fastprof.analyses import runner
+
+        chosen = chosen_analyses(names)
+        plan = runner.plan_of(runner.closure(chosen), chosen, params, None, keepers_of(chosen, ""))
+        EngineHosts(self._on_engine.on_engine, self._chosen).begin(plan)
 
     @property
     def by_workers(self) -> Sequence[RunOfWorkers]:

@@ -192,7 +192,7 @@ class Profile(AnalysisMethods):
         for name in names:
             if not isinstance(name, str):
                 raise UsageError(f"names of analyses are strings, not {type(name).__name__}")
-        chosen = tuple(dict.fromkeys(map(as_method, names))) or tuple(ANALYSES)
+        chosen = chosen_analyses(names)
         given = tuple(sorted(params.items()))
         if not all(isinstance(value, Hashable) for value in params.values()):
             runner.params_of(runner.closure(chosen), params)  # raises UsageError with the valid values
@@ -461,6 +461,11 @@ def as_method(name: str) -> str:
     """The name of an analysis, given as verbs or as methods have it; any other name as it is."""
     plain = name.replace("-", "_")
     return plain if plain in ANALYSES else name
+
+
+def chosen_analyses(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of these names, each once; without names: all."""
+    return tuple(dict.fromkeys(map(as_method, names))) or tuple(ANALYSES)
 
 
 def check_names(analyses: Iterable[str]) -> None:

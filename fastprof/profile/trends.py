@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 VERSION: Final = 2
 """Grows when other values are computed: rows that were kept are computed again."""
 _LOSSES: Final = ("data_loss", "error")
-_REPORTS: Final = ("steps", "diagnosis", "memory_profile")
+REPORTS: Final = ("steps", "diagnosis", "memory_profile")
 _TRENDS: Final = TableSchema(
     "trends",
     "a run",
@@ -39,8 +39,8 @@ _TRENDS: Final = TableSchema(
 
 def of_profile(profile: Profile) -> dict[str, Any]:
     """The row of a run, but for its name. Reads all events. Raises FastprofError."""
-    reports = profile.reports(*_REPORTS)
-    steps, diagnosis, memory = (reports[name].scalars for name in _REPORTS)
+    reports = profile.reports(*REPORTS)
+    steps, diagnosis, memory = (reports[name].scalars for name in REPORTS)
     starts = [start for start in profile.tables["hosts"]["start_unix_ns"].to_pylist() if start is not None]
     findings = reports["diagnosis"].tables["findings"].slice(0, 1).to_pylist()
     share = diagnosis["compute_share"].value

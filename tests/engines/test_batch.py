@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from equal_reports import DEMO
-from faulty_executors import Made
+from faulty_executors import Made, TestExecutor
 
 import fastprof
 from fastprof import CaptureError, NotFoundError
@@ -46,6 +48,62 @@ def test_runs_are_chosen_by_name_and_read_when_their_turn_comes(logdir: Path) ->
         assert [run.name for run, _ in fastprof.batch(logdir, "steps", on_error="skip")] == [RUNS[0]]
     with pytest.raises(NotFoundError, match="no run 'x'; there are: 2026_11_03"):
         fastprof.batch(logdir, runs=["x"])
+
+
+class Noting(TestExecutor):
+    """Notes which run each task is of, when it is given."""
+
+    def __init__(self, events: list[str], **how: Any) -> None:
+        super().__init__(**how)
+        self.events = events
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        self.events.append(Path(args[0].path).parent.name)
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_workers_that_have_nothing_to_do_begin_with_the_next_run(logdir: Path) -> None:
+    """And with no other one: of three runs, the last waits until the first is complete."""
+    shutil.copytree(logdir / "plugins/profile" / RUNS[0], logdir / "plugins/profile/2026_10_01_00_00_00")
+    events: list[str] = []
+    found = []
+    for run, reports in fastprof.batch(logdir, "steps", executor=Noting(events), in_flight=4):
+        events.append("complete")
+        found.append((run.name, reports["steps"].to_json()))
+    first, second, third = (run.name for run in fastprof.runs(logdir))
+    assert events == [first, first, second, second, "complete", third, third, "complete", "complete"]
+    assert found == [(name, fastprof.load(logdir, run=name).steps().to_json()) for name in (first, second, third)]
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_host_that_kills_workers_is_blamed_on_its_own_run(logdir: Path, broken: int) -> None:
+    """Whichever run has it: the other one is complete, and no host of it is lost."""
+
+    def before(task: Any) -> None:
+        if Path(task.path).parts[-2:] == (RUNS[broken], "host1.xplane.pb"):
+            raise BrokenExecutor("a process ended")
+
+    if broken == 0:  # the next run has it, while one host of the first is read
+        (logdir / "plugins/profile" / RUNS[1] / "host1.xplane.pb").unlink()
+    made = Made(before=before, order=lambda held: held[::-1])
+    found = fastprof.batch(logdir, "steps", executor=made, retries=0, on_error="skip")
+    runs = {run.name: reports["steps"] for run, reports in found}
+    for number, name in enumerate(RUNS):
+        expected = fastprof.load(logdir, run=name)
+        expected = expected.select(hosts="host0") if number == broken else expected
+        assert runs[name].tables["steps"].equals(expected.steps().tables["steps"]), name
+
+
+def test_a_broken_run_is_an_error_when_its_turn_comes(logdir: Path) -> None:
+    (logdir / "plugins/profile" / RUNS[0] / "host1.xplane.pb").write_bytes(b"no capture")
+    found = fastprof.batch(logdir, "steps", executor=Made())
+    assert next(found)[0].name == RUNS[1]
+    with pytest.raises(CaptureError, match="host1"):
+        next(found)
+    closed = fastprof.batch(logdir, "steps", executor=(executor := TestExecutor()))
+    next(closed)
+    closed.close()
+    assert executor.alive
 
 
 def test_trends_have_a_row_a_run(logdir: Path) -> None:
