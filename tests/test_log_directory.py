@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from collections import Counter
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,25 @@ def test_a_missing_path_is_met_with_the_closest_names(tmp_path: Path) -> None:
         runs(tmp_path / "trainin")
     with pytest.raises(NotFoundError):
         resolve("x" * 5000)
+
+
+def test_runs_since_a_time(tmp_path: Path) -> None:
+    """By their names, or of others the last change of their files, in local time."""
+    names = ["2026_11_01_00_00_00", "2026_11_02_12_30_00", "2026_10_31_23_59_59", "changed"]
+    put(tmp_path, *(f"{name}/vm.xplane.pb" for name in names))
+    changed = datetime(2026, 11, 2, 12, 29, 59)
+    os.utime(tmp_path / "changed/vm.xplane.pb", (changed.timestamp(),) * 2)
+    newest = [names[1], names[3], names[0], names[2]]
+    assert [run.name for run in runs(tmp_path)] == newest
+    for since, count in (
+        ("2026-10-31", 4), ("2026-11-01", 3), ("2026-11-01 00:00:01", 2), ("2026-11-02 12:29", 2), (changed, 2),
+        ("2026-11-02 12:30", 1), (datetime(2026, 11, 2, 12, 30).astimezone(UTC), 1), (date(2026, 11, 2), 2),
+        ("2026-11-02 12:30:00.5", 0),
+    ):  # fmt: skip
+        assert [run.name for run in runs(tmp_path, since)] == newest[:count], since
+    for wrong, says in (("soon", "'soon' is not a time; write 2026-11-01"), (7, "a text or a datetime, not int")):
+        with pytest.raises(UsageError, match=says):
+            runs(tmp_path, wrong)  # type: ignore[arg-type]
 
 
 def test_runs_takes_a_directory(tmp_path: Path) -> None:

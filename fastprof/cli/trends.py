@@ -20,6 +20,8 @@ _BAD_DATA = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
+    group = parser.add_argument_group("runs")
+    group.add_argument("--since", metavar="DATE", help="runs of that time or later: 2026-11-01, '2026-11-01 12:30'")
     arguments.add_jobs(parser)
     arguments.add_output(parser, limited="runs, the newest")
     arguments.add_talk(parser)
@@ -69,7 +71,9 @@ def _chosen(args: argparse.Namespace) -> list[Run]:
 
     if len(args.session) > 1 or "-" in args.session or args.as_hosts:
         raise UsageError("trends are of the runs of one log directory: give one path, without --as-hosts")
-    runs = fastprof.runs(args.session[0])
+    runs = fastprof.runs(args.session[0], since=args.since)
+    if not runs:
+        raise NotFoundError(f"no run since {args.since}", path=args.session[0])
     names = opening.reading(args)["run"]
     if names is None:
         return runs

@@ -336,8 +336,10 @@ def ended(search: Search) -> str:
     )
 
 
-def newest_first(runs: Iterable[Place]) -> list[Place]:
-    return sorted(runs, key=lambda place: (_moment(place), place.name), reverse=True)
+def newest_first(runs: Iterable[Place], since: tuple[float, ...] = ()) -> list[Place]:
+    """``since``: year, month, … of the oldest, in local time."""
+    moments = [(_moment(place), place.name, place) for place in runs]
+    return [place for moment, _, place in sorted(moments, key=lambda one: one[:2], reverse=True) if moment >= since]
 
 
 def _moment(place: Place) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -36,6 +37,7 @@ from fastprof.inputs.log_directory import (
 )
 from fastprof.inputs.paths import absent, absolute, expand, is_directory, is_glob, is_link, mode_of, shown
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.moments import moment_of
 from fastprof.wording.quantities import few
 
 Input: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | GraphFiles
@@ -138,11 +140,16 @@ def named_parts(
     return parts, faults
 
 
-def runs(logdir: str | os.PathLike[str]) -> list[Run]:
-    """The runs below a directory, newest first; a run directory is one run.
+def runs(logdir: str | os.PathLike[str], since: str | date | None = None) -> list[Run]:
+    """The runs below a directory, newest first; a run directory is one run. ``since``: those captured then or later.
 
-    Raises NotFoundError where there are none, UnreadableError; UsageError if ``logdir`` is not a directory.
+    Raises NotFoundError where there are none at all, UnreadableError; UsageError if ``logdir`` is not a directory, or
+    ``since`` is not a time.
     """
+    try:
+        oldest = () if since is None else moment_of(since)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if not isinstance(logdir, (str, os.PathLike)):
         raise UsageError(f"runs() takes the path of a log directory, not {type(logdir).__name__}")
     path = _text_of(logdir)
@@ -152,10 +159,10 @@ def runs(logdir: str | os.PathLike[str]) -> list[Run]:
     if not stat.S_ISDIR(mode):
         raise UsageError("is a file; runs can be listed only for a log directory", path=shown(path))
     places = newest_first(without_aliases(find_runs(path).runs))
-    readable = [Run(place.name, place.path, _read_run(place).files) for place in places if place.is_full]
-    if not readable:
+    if not any(place.is_full for place in places):
         raise _no_captures(_read_run(places[0]), path)
-    return readable
+    wanted = newest_first(places, oldest) if oldest else places
+    return [Run(place.name, place.path, _read_run(place).files) for place in wanted if place.is_full]
 
 
 def other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:

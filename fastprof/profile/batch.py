@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ def batch(
     logdir: str | os.PathLike[str],
     *names: str,
     runs: Iterable[str | Run] | None = None,
+    since: str | date | None = None,
     params: Mapping[str, Any] | None = None,
     on_error: str = "raise",
     threads: int | None = None,
@@ -39,13 +41,15 @@ def batch(
 ) -> Iterator[tuple[Run, dict[str, Report]]]:
     """The reports ``names`` (none: all) of each run of a log directory, newest first, as each run is complete.
 
-    ``runs``: some of them, by name, in this order. ``params``: of the analyses. The others are those of ``load``; one
-    executor serves all runs. With ``on_error="skip"`` a run without a host that can be read is left out, and warned of.
-    NotFoundError: there are no runs, or none of a name; other errors are raised when the run is reached.
+    ``runs``: some of them, by name, in this order. ``since``: those of that time or later, by their name, else by the
+    last change of their files: "2026-11-01", "2026-11-01 12:30" or a ``datetime``. ``params``: of the analyses. The
+    others are those of ``load``; one executor serves all runs. With ``on_error="skip"`` a run without a host that can
+    be read is left out, and warned of. NotFoundError: there are no runs, or none of a name; other errors are raised
+    when the run is reached.
     """
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
     engine = _engine(executor, retries, host_timeout, in_flight)
-    profiles = _profiles(_wanted(logdir, runs), how, engine, names, params or {})
+    profiles = _profiles(_wanted(logdir, runs, since), how, engine, names, params or {})
     return _each(profiles, names, params or {}, on_error == "skip")
 
 
@@ -53,6 +57,7 @@ def trends(
     logdir: str | os.PathLike[str],
     *,
     runs: Iterable[str | Run] | None = None,
+    since: str | date | None = None,
     on_error: str = "raise",
     threads: int | None = None,
     max_unpacked: int | None = None,
@@ -64,8 +69,8 @@ def trends(
     """The runs of a log directory side by side, newest first: the table of ``fastprof trends``, computed each time.
 
     Columns: run, step_count, step_time_p50_ps, step_time_max_ps, not_computing_share, finding_share, finding (what
-    costs most), memory_peak_bytes, start_unix_ns, problem. ``runs``: some of them, by name, in this order. The others
-    are those of ``load``; one executor serves all runs. A run that cannot be read has its error as ``problem``.
+    costs most), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: some of them, as of ``batch``. The
+    others are those of ``load``; one executor serves all runs. A run that cannot be read has its error as ``problem``.
     NotFoundError: there are no runs, or none of a name.
     """
     from fastprof.profile.trends import REPORTS, of_profile, table
@@ -73,7 +78,7 @@ def trends(
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
     engine = _engine(executor, retries, host_timeout, in_flight)
     rows = []
-    for run, opened in _profiles(_wanted(logdir, runs), how, engine, REPORTS, {}):
+    for run, opened in _profiles(_wanted(logdir, runs, since), how, engine, REPORTS, {}):
         try:
             row = of_profile(opened())
         except FastprofError as error:
@@ -82,13 +87,16 @@ def trends(
     return table(rows)
 
 
-def _wanted(logdir: str | os.PathLike[str], runs: Iterable[str | Run] | None) -> list[Run]:
+def _wanted(logdir: str | os.PathLike[str], runs: Iterable[str | Run] | None, since: str | date | None) -> list[Run]:
+    if runs is None:
+        return sessions.runs(logdir, since)
     there = {run.name: run for run in sessions.runs(logdir)}
-    wanted = list(there) if runs is None else [one.name if isinstance(one, Run) else one for one in runs]
+    wanted = [one.name if isinstance(one, Run) else one for one in runs]
     for name in wanted:
         if name not in there:
             raise NotFoundError(f"no run {name!r}; there are: {', '.join(there)}", path=os.fspath(logdir))
-    return [there[name] for name in wanted]
+    recent = there if since is None else {run.name for run in sessions.runs(logdir, since)}
+    return [there[name] for name in wanted if name in recent]
 
 
 def _engine(

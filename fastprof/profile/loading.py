@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -140,9 +141,10 @@ def _note_other_run(path: Any, error: FastprofError) -> None:
         error.add_note(f"{newest} is the newest of {count} runs; read another one: run={other!r}")
 
 
-def runs(logdir: str | os.PathLike[str]) -> list[Run]:
-    """The runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``."""
-    return sessions.runs(logdir)
+def runs(logdir: str | os.PathLike[str], *, since: str | date | None = None) -> list[Run]:
+    """The runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``. ``since``: those of that time or
+    later, as of ``batch``."""
+    return sessions.runs(logdir, since)
 
 
 def scan(

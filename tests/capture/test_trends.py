@@ -103,7 +103,9 @@ def test_what_is_lost_is_shown(rows: Rows, logs: Path, capsys: pytest.CaptureFix
 def test_runs_are_chosen(rows: Rows, logs: Path) -> None:
     assert [row["run"] for row in rows("--limit", "1")] == [NEW]
     assert [row["run"] for row in rows("--run", OLD)] == [OLD]
-    assert main(["trends", str(logs), "--run", "none"]) == 3
+    assert [row["run"] for row in rows("--since", "2026-01-02")] == [NEW]
+    assert main(["trends", str(logs), "--run", "none"]) == main(["trends", str(logs), "--since", "2026-01-03"]) == 3
+    assert main(["trends", str(logs), "--since", "soon"]) == 2
     assert main(["trends", str(logs), "--as-hosts"]) == main(["trends", str(logs), str(logs)]) == 2
 
 
