@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,10 +35,15 @@ NEARLY_ALL: Final = 0.9
 """A step is compared if this share of hosts kept it, of the number of hosts that kept the most common step."""
 
 
+_WAITS: Final = 10
+"""Times as long as the shortest op that ends a flight takes one that waited."""
+
+
 class Arrived(NamedTuple):
     """Those of one device, by begin on the clock of its ops. ``group``: of the step in which it begins, -1: none; begin
     and end are by the host's clock, the duration by the core's. ``blocks``: nothing else goes on until it ends, so that
-    its end shows when the last device came. ``bytes``: NO_BYTES: unknown."""
+    its end shows when the last device came. ``bytes``: NO_BYTES: unknown. ``waited``: something else goes on, but the
+    device waited for the end, which shows the same."""
 
     op: Int32s
     group: Int64s
@@ -47,6 +52,7 @@ class Arrived(NamedTuple):
     duration_ps: Int64s
     blocks: Bools
     bytes: Int64s
+    waited: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,8 @@ class Arrivals:
     that each column has the narrowest type that holds it. ``group``: place among ``groups``; ``device``: place among
     the host's; ``team``: the group of devices in which the device takes part; ``beyond_ps``: the time from begin to end
     beyond the duration; ``bytes``: empty if none is known. ``grouped``: how many are not here, because it is not known
-    which devices belong together. ``of_steps``: of how many steps the host has some, if not all are kept."""
+    which devices belong together. ``of_steps``: of how many steps the host has some, if not all are kept.
+    ``waited``: empty if none is."""
 
     op: npt.NDArray[Any]
     group: npt.NDArray[Any]
@@ -69,6 +76,7 @@ class Arrivals:
     groups: Int64s
     grouped: int
     of_steps: int | None = None
+    waited: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def __len__(self) -> int:
         return len(self.op)
@@ -79,13 +87,22 @@ def arrived(flights: Flights, chosen: Int64s, group: Int64s, *, is_gpu: bool) ->
     duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
     blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
     times = (flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen], duration_ps)
-    return Arrived(flights.op[chosen], group, *times, blocks, flights.bytes[chosen])
+    return Arrived(flights.op[chosen], group, *times, blocks, flights.bytes[chosen], _waited(flights)[chosen])
+
+
+def _waited(flights: Flights) -> Bools:
+    """Whether the op that ends a flight waited for it: it took much longer than the shortest such op of the core, which
+    only looks whether the flight is over. On TPUs that takes 1 to 4 ns."""
+    ends = flights.done_ps[flights.done_ps > 0]
+    return flights.done_ps > _WAITS * int(ends.min()) if len(ends) else np.zeros(len(flights), np.bool_)
 
 
 def arrivals(parts: Sequence[Arrived], teams: Sequence[Int64s], *, sized: bool) -> Arrivals:
     """Of all devices of a host. ``teams``: of the rows of each device, -1: unknown; ``sized``: whether bytes matter."""
     each = [Arrived(*(np.zeros(0, kind) for kind in _TYPES)), *parts]
-    op, group, begin, end, duration, blocks, size = (np.concatenate(column) for column in zip(*each, strict=True))
+    op, group, begin, end, duration, blocks, size, waited = (
+        np.concatenate(column) for column in zip(*each, strict=True)
+    )
     device = np.repeat(np.arange(len(parts)), [len(part.op) for part in parts])
     team = np.concatenate([np.zeros(0, np.int64), *teams])
     groups, group = np.unique(group, return_inverse=True)
@@ -105,10 +122,11 @@ def arrivals(parts: Sequence[Arrived], teams: Sequence[Int64s], *, sized: bool) 
         bytes=narrowed(size[rows] if len(size) else size),
         groups=groups,
         grouped=len(team) - len(rows),
+        waited=waited[rows] if waited.any() else waited[:0],
     )
 
 
-_TYPES: Final = ("i4", "i8", "i8", "i8", "i8", "?", "i8")
+_TYPES: Final = ("i4", "i8", "i8", "i8", "i8", "?", "i8", "?")
 
 
 # ---- sessions of many hosts
@@ -134,7 +152,7 @@ def of_middle_steps(every: Arrivals, complete: Int64s, most: int) -> Arrivals:
     chosen = np.zeros(len(every.groups), np.bool_)
     chosen[steps[_middle(count[steps], most)]] = True
     rows = np.flatnonzero(chosen[every.group])
-    columns = {name: getattr(every, name) for name in Arrivals.__slots__[:9]}
+    columns = {name: getattr(every, name) for name in (*Arrivals.__slots__[:9], "waited")}
     columns = {name: column[rows] if len(column) else column for name, column in columns.items()}
     return replace(every, **columns, of_steps=len(steps))
 

@@ -83,8 +83,9 @@ class Fit:
         return np.asarray(time_ps + self.offset_ps[host] - gained)
 
 
-def fit(rows: Attended, count: int) -> Fit:
-    """The clocks of ``count`` hosts; the reference of each part is its first host. Rows in any order."""
+def fit(rows: Attended, count: int, every: Attended | None = None) -> Fit:
+    """The clocks of ``count`` hosts; the reference of each part is its first host. Rows in any order. ``every``: these,
+    and rows with ends that may be late, which only bound the clocks; None: there are no such rows."""
     rows = in_order(rows)
     meetings = int(rows.meeting.max()) + 1 if len(rows) else 0
     reference = _references(rows, count, meetings)
@@ -92,7 +93,16 @@ def fit(rows: Attended, count: int) -> Fit:
     offset, parent, shared = _start(some, reference, meetings)
     line = _Line(some, offset, reference)
     line.fit()
-    return _fitted(rows, line, offset, reference, _Way(parent, shared), meetings)
+    bounding = rows if every is None else _in_parts(every, rows, reference)
+    return _fitted(rows, bounding, line, offset, reference, _Way(parent, shared))
+
+
+def _in_parts(every: Attended, rows: Attended, reference: Int64s) -> Attended:
+    """The rows of meetings whose hosts are all of one part."""
+    part = np.where(np.bincount(rows.host, minlength=len(reference)) > 0, reference, -1)[every.host]
+    count = int(every.meeting.max(initial=-1)) + 1
+    least, most = _least(every.meeting, part, count), _most(every.meeting, part, count)
+    return every.take(((least == most) & (least >= 0))[every.meeting])
 
 
 def in_order(rows: Attended) -> Attended:
@@ -348,7 +358,7 @@ class _Line:
 # ---- errors and bounds
 
 
-def _fitted(rows: Attended, line: _Line, start: Int64s, reference: Int64s, way: _Way, meetings: int) -> Fit:
+def _fitted(rows: Attended, bounding: Attended, line: _Line, start: Int64s, reference: Int64s, way: _Way) -> Fit:
     hosts = np.arange(len(reference))
     shown = np.rint(line.offset).astype(np.int64)
     met = np.bincount(rows.host, minlength=len(hosts)) > 0
@@ -357,7 +367,7 @@ def _fitted(rows: Attended, line: _Line, start: Int64s, reference: Int64s, way: 
     parts[met] = part.reshape(-1)
     at = start + line.middle_ps[reference] + shown if len(rows) else start
     raw = Fit(parts, reference, -(start + shown), at, line.drift, shown, shown, shown)
-    bound = _bounds(rows, raw, meetings)
+    bound = _bounds(bounding, raw, int(bounding.meeting.max(initial=-1)) + 1)
     margin = 3 * (line.sigma + line.sigma[reference])
     bound = np.where(hosts == reference, 0, np.where(bound >= _FAR // 2, -1, bound + np.ceil(margin).astype(np.int64)))
     error = np.ceil(way.errors(line.error(), line.many)).astype(np.int64)

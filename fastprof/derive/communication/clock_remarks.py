@@ -12,6 +12,7 @@ from fastprof.derive.communication.clocks import Clocks
 from fastprof.wording.quantities import counted, measured, moment_text
 
 ALONE = "no host met another in a collective"
+HIDDEN = "hosts met only in asynchronous collectives, which may be over long before a host looks"
 CONTRADICTORY = "hosts do not count their collectives alike, so that their clocks are not known"
 
 
@@ -26,7 +27,7 @@ def why_nobody(seen: Clocks | None, path: Path | None, blame: pa.Table) -> str:
     if seen is None:
         return ALONE
     if path is None:
-        return CONTRADICTORY
+        return HIDDEN if seen.known.any() else CONTRADICTORY
     rows = [row for row in blame.to_pylist() if row["part"] == path.part]
     first = rows[0]
     text = f"no single host delays the others: the largest excess is that of {first['host']}, {_excess(first)}"

@@ -47,7 +47,8 @@ _CLOCKS: Final = TableSchema(
         Picoseconds("bound_ps", "most that the offset can be off, because nobody is done before the last has begun, "
                     "widened by three residual_ps; null: no such meetings, or the clock is not known",
                     lambda rows: rows.bound_ps, lambda rows: ~rows.known | (rows.bound_ps < 0)),
-        Count("meetings", "meetings of the host with other hosts, in collectives that nothing else hides",
+        Count("meetings", "meetings of the host with other hosts, in collectives that nothing else hides, or for whose "
+              "end it waited",
               lambda rows: rows.meetings),
         _known(Picoseconds, "residual_ps", "standard deviation of the ends of the host, after the fit"),
         Count("violated", "of the meetings, those that this host left before another one came, by more than three "

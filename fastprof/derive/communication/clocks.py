@@ -31,12 +31,16 @@ _PS_IN_NS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Encounters:
-    """Meetings of several hosts in collectives that nothing else hides: who attended; and of each meeting its step, -1:
-    none, and its series: equal for the same collective of a step, among the same devices."""
+    """Meetings of several hosts: who attended and waited until the end; and of each meeting its step, -1: none, and its
+    series: equal for the same collective of a step, among the same devices. ``every``: also who may have seen the end
+    late, because something else went on, None: nobody; ``blocks``: of each meeting, whether nothing else did, None:
+    nothing in any."""
 
     rows: Attended
     step: Int64s
     series: Int64s
+    every: Attended | None = None
+    blocks: Bools | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class Clocks:
     """By host. ``known``: whether its clock is: it met another host, and its part agrees on what came first;
     ``doubtful``: whether the part agrees only within errors, which are large if steps are not those of others;
     ``meetings``, ``violated``: how many it attended, and those whose last begin is after its end; ``shift``: added to
-    the numbers of its steps; ``rows``: of those whose clock is known, by the clocks of their references."""
+    the numbers of its steps; ``rows``: of those whose clock is known, by the clocks of their references, at meetings
+    that nothing else hides."""
 
     fit: Fit
     known: Bools
@@ -77,7 +82,7 @@ def clocks(met: Encounters, names: Sequence[str], shift: Int64s | None = None) -
     order = np.array(sorted(range(count), key=names.__getitem__), np.int64)
     rank = np.argsort(order, kind="stable")
     rows = _ranked(met.rows, rank)
-    ranked = fit(rows, count)
+    ranked = fit(rows, count, None if met.every is None else _ranked(met.every, rank))
     by_host = (getattr(ranked, name)[rank] for name in Fit.__slots__ if name not in ("part", "reference"))
     found = Fit(ranked.part[rank], order[ranked.reference[rank]], *by_host)
     begin, end = ranked.corrected(rows.host, rows.begin_ps), ranked.corrected(rows.host, rows.end_ps)
@@ -95,8 +100,12 @@ def clocks(met: Encounters, names: Sequence[str], shift: Int64s | None = None) -
         meetings=attended,
         violated=np.bincount(by_reference.host[violated], minlength=count),
         shift=np.zeros(count, np.int64) if shift is None else shift,
-        rows=by_reference.take(known[by_reference.host]),
+        rows=by_reference.take(known[by_reference.host] & _blocking(met, by_reference)),
     )
+
+
+def _blocking(met: Encounters, rows: Attended) -> Bools:
+    return np.ones(len(rows), np.bool_) if met.blocks is None else met.blocks[rows.meeting]
 
 
 def _sane(rows: Attended) -> Attended:

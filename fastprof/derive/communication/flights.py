@@ -61,7 +61,8 @@ class Operations:
 class Flights:
     """A row per flight. ``begin_ps``, ``end_ps``: on the clock of the core's ops; ``clock_begin_ps``, ``clock_end_ps``:
     on the host's, which its devices share. ``wait_ps``: how long ops of it were the innermost ones of the core.
-    ``aloft``: it goes on while the core does other things. ``bytes``: NO_BYTES: unknown."""
+    ``aloft``: it goes on while the core does other things. ``bytes``: NO_BYTES: unknown. ``done_ps``: the time of
+    the op that ends it, 0: it has none, or it is unknown."""
 
     op: Int32s
     begin_ps: Int64s
@@ -71,6 +72,7 @@ class Flights:
     wait_ps: Int64s
     aloft: Bools
     bytes: Int64s
+    done_ps: Int64s
 
     def __len__(self) -> int:
         return len(self.op)

@@ -68,7 +68,8 @@ def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: 
     took = np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))  # no end exceeds 64 bits
     work = as_stretches(*stretches.union(start[~moves], took[~moves]))
     first, last, wait = start[moves], (start + took)[moves], took[moves]
-    flights = Flights(op[moves], first, last, first, last, wait, moves[moves], moved[moves])
+    none = np.zeros(len(first), np.int64)
+    flights = Flights(op[moves], first, last, first, last, wait, moves[moves], moved[moves], none)
     known = np.flatnonzero(other.peer[moves] >= 0)
     at = np.flatnonzero(moves)[known]
     direct = Direct(known, other.peer[at], other.sends[at], other.is_rank[at])

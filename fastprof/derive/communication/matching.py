@@ -156,7 +156,8 @@ class Block:
 
 class OfHosts:
     """A row per host at a meeting of several, by meeting and host. ``begin_ps``: when the last of its devices began;
-    ``end_ps``: when the first was done; ``first``, ``last``: devices; ``first_begin_ps``: when the first began."""
+    ``end_ps``: when the first was done; ``first``, ``last``: devices; ``first_begin_ps``: when the first began;
+    ``shows``: the device that was done first waited until then."""
 
     def __init__(self, met: Met, meeting: Int64s, several: Bools) -> None:
         rows, pairs = met.rows, met.first_of_pair
@@ -170,6 +171,9 @@ class OfHosts:
         self.meeting, self.host = meeting[pairs][chosen], rows.host[pairs][chosen]
         self.begin_ps, self.first_begin_ps, self.end_ps = begin[chosen], first_begin[chosen], end[chosen]
         self.first, self.last = first[chosen], last[chosen]
+        done = _first_where(rows.end_ps == np.repeat(end, many), pairs)
+        shows = rows.blocks[done] | rows.waited[done] if len(rows.waited) else rows.blocks[done]
+        self.shows = shows[chosen]
 
 
 def _least(values: Int64s, first: Int64s) -> Int64s:

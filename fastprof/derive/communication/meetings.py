@@ -61,7 +61,7 @@ _COLUMNS: Final = {
 }  # fmt: skip
 _OF_HOSTS: Final = {
     "meeting": np.int32, "host": np.int32, "first": np.int32, "last": np.int32, "begin_ps": np.int64,
-    "end_ps": np.int64, "first_begin_ps": np.int64,
+    "end_ps": np.int64, "first_begin_ps": np.int64, "shows": np.bool_,
 }  # fmt: skip
 
 
@@ -101,8 +101,12 @@ class Meetings:
         self._hosts = _Hosts({name: np.concatenate(of_hosts.pop(name)) for name in _OF_HOSTS}, order)
         attended = self._hosts.attended
         blocks = of["blocks"][order]
-        rows = attended if blocks.all() else attended.take(blocks[attended.meeting])
-        self.encounters = Encounters(rows, self.step, series)
+        if blocks.all():
+            self.encounters = Encounters(attended, self.step, series)
+        else:
+            rows = attended.take(self._hosts.shows)
+            rows = rows.take((np.bincount(rows.meeting, minlength=len(blocks)) > 1)[rows.meeting])
+            self.encounters = Encounters(rows, self.step, series, attended, blocks)
 
     def __len__(self) -> int:
         return len(self.op)
@@ -128,7 +132,7 @@ _UNSURE: Final = 2**59
 
 
 class _Hosts:
-    """The hosts of meetings of several. ``first``, ``last``: devices; ``first_begin_ps``: when the first began."""
+    """The hosts of meetings of several. ``first``, ``last``, ``first_begin_ps``, ``shows``: as in OfHosts."""
 
     def __init__(self, of: dict[str, npt.NDArray[Any]], order: Int64s) -> None:
         """``of``: by columns of OfHosts, by meeting; ``order``: of these meetings."""
@@ -140,6 +144,7 @@ class _Hosts:
         del of["meeting"]
         taken = {name: of.pop(name)[rows] for name in [*of]}  # one by one, because there are many
         self.first, self.last, self.first_begin_ps = taken["first"], taken["last"], taken["first_begin_ps"]
+        self.shows = taken["shows"]
         self.attended = Attended(meeting, taken["host"].astype(np.int64), taken["begin_ps"], taken["end_ps"])
 
     def ahead(self, time_ps: Int64s, error_ps: Int64s) -> tuple[Int64s, Int64s]:

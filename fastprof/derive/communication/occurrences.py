@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +25,8 @@ _NOT_COMPARED: Final = -2
 @dataclass(frozen=True, slots=True)
 class Occurrences:
     """Rows of one device, op and step follow each other, by begin. ``device``: number among those of all hosts;
-    ``op``: among the operations of all; ``step``: -1: none; ``size``: only of ranks of PyTorch, else empty."""
+    ``op``: among the operations of all; ``step``: -1: none; ``size``: only of ranks of PyTorch, else empty;
+    ``waited``: empty if none is."""
 
     host: Int32s
     device: Int32s
@@ -37,6 +38,7 @@ class Occurrences:
     duration_ps: Int64s
     blocks: Bools
     size: Int64s
+    waited: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def take(self, rows: Int64s | Bools | slice) -> Occurrences:
         columns = (getattr(self, name) for name in self.__slots__)
@@ -143,6 +145,7 @@ class OfSession:
             duration_ps=duration_ps,
             blocks=of["blocks"].astype(np.bool_),
             size=np.zeros(0, np.int64),
+            waited=self._waited(rows, many),
         )
         if (found.step == _NOT_COMPARED).any():
             found = found.take(found.step != _NOT_COMPARED)
@@ -152,6 +155,14 @@ class OfSession:
         of_none = found.take(stepless)
         last = stepless[np.lexsort((of_none.begin_ps, of_none.op, of_none.device))]
         return found.take(np.concatenate([np.flatnonzero(found.step >= 0), last]))
+
+    def _waited(self, rows: Sequence[slice | Int64s], many: Sequence[int]) -> Bools:
+        if not any(len(one.waited) for one in self._arrivals):
+            return np.zeros(0, np.bool_)
+        each = zip(self._arrivals, rows, many, strict=True)
+        return np.concatenate(
+            [one.waited[own] if len(one.waited) else np.zeros(count, bool) for one, own, count in each]
+        )
 
 
 _TAKEN: Final = ("op", "group", "device", "team", "begin_ps", "duration_ps", "beyond_ps", "blocks")

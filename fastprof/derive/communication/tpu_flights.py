@@ -165,6 +165,7 @@ def _flights(
     ended = np.flatnonzero(start >= 0)
     alone.end_ps[number[ended]], alone.clock_end_ps[number[ended]] = ops.end[ended], ops.clock_end[ended]
     alone.aloft[number[ended]] = True
+    alone.done_ps[number[ended]] = ops.end[ended] - ops.begin[ended]
     return _with_aloft(alone, number, aloft, known), number
 
 
@@ -172,7 +173,7 @@ def _flights_of(op: Int32s, times: Sequence[Int64s], aloft: Bools) -> Flights:
     """``times``: begin and end, on the core's clock and on the host's."""
     begin, end, clock_begin, clock_end = times
     wait, moved = np.zeros(len(op), np.int64), np.full(len(op), NO_BYTES, np.int64)
-    return Flights(op, begin, end, clock_begin, clock_end, wait, aloft, moved)
+    return Flights(op, begin, end, clock_begin, clock_end, wait, aloft, moved, wait.copy())
 
 
 def _pairs(ops: _Ops, known: Instructions) -> Int64s:
@@ -246,6 +247,7 @@ def _with_aloft(flights: Flights, number: Int64s, aloft: _Aloft, known: Instruct
     flights.end_ps[place], flights.clock_end_ps[place] = aloft.end[started], aloft.clock_end[started]
     flights.aloft[place] = True
     place = number[aloft.done[ended]]
+    flights.done_ps[place] = flights.end_ps[place] - flights.begin_ps[place]
     flights.begin_ps[place], flights.clock_begin_ps[place] = aloft.begin[ended], aloft.clock_begin[ended]
     flights.aloft[place] = True
     for begin, end in ((flights.begin_ps, flights.end_ps), (flights.clock_begin_ps, flights.clock_end_ps)):
