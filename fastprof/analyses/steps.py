@@ -47,6 +47,7 @@ from fastprof.derive.steps.across_hosts import (
 from fastprof.derive.steps.between_steps import BetweenSteps, between_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
+from fastprof.derive.steps.lock_step import WAITED_BETWEEN, waited_between
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.outlines import Outline, outlines
 from fastprof.derive.steps.step_columns import CORE, CORE_ID, HOST, IN_CATEGORIES, SPAN, STEP, OnCores
@@ -153,6 +154,7 @@ _TABLES = (
              "all_others: no other holds half of it; null: none does, or the host takes no longer than the median"),
         _Mean("category_excess_ps", "mean time per step by which the host exceeds the median in category; null: "
               "category is null"),
+        Picoseconds("waited_between_ps", WAITED_BETWEEN),
     ),
     _table(
         "slow_steps", "what took longer in a step that is out of line, of one kind, largest difference first",
@@ -299,7 +301,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
         "steps": lambda: TABLES["steps"].of_parts(rows()),
         "breakdown": lambda: TABLES["breakdown"].of_parts(map(_kinds, rows())),
         "step_summary": lambda: pa.Table.from_pylist(_summary(hosts, database), TABLES["step_summary"].arrow()),
-        "hosts": lambda: pa.Table.from_pylist([_of_host(one, known) for one in times], TABLES["hosts"].arrow()),
+        "hosts": lambda: pa.Table.from_pylist(_hosts(times, known, database), TABLES["hosts"].arrow()),
         "slow_steps": lambda: TABLES["slow_steps"].of_parts(
             _slow(one, database, place) for place, one in enumerate(of_hosts)
         ),
@@ -441,10 +443,12 @@ def _longest(database: StepDatabase) -> Int64s:
     return step_times(database)[some]
 
 
-def _of_host(one: HostTime, kept: Sequence[HostSteps]) -> dict[str, Any]:
-    host = kept[one.place]
-    count = {"host": host.host, "hostname": host.hostname, "step_count": len(one.times_ps)}
-    return count | (spread(one.times_ps) or {}) | one._asdict()
+def _hosts(times: Sequence[HostTime], kept: Sequence[HostSteps], database: StepDatabase) -> list[dict[str, Any]]:
+    waited = waited_between(database, [one.database.step for one in kept])
+    return [
+        {"host": kept[one.place].host, "hostname": kept[one.place].hostname, "step_count": len(one.times_ps),
+         "waited_between_ps": waited[one.place], **(spread(one.times_ps) or {}), **one._asdict()} for one in times
+    ]  # fmt: skip
 
 
 def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | None) -> dict[str, Known]:

@@ -130,12 +130,31 @@ class Facts:
             yield rows[self._counts[rows.device]]
 
     def between_steps_share(self, cause: str) -> float:
-        """The part of the time of a cause of gaps that is in no step, over all devices; 0.0: there are no steps."""
+        """The part of the time of a cause of gaps that is in no step, over all devices, without waits for slower hosts;
+        0.0: there are no steps."""
         if not self.figure("steps", "step_count"):
             return 0.0
         steps, time = self.time_by_step
         of_cause = time[:, CAUSE_NAMES.index(cause)]
-        return total(of_cause[steps == BETWEEN_STEPS]) / max(total(of_cause), 1)
+        known = self.waited_between_ps if cause == "idle" else 0
+        return (total(of_cause[steps == BETWEEN_STEPS]) - known) / max(total(of_cause) - known, 1)
+
+    @cached_property
+    def waited_between_ps(self) -> int:
+        """Of the time that devices wait between steps for no recorded reason, over all, that in which their hosts wait
+        for a slower one."""
+        hosts = self.table("steps", "hosts").select(["host", "waited_between_ps"]).to_pylist()
+        waited = {row["host"]: row["waited_between_ps"] for row in hosts if row["waited_between_ps"]}
+        if not waited:
+            return 0
+        names = texts_of(self.table("gaps", "devices"), "host")
+        devices = Counter(name for name, one in zip(names, self._counts.tolist(), strict=True) if one)
+        idle: Counter[str] = Counter()
+        for rows in self.budgets("idle"):
+            between = rows[rows.step == BETWEEN_STEPS]
+            for device, time_ps in zip(between.device.tolist(), between.time_ps.tolist(), strict=True):
+                idle[names[device]] += time_ps
+        return sum(min(time * devices[name], idle[name]) for name, time in waited.items())
 
     def explanations(self, cause: str) -> Counter[str | None]:
         """By what explains time of a cause of gaps, over all devices: that time. None: nothing does."""

@@ -69,7 +69,8 @@ def found(facts: Facts) -> Iterator[Finding]:
             continue
         event = _explanation(facts, recorded)
         cause = _refined(facts, recorded, rows, event)
-        cost = facts.per_device(total(rows.time_ps) + (between if recorded == "launch" else 0))
+        for_others = facts.waited_between_ps if recorded == "idle" else 0
+        cost = facts.per_device(total(rows.time_ps) - for_others + (between if recorded == "launch" else 0))
         if not cost:
             continue
         beside = facts.per_device(facts.beside_ps(recorded))

@@ -52,6 +52,8 @@ def _slow_host(facts: Facts) -> Iterator[Finding]:
     if alike:
         others = counted(alike, "other host is slow", "other hosts are slow")
         title = f"{worst['host']} is the slowest host, with steps {share} longer than the median, and {others}, too"
+    waited = facts.per_device(facts.waited_between_ps)
+    others_wait = f" Between steps, hosts wait {time_text(waited)} on average for slower ones." if waited else ""
     yield Finding(
         "straggler",
         title,
@@ -62,7 +64,8 @@ def _slow_host(facts: Facts) -> Iterator[Finding]:
         is_bound=True,
         host=worst["host"],
         detail=f"It is the slowest in {worst['slowest_count']:,} of {steps}"
-        + (f"; most of the difference is {category.replace('_', ' ')}." if category else "."),
+        + (f"; most of the difference is {category.replace('_', ' ')}." if category else ".")
+        + others_wait,
     )
 
 

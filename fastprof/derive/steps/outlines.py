@@ -12,7 +12,7 @@ import numpy as np
 from fastprof.derive.steps.database import BY_CORE, StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.schema.array_rows import ArrayRows
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 
@@ -30,11 +30,11 @@ class Spans(ArrayRows):
         return int(self.end_ps[some].max() - self.begin_ps[some].min()) if some.any() else 0
 
 
-def spans_of(database: StepDatabase) -> Spans:
-    there = database.present
-    begin = np.where(there, database.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    end = np.where(there, ends_of(database.begin_ps, database.duration_ps), np.iinfo(np.int64).min)
-    some = there.any(axis=1)
+def spans_of(present: Bools, begin_ps: Int64s, duration_ps: Int64s) -> Spans:
+    """Of [steps, cores]."""
+    begin = np.where(present, begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
+    end = np.where(present, ends_of(begin_ps, duration_ps), np.iinfo(np.int64).min)
+    some = present.any(axis=1)
     return Spans(np.where(some, begin, 0), np.where(some, end.max(axis=1, initial=np.iinfo(np.int64).min), 0))
 
 
@@ -50,9 +50,13 @@ def outlines(hosts: Iterable[HostSteps]) -> Iterator[Outline]:
     """Of each host. What it has in common with the host before is in memory once."""
     before: StepDatabase | None = None
     for host in hosts:
-        own = _without_times(host.database)
-        before = own if before is None else _shared(own, before)
-        yield Outline(replace(host, database=before, host_ps=None, marked=None), spans_of(host.database))
+        own = host.database
+        rest = _without_times(own)
+        before = rest if before is None else _shared(rest, before)
+        yield Outline(
+            replace(host, database=before, host_ps=None, marked=None),
+            spans_of(own.present, own.begin_ps, own.duration_ps),
+        )
 
 
 def _without_times(database: StepDatabase) -> StepDatabase:
