@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from fastprof.decode.selection import Selection
@@ -21,19 +24,24 @@ from fastprof.tables.table_set import TABLES, TableSet, no_table
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
+    from fastprof.decode.xspace_capture import Capture
     from fastprof.inputs.resolve import Named
 
 KEYS = (RUN.name, HOST.name)
+PLANE_TABLES = ("events", "event_stats")
+"""Whose rows are split by plane."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostRows:
-    """The rows of a table in one file. It can be pickled; nothing is opened before rows are read."""
+    """The rows of a table in one file; ``plane``: of its planes of this name, None: of all. It can be pickled; nothing
+    is opened before rows are read."""
 
     file: CaptureFile
     table: str
     columns: tuple[str, ...]
     on_error: str = "raise"
+    plane: str | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -48,10 +56,25 @@ class HostRows:
         if session is None:
             return
         for host in session.hosts:
-            rows = rows_of(TableSet(session, Selection((host,))), self.table, (), plain_texts=True)
+            planes = None if self.plane is None else rf"\A{re.escape(self.plane)}\Z"
+            selection = Selection((host,)).narrowed(planes=planes)
+            rows = rows_of(TableSet(session, selection), self.table, (), plain_texts=True)
             own = [name for name in self.columns if name not in KEYS]
             for batch in rows.batches(own or rows.schema.names[:1], None):
                 yield self._with_keys(batch, {RUN.name: self.file.run or "", HOST.name: host})
+
+    def by_plane(self) -> list[HostRows]:
+        """The same rows, by plane. Opens the file to see its planes; a file that is damaged stays in one, for who reads
+        it. UsageError: the table is not ``events`` or ``event_stats``."""
+        if self.table not in PLANE_TABLES:
+            raise UsageError(f"{' and '.join(PLANE_TABLES)} are split by plane; {self.table} are not")
+        alone = Session(self.file.run, (arrived(self.file),), ())
+        try:
+            captures = OpenSession(alone, "raise", Workers(1), unpacking.checked(None)).captures
+        except FastprofError:
+            return [self]
+        there = [name for one in captures for name, _ in _with_lines(one)]
+        return [replace(self, plane=name) for name in dict.fromkeys(there)] or [self]
 
     def to_arrow(self) -> pa.Table:
         """All rows."""
@@ -72,6 +95,13 @@ class HostRows:
         own = dict(zip(batch.schema.names, batch.columns, strict=True))
         own |= {name: pa.repeat(pa.scalar(keys[name], pa.large_string()), len(batch)) for name in keys}
         return pa.RecordBatch.from_arrays([own[name] for name in self.columns], schema=self.schema)
+
+
+def _with_lines(capture: Capture) -> list[tuple[str, int]]:
+    """The planes of a capture that have lines."""
+    if not len(capture.pieces):
+        return []
+    return [capture.plane_keys[number] for number in np.unique(capture.plane_of_part[capture.pieces["part"]])]
 
 
 def host_rows(

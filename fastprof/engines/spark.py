@@ -1,7 +1,7 @@
 """Tables in Spark: ``spark.dataSource.register(FastprofSource)``, then ``spark.read.format("fastprof").load(path)``.
 
-A partition is a file. Spark 4 shares what it pushes into a Python source between the queries of a DataFrame, and then
-counts wrong: so nothing is pushed, and options narrow what is read.
+A partition is a file, or a plane of one. Spark 4 shares what it pushes into a Python source between the queries of a
+DataFrame, and then counts wrong: so nothing is pushed, and options narrow what is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _ROWS = 100_000
 
 class FastprofSource(DataSource):  # type: ignore[misc]
     """Options: ``table`` (default: events), ``columns`` and ``hosts`` as A,B, ``run`` (default: the newest), ``mode``:
-    FAILFAST, the default, raises at a damaged file, PERMISSIVE leaves it out."""
+    FAILFAST, the default, raises at a damaged file, PERMISSIVE leaves it out. ``split``: "plane" makes a partition of
+    each plane of ``events`` and ``event_stats``, which are then opened to see their planes; default: "file"."""
 
     @classmethod
     def name(cls) -> str:
@@ -34,7 +35,16 @@ class FastprofSource(DataSource):  # type: ignore[misc]
         return from_arrow_schema(_spark_schema(self._rows()[0].schema))
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-        return _Reader(self._rows())
+        return _Reader(self._split(self._rows()))
+
+    def _split(self, rows: Sequence[HostRows]) -> Sequence[HostRows]:
+        split = self.options.get("split", "file").lower()
+        try:
+            if split not in ("file", "plane"):
+                raise UsageError(f"split is file or plane, not {split}")
+            return rows if split == "file" else [part for one in rows for part in one.by_plane()]
+        except FastprofError as error:
+            raise PySparkValueError(str(error)) from None
 
     def _rows(self) -> Sequence[HostRows]:
         options: Mapping[str, str] = self.options

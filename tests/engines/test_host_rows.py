@@ -4,6 +4,7 @@ import pickle
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import fastprof
@@ -30,6 +31,20 @@ def test_columns_and_hosts():
     assert rows.to_arrow().to_pylist() == events.select(["name", "host", "duration_ps"]).to_pylist()
     (keys,) = host_rows(POD, columns=["run"], hosts=["host0"])
     assert keys.to_arrow().to_pydict() == {"run": [RUN] * (fastprof.load(POD).events.num_rows - events.num_rows)}
+
+
+def test_rows_by_plane(tmp_path: Path):
+    for table in ("events", "event_stats"):
+        for rows in host_rows(POD, table):
+            parts = pickle.loads(pickle.dumps(rows.by_plane()))
+            tables = [part.to_arrow() for part in parts]
+            assert pa.concat_tables(tables).equals(rows.to_arrow())
+            assert len(tables) > 2 and all(len(one) for one in tables)
+    with pytest.raises(fastprof.UsageError, match="events and event_stats are split by plane; lines are not"):
+        host_rows(POD, "lines")[0].by_plane()
+    (tmp_path / "vm.xplane.pb").write_bytes(b"no capture")
+    (rows,) = host_rows(tmp_path)
+    assert rows.by_plane() == [rows]
 
 
 def test_errors(tmp_path: Path):

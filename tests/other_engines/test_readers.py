@@ -65,6 +65,19 @@ def test_spark_counts_what_is_there(spark: Any) -> None:
     assert [row.asDict() for row in spark.sql(LARGEST).collect()] == largest(events)
 
 
+@pytest.mark.parametrize("table", ["events", "event_stats"])
+def test_spark_reads_a_plane_a_task(spark: Any, table: str) -> None:
+    frame = spark.read.format("fastprof").option("table", table).option("split", "plane").load(POD)
+    assert [row.asDict(recursive=True) for row in frame.collect()] == rows_of(table)
+    assert frame.rdd.getNumPartitions() == sum(len(rows.by_plane()) for rows in host_rows(POD, table)) > 4
+    for options, says in (
+        ({"split": "line"}, "split is file or plane"),
+        ({"split": "plane", "table": "lines"}, "lines"),
+    ):
+        with pytest.raises(Exception, match=says):
+            spark.read.format("fastprof").options(**options).load(POD).count()
+
+
 def test_spark_says_what_is_wrong(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"no table 'event'; .* did you mean 'events'"):
         spark.read.format("fastprof").option("table", "event").load(POD)
