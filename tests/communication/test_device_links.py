@@ -79,7 +79,7 @@ def test_a_ring_of_two_hosts() -> None:
     assert list(rates[2].values()) == pytest.approx([2048 / 10e-6, 1024 / 4e-6])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_links_are_those_that_a_slow_search_finds(seed: int) -> None:
     random = Random(seed)
     hosts, cores = random.randint(1, 4), random.randint(1, 4)

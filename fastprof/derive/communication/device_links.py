@@ -12,7 +12,7 @@ Both ends may have recorded a link. What the receiver recorded counts then, beca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -111,15 +111,17 @@ def host_links(
     """``direct``, ``of_devices``: of each device; ``operations``: by number."""
     parts: list[tuple[int, Sent]] = [(place, one) for place, one in enumerate(direct) if len(one.peer)]
     unknown = -sum(int(one.occurrences.sum()) for _, one in parts)
-    linking = [number for number, one in enumerate(operations) if one.kind in OF_LINKS]
-    for place, ran in enumerate(of_devices):
-        for row in np.flatnonzero(np.isin(ran.op, linking)).tolist():
-            one = operations[int(ran.op[row])]
-            others = _others(one, assignments, place)
-            if others is None:
-                unknown += int(ran.count[row])
-            elif others:
-                parts.append((place, _of_operation(one, ran, row, others, HERE if is_gpu else SYSTEM)))
+    for number, one in enumerate(operations):
+        if one.kind not in OF_LINKS:
+            continue
+        read, layout = _pairs(one.text), assignments.layout(one.program_id)
+        for place, ran in enumerate(of_devices):
+            for row in np.flatnonzero(ran.op == number).tolist():
+                others = _others(read, layout, assignments.id_of(place))
+                if others is None:
+                    unknown += int(ran.count[row])
+                elif others:
+                    parts.append((place, _of_operation(one, ran, row, others, HERE if is_gpu else SYSTEM)))
     device = np.repeat([place for place, _ in parts], [len(one.peer) for _, one in parts]).astype(np.int64)
     none = [np.zeros(0, np.int64)]
     every = Sent(*(np.concatenate(none + [getattr(one, name) for _, one in parts]) for name in Sent._fields))
@@ -197,10 +199,8 @@ def _slowest(every: Sent, most: int) -> Int64s:
 # ---- whom an instruction names
 
 
-def _others(one: Operation, assignments: Assignments, place: int) -> list[tuple[int, bool]] | None:
+def _others(read: _Pairs | None, layout: Int64s | None, own: int | None) -> list[tuple[int, bool]] | None:
     """Ids of the devices at the other ends of a device's links, and whether these receive; None: unknown."""
-    read = _pairs(one.text)
-    layout, own = assignments.layout(one.program_id), assignments.id_of(place)
     if read is None or layout is None or own is None:
         return None
     at = np.argwhere(layout == own)
@@ -208,40 +208,34 @@ def _others(one: Operation, assignments: Assignments, place: int) -> list[tuple[
         return None
     replica, partition = at[0].tolist()
     of_partitions = layout.shape[0] == 1 or (layout.shape[1] > 1 and read.crosses_partitions)
-    row = layout[replica] if of_partitions else layout[:, partition]
-    return list(_named(read, row.tolist(), partition if of_partitions else replica))
-
-
-def _named(read: _Pairs, ids: Sequence[int], own: int) -> Iterator[tuple[int, bool]]:
-    for source, target in read.pairs:
-        other = target if source == own else source
-        if (source == own) == (target == own) or other >= len(ids):
-            continue
-        if read.sends if source == own else read.receives:
-            yield ids[other], source == own
+    ids, number = (layout[replica], partition) if of_partitions else (layout[:, partition], replica)
+    targets = read.target[read.source == number] if read.sends else read.target[:0]
+    sources = read.source[read.target == number] if read.receives else read.source[:0]
+    ends = [*((one, True) for one in targets.tolist()), *((one, False) for one in sources.tolist())]
+    return [(int(ids[other]), sends) for other, sends in ends if other != number and other < len(ids)]
 
 
 class _Pairs(NamedTuple):
     """``sends``, ``receives``: which end of a pair runs the instruction; of a permute, both do."""
 
-    pairs: tuple[tuple[int, int], ...]
+    source: Int64s
+    target: Int64s
     crosses_partitions: bool
     sends: bool
     receives: bool
 
 
-@lru_cache(1024)
+@lru_cache(64)
 def _pairs(text: str) -> _Pairs | None:
     """None: the instruction records none."""
     read = read_expression(text)
     listed = _PAIRS.search(read.attributes) if read is not None else None
     if read is None or listed is None:
         return None
-    numbers = [int(one) for one in _NUMBER.findall(listed[1])]
+    source, target = np.array([int(one) for one in _NUMBER.findall(listed[1])], np.int64).reshape(-1, 2).T
     channel = _CHANNEL.search(read.attributes)
     crosses = channel is not None and int(channel[1]) > 0
-    pairs = tuple(zip(numbers[::2], numbers[1::2], strict=True))
-    return _Pairs(pairs, crosses, not read.opcode.startswith("recv"), not read.opcode.startswith("send"))
+    return _Pairs(source, target, crosses, not read.opcode.startswith("recv"), not read.opcode.startswith("send"))
 
 
 # ---- all hosts
