@@ -56,6 +56,8 @@ def _bottleneck_share(rows: OnCores) -> Float64s:
 _TABLES = (
     TableSchema("cores", "a step on a core that took part in it", (
         STEP,
+        Text("name", "name of the step, such as train 7; if hosts name it differently, that of the first",
+             lambda rows: texts(rows.database.label, rows.step)),
         *CORE,
         Text("hostname", "host, as the capture calls it", lambda rows: texts(rows.database.cores.host, rows.core)),
         Count("pod_core_id", "id of the core among all hosts: core_id + 1000 times the number of the host",
@@ -101,7 +103,7 @@ OPENING = Opening(
 
 SECTIONS = (
     Section("Pod", scalars=tuple(SCALARS)),
-    Section("Steps by core", "cores", ("step", "core_name", "duration_ps", "device_compute_ps", "device_collectives_ps",
+    Section("Steps by core", "cores", ("name", "core_name", "duration_ps", "device_compute_ps", "device_collectives_ps",
             "input_ps", "all_others_ps", "bottleneck", "bottleneck_share"), "bottleneck_share", 32),
     Section("Collective operations", "collectives", ("step", "collective_id", "core_count", "occurrences",
             "moved_bytes", "fastest_ps", "slowest_ps", "wait_ps"), rows=10, shown=has_rows("collectives")),
