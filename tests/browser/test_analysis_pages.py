@@ -43,15 +43,31 @@ def chart_count(page: Any) -> int:
 
 
 @pytest.mark.parametrize("analysis", ANALYSES)
-def test_each_analysis_has_a_page(page: Any, server: Callable[..., str], analysis: str) -> None:
+def test_each_analysis_has_a_page_with_a_headline_and_at_most_six_figures(
+    page: Any, server: Callable[..., str], analysis: str
+) -> None:
     page.goto(f"{server(DEMO / BEST.get(analysis, 'xla'))}#/{analysis}")
     settle(page)
     assert page.locator("[role=alert]:visible").count() == 0
     assert page.inner_text("h1") in page.inner_text("nav [aria-current=page]")
+    check_opening(page, analysis)
     if analysis in CHARTS:
         page.wait_for_selector("#page .chart svg", timeout=20_000)
         assert chart_count(page) >= 1
     assert len(page.inner_text("#page")) > 100
+
+
+def check_opening(page: Any, analysis: str) -> None:
+    headline = page.inner_text("#page .headline")
+    assert headline.endswith(".") and "{" not in headline
+    cards = page.locator(".first-cards")
+    if analysis in ("kernel_stats", "streams", "critical_path", "python_time"):  # the reason, and no card
+        assert headline.startswith(("No kernels: ", "No streams: the ", "No critical path: the ", "No Python: "))
+        assert page.locator(".card:visible").count() == 0
+        return
+    assert cards.count() == 1
+    assert 1 <= cards.locator(".card").count() <= 6
+    assert cards.locator(".card-unknown").count() == 0
 
 
 def test_pages_without_anything_to_show_say_so(page: Any, server: Callable[..., str]) -> None:
@@ -73,24 +89,6 @@ def test_the_overview_has_the_figures_of_the_analysis(page: Any, server: Callabl
     assert isinstance(mean, (int, float))
     assert f"{mean / 1e9:.4g}" in text
     assert str(scalars["step_count"].value) in text
-
-
-@pytest.mark.parametrize("analysis", ANALYSES)
-def test_a_page_begins_with_a_headline_and_at_most_six_figures(
-    page: Any, server: Callable[..., str], analysis: str
-) -> None:
-    page.goto(f"{server(DEMO / BEST.get(analysis, 'xla'))}#/{analysis}")
-    settle(page)
-    headline = page.inner_text("#page .headline")
-    assert headline.endswith(".") and "{" not in headline
-    cards = page.locator(".first-cards")
-    if analysis in ("kernel_stats", "streams", "critical_path", "python_time"):  # the reason, and no card
-        assert headline.startswith(("No kernels: ", "No streams: the ", "No critical path: the ", "No Python: "))
-        assert page.locator(".card:visible").count() == 0
-        return
-    assert cards.count() == 1
-    assert 1 <= cards.locator(".card").count() <= 6
-    assert cards.locator(".card-unknown").count() == 0
 
 
 def test_the_other_figures_of_a_page_are_folded(page: Any, server: Callable[..., str]) -> None:
