@@ -303,7 +303,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
         "step_summary": lambda: pa.Table.from_pylist(_summary(hosts, database), TABLES["step_summary"].arrow()),
         "hosts": lambda: pa.Table.from_pylist(_hosts(times, known, database), TABLES["hosts"].arrow()),
         "slow_steps": lambda: TABLES["slow_steps"].of_parts(
-            _slow(one, database, place) for place, one in enumerate(of_hosts)
+            _slow(of_hosts[place], database, place) for place, (count, _, _) in enumerate(every.slow) if count
         ),
         "between_steps": lambda: TABLES["between_steps"].of_parts(
             one.between.rows(one.steps.host) for one in of_hosts

@@ -45,6 +45,10 @@ def unpack(
     return _Unpickler(io.BytesIO(data), log, fetch, texts).load()
 
 
+_CLASSES: Final[dict[tuple[str, str], Any]] = {}
+"""Those of pickles before: each pickle names its classes again, and to look them up takes longer than the rest."""
+
+
 class _Pickler(pickle.Pickler):
     def persistent_id(self, one: object) -> str | None:
         return one if type(one) is str and len(one) > _SHORT else None
@@ -62,7 +66,12 @@ class _Unpickler(pickle.Unpickler):
         return self._texts.setdefault(text, text)
 
     def find_class(self, module: str, name: str, /) -> Any:
-        return self._here[name] if module == __name__ else super().find_class(module, name)
+        if module == __name__:
+            return self._here[name]
+        found = _CLASSES.get((module, name))
+        if found is None:
+            found = _CLASSES[module, name] = super().find_class(module, name)
+        return found
 
 
 def _fetched(described: tuple[Any, ...], fetch: Callable[[int, int], bytes]) -> Program:

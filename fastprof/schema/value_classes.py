@@ -114,7 +114,7 @@ def _restored(cls: type, values: Iterable[tuple[str, Any]]) -> Any:
     """What was pickled or copied."""
     self: Any = object.__new__(cls)
     for name, value in values:
-        getattr(cls, name).__set__(self, value)
+        object.__setattr__(self, name, value)
     return self
 
 

@@ -10,8 +10,10 @@ from reports import session_of
 from step_captures import US, found, host, pod_viewer, ran, rows, shown, spaces, step, tpu
 from trace_builder import event, line, plane
 
+from fastprof.derive.steps import across_hosts
 from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs
 from fastprof.derive.steps.database import BY_CORE
+from fastprof.derive.steps.outlines import Spans
 from fastprof.xprof.steps import shown_steps
 
 
@@ -102,6 +104,20 @@ def test_of_equal_overlaps_the_first_step_of_the_host_comes_first() -> None:
     """Each step of the long one overlaps two of the other, which goes by shifts 0 and -1 alike."""
     long, short = on_host([0, 100], 100), on_host([50, 150], 100)
     assert pairs(long, short) == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_steps_in_order_overlap_as_a_walk_along_both_finds(seed: int) -> None:
+    chosen = np.random.default_rng(seed)
+
+    def spans() -> Spans:
+        times = np.cumsum(chosen.integers(0, 4, 2 * int(chosen.integers(0, 30))))
+        some = times.reshape(-1, 2)[np.diff(times.reshape(-1, 2))[:, 0] > 0]
+        return Spans(some[:, 0], some[:, 1])
+
+    host, chief = spans(), spans()
+    walked = {k: time for k, time in across_hosts._overlaps(host, chief).items() if time}
+    assert across_hosts._overlaps_in_order(host, chief) == walked
 
 
 def test_a_host_without_steps_leaves_none() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +20,8 @@ from fastprof.schema.value_classes import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HostOperations:
-    """Operations by number. Equal texts are in memory once, however many hosts have them."""
+    """Operations by number. Equal texts are in memory once, however many hosts have them. They travel as bytes: hosts
+    that run the same program have equal ones, from which operations are made once."""
 
     program_id: Int64s
     kind: Column
@@ -31,11 +35,20 @@ class HostOperations:
         ids = np.array([one.program_id for one in known], np.int64)
         return cls(ids, narrowed(np.array([one.kind.number for one in known], np.int64)), *texts)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (pickle.dumps([getattr(self, name) for name in self.__slots__], pickle.HIGHEST_PROTOCOL),)
+
     def listed(self) -> list[Operation]:
         columns = (self.program_id.tolist(), self.names, self.kind.tolist(), self.texts, self.framework_ops)
         return [
             Operation(number, name, KINDS[kind], *texts) for number, name, kind, *texts in zip(*columns, strict=True)
         ]
+
+
+@lru_cache(maxsize=64)
+def _unpickled(columns: bytes) -> HostOperations:
+    program_id, kind, *texts = pickle.loads(columns)
+    return HostOperations(program_id, kind, *(tuple(map(sys.intern, of_all)) for of_all in texts))
 
 
 class Merged:
