@@ -294,16 +294,17 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
     hosts: Sequence[HostSteps] = OneByOne(of_hosts, attrgetter("steps"))
     every = _seen(of_hosts)
     database = combined(hosts, every.outlines)
-    known = [one.steps for one in every.outlines]
+    known, slow = [one.steps for one in every.outlines], every.slow
+    names, groups = [(one.host, one.hostname) for one in known], [one.database.step for one in known]
     rows = partial(_on_cores, hosts, database)
     times = host_times(database)
     tables = LateTables({
         "steps": lambda: TABLES["steps"].of_parts(rows()),
         "breakdown": lambda: TABLES["breakdown"].of_parts(map(_kinds, rows())),
         "step_summary": lambda: pa.Table.from_pylist(_summary(hosts, database), TABLES["step_summary"].arrow()),
-        "hosts": lambda: pa.Table.from_pylist(_hosts(times, known, database), TABLES["hosts"].arrow()),
+        "hosts": lambda: pa.Table.from_pylist(_hosts(times, names, groups, database), TABLES["hosts"].arrow()),
         "slow_steps": lambda: TABLES["slow_steps"].of_parts(
-            _slow(of_hosts[place], database, place) for place, (count, _, _) in enumerate(every.slow) if count
+            _slow(of_hosts[place], database, place) for place, (count, _, _) in enumerate(slow) if count
         ),
         "between_steps": lambda: TABLES["between_steps"].of_parts(
             one.between.rows(one.steps.host) for one in of_hosts
@@ -443,10 +444,13 @@ def _longest(database: StepDatabase) -> Int64s:
     return step_times(database)[some]
 
 
-def _hosts(times: Sequence[HostTime], kept: Sequence[HostSteps], database: StepDatabase) -> list[dict[str, Any]]:
-    waited = waited_between(database, [one.database.step for one in kept])
+def _hosts(
+    times: Sequence[HostTime], names: Sequence[tuple[str, str]], groups: Sequence[Int64s], database: StepDatabase
+) -> list[dict[str, Any]]:
+    """``names``, ``groups``: of each host, what its file and its capture call it, and those of its steps."""
+    waited = waited_between(database, groups)
     return [
-        {"host": kept[one.place].host, "hostname": kept[one.place].hostname, "step_count": len(one.times_ps),
+        {"host": names[one.place][0], "hostname": names[one.place][1], "step_count": len(one.times_ps),
          "waited_between_ps": waited[one.place], **(spread(one.times_ps) or {}), **one._asdict()} for one in times
     ]  # fmt: skip
 

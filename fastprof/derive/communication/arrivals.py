@@ -81,6 +81,15 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.op)
 
+    def without_rows(self) -> Arrivals:
+        """What else is known."""
+        return replace(self, **{name: getattr(self, name)[:0].copy() for name in (*_BY_ROW, "groups")})
+
+
+_BY_ROW: Final = (
+    "op", "group", "device", "team", "begin_ps", "duration_ps", "beyond_ps", "blocks", "bytes", "waited",
+)  # fmt: skip
+
 
 def arrived(flights: Flights, chosen: Int64s, group: Int64s, *, is_gpu: bool) -> Arrived:
     """``chosen``: flights of operations whose devices wait for each other, by begin; ``group``: of these."""
@@ -152,7 +161,7 @@ def of_middle_steps(every: Arrivals, complete: Int64s, most: int) -> Arrivals:
     chosen = np.zeros(len(every.groups), np.bool_)
     chosen[steps[_middle(count[steps], most)]] = True
     rows = np.flatnonzero(chosen[every.group])
-    columns = {name: getattr(every, name) for name in (*Arrivals.__slots__[:9], "waited")}
+    columns = {name: getattr(every, name) for name in _BY_ROW}
     columns = {name: column[rows] if len(column) else column for name, column in columns.items()}
     return replace(every, **columns, of_steps=len(steps))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -79,6 +80,9 @@ class HostCommunication:
     """What times count from, and of how many ranks the program is; see ranks."""
     start_unix_ns: int | None = None
     """When the host's own clock had it that profiling began."""
+
+    def without_arrivals(self) -> HostCommunication:
+        return replace(self, arrivals=self.arrivals.without_rows())
 
 
 class _Windows(NamedTuple):

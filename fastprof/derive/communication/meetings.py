@@ -9,12 +9,13 @@ together; see ranks. Who came last of several hosts follows from their clocks, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.derive.communication.arrivals import Arrivals
 from fastprof.derive.communication.clock_fit import Attended
 from fastprof.derive.communication.clocks import Clocks, Encounters, clocks, gaps, last_rows, step_shifts
 from fastprof.derive.communication.flights import Operation
@@ -156,25 +157,35 @@ class _Hosts:
         return last[sure], sure
 
 
-def meetings(kept: Sequence[HostCommunication], steps: Sequence[StepNumbers], operations: Merged) -> Meetings:
-    of_session = OfSession(kept, steps, operations.places)
-    ranks = _of_ranks(of_session, kept)
+def meetings(
+    kept: Sequence[HostCommunication],
+    steps: Sequence[StepNumbers],
+    operations: Merged,
+    arrivals: Callable[[], Sequence[Arrivals]],
+) -> Meetings:
+    of_session = OfSession(arrivals(), kept, steps, operations.places)
+    ranks, compared = _of_ranks(of_session, kept), of_session.compared
     found = map(matched, of_session.blocks()) if ranks is None else [ranks]
+    del of_session  # the arrivals go when the last of them are matched
     devices = sum(len(one.devices) for one in kept)
     grouped = sum(one.arrivals.grouped for one in kept)
-    return Meetings(operations.every, found, devices, grouped, of_session.compared)
+    return Meetings(operations.every, found, devices, grouped, compared)
 
 
 def compared(
-    kept: Sequence[HostCommunication], steps: Sequence[StepNumbers], operations: Merged
+    kept: Sequence[HostCommunication],
+    steps: Sequence[StepNumbers],
+    operations: Merged,
+    arrivals: Callable[[], Sequence[Arrivals]],
 ) -> tuple[Meetings, Clocks | None]:
-    """The meetings, and the clocks of the hosts; None: no host met another. ``steps``: of each host."""
-    found, names = meetings(kept, steps, operations), [one.host for one in kept]
+    """The meetings, and the clocks of the hosts; None: no host met another. ``steps``, ``arrivals``: of each host; the
+    hosts in ``kept`` need not have arrivals."""
+    found, names = meetings(kept, steps, operations, arrivals), [one.host for one in kept]
     seen = clocks(found.encounters, names) if len(found.encounters.rows) else None
     shift = step_shifts(found.encounters, seen) if seen is not None else np.zeros(0, np.int64)
     if seen is not None and shift.any():
         moved = [of.moved(more) for of, more in zip(steps, shift.tolist(), strict=True)]
-        other = meetings(kept, moved, operations)
+        other = meetings(kept, moved, operations, arrivals)
         known = clocks(other.encounters, names, shift)
         if np.count_nonzero(known.doubtful) < np.count_nonzero(seen.doubtful):
             found, seen = other, known

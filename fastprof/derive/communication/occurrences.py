@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.communication.arrivals import compared_steps
+from fastprof.derive.communication.arrivals import Arrivals, compared_steps
 from fastprof.derive.communication.flights import NO_BYTES
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.step_numbers import StepNumbers
@@ -52,10 +52,14 @@ class OfSession:
     """Those of all hosts. ``compared``: the steps that they are of; None: all."""
 
     def __init__(
-        self, kept: Sequence[HostCommunication], steps: Sequence[StepNumbers], places: Sequence[Int64s]
+        self,
+        arrivals: Sequence[Arrivals],
+        kept: Sequence[HostCommunication],
+        steps: Sequence[StepNumbers],
+        places: Sequence[Int64s],
     ) -> None:
         """``places``: by host, of its operations among those of all."""
-        self._arrivals, self._places = [one.arrivals for one in kept], places
+        self._arrivals, self._places = arrivals, places
         self.compared = compared_steps(self._arrivals, steps)
         known = [numbers.of(one.groups) for one, numbers in zip(self._arrivals, steps, strict=True)]
         self._bounds = [
