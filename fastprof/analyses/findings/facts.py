@@ -232,8 +232,11 @@ def total(values: Int64s) -> int:
 
 def texts_of(table: pa.Table, column: str) -> list[Any]:
     """The texts of a column, equal ones in memory once."""
-    known: dict[str, str] = {}
-    return [None if one is None else known.setdefault(one, one) for one in table[column].to_pylist()]
+    found: list[Any] = []
+    for part in table[column].chunks:
+        known = part.dictionary.to_pylist()
+        found += [None if place is None else known[place] for place in part.indices.to_pylist()]
+    return found
 
 
 def numbers(table: pa.Table, column: str) -> Float64s:

@@ -176,9 +176,10 @@ class _Over:
 
     def mean(self, values: Float64s) -> Float64s:
         """Added up core by core, as XProf does."""
-        total, count = np.zeros(len(values)), self.there.sum(axis=1)
-        for core in range(values.shape[1]):
-            total += np.where(self.there[:, core], values[:, core], 0.0)
+        count = self.there.sum(axis=1)
+        total = (
+            np.cumsum(np.where(self.there, values, 0.0), axis=1)[:, -1] if values.shape[1] else np.zeros(len(values))
+        )
         mean: Float64s = np.divide(total, count, out=np.zeros(len(count)), where=count > 0)
         return mean
 
