@@ -51,8 +51,9 @@ from fastprof.derive.steps.lock_step import WAITED_BETWEEN, waited_between
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.outlines import Outline, outlines
 from fastprof.derive.steps.step_columns import CORE, CORE_ID, HOST, IN_CATEGORIES, SPAN, STEP, OnCores
-from fastprof.derive.steps.step_figures import core_breakdown, fitted, step_times
+from fastprof.derive.steps.step_figures import core_breakdown, fitted
 from fastprof.derive.steps.step_source import AUTO, MARKERS, STEPS_FROM
+from fastprof.derive.steps.step_summary import longest_times, step_summary
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, TYPES, EventType
 from fastprof.derive.steps.stragglers import HostTime, host_times, stragglers, verdict
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
@@ -301,7 +302,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
     tables = LateTables({
         "steps": lambda: TABLES["steps"].of_parts(rows()),
         "breakdown": lambda: TABLES["breakdown"].of_parts(map(_kinds, rows())),
-        "step_summary": lambda: pa.Table.from_pylist(_summary(hosts, database), TABLES["step_summary"].arrow()),
+        "step_summary": lambda: pa.Table.from_pylist(step_summary(hosts, database), TABLES["step_summary"].arrow()),
         "hosts": lambda: pa.Table.from_pylist(_hosts(times, names, groups, database), TABLES["hosts"].arrow()),
         "slow_steps": lambda: TABLES["slow_steps"].of_parts(
             _slow(of_hosts[place], database, place) for place, (count, _, _) in enumerate(slow) if count
@@ -420,30 +421,6 @@ def _slow(one: KeptHost, database: StepDatabase, place: int) -> SimpleNamespace:
 # ---- summaries
 
 
-def _summary(kept: Sequence[HostSteps], database: StepDatabase) -> list[dict[str, Any]]:
-    """The spread of step times, then of each kind of time on each core."""
-    times: list[tuple[str | None, int | None, str, Int64s]] = [(None, None, "step_time", _longest(database))]
-    for host in kept:
-        own = host.database
-        in_categories = core_breakdown(own)
-        for core, core_id in enumerate(own.cores.id.tolist()):
-            counts = own.present[:, core] & own.complete
-            times.append((host.host, core_id, "step_time", own.duration_ps[counts, core]))
-            by_category = zip(OWN_CATEGORIES, in_categories[counts, core].T, strict=True)
-            times += [(host.host, core_id, one.name, values) for one, values in by_category if values.any()]
-    return [
-        {"host": host, "core_id": core_id, "quantity": quantity, **summary}
-        for host, core_id, quantity, values in times
-        if (summary := spread(values)) is not None
-    ]
-
-
-def _longest(database: StepDatabase) -> Int64s:
-    """Of each complete step, the time on the core that took longest."""
-    some = (database.present & ~database.cores.sparse).any(axis=1) & database.complete
-    return step_times(database)[some]
-
-
 def _hosts(
     times: Sequence[HostTime], names: Sequence[tuple[str, str]], groups: Sequence[Int64s], database: StepDatabase
 ) -> list[dict[str, Any]]:
@@ -456,7 +433,7 @@ def _hosts(
 
 
 def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | None) -> dict[str, Known]:
-    longest = _longest(database)
+    longest = longest_times(database)
     summary = spread(longest)
     unknown = (None, reason or "no core took part in a complete step")
     values: dict[str, Known] = {

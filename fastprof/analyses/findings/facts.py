@@ -234,8 +234,9 @@ def texts_of(table: pa.Table, column: str) -> list[Any]:
     """The texts of a column, equal ones in memory once."""
     found: list[Any] = []
     for part in table[column].chunks:
-        known = part.dictionary.to_pylist()
-        found += [None if place is None else known[place] for place in part.indices.to_pylist()]
+        is_dictionary = pa.types.is_dictionary(part.type)
+        known = part.dictionary.to_pylist() if is_dictionary else part.to_pylist()
+        found += [None if at is None else known[at] for at in part.indices.to_pylist()] if is_dictionary else known
     return found
 
 
