@@ -230,7 +230,7 @@ class Gathering:
             task = self.running.pop(future)
             self.since.pop(future)
             try:
-                self._take(task, future.result())
+                kept = future.result()
             except BrokenExecutor as error:
                 lost.append(task)
                 broken = error
@@ -240,6 +240,8 @@ class Gathering:
                 raise
             except Exception as error:  # noqa: BLE001  whatever an engine raises
                 self._failed(task, error)
+            else:
+                self._take(task, kept)
         return broken, lost
 
     def _take(self, task: Task, kept: Kept) -> None:

@@ -273,13 +273,16 @@ def test_forked_workers_are_a_remark(pod: Path, monkeypatch: pytest.MonkeyPatch)
     assert (row["code"], row["count"], row["severity"]) == ("forked_workers", 1, "notice")
 
 
-def test_an_interrupt_ends_executors_that_were_made_and_no_others(pod: Path) -> None:
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, ValueError])
+def test_an_interrupt_ends_executors_that_were_made_and_no_others(pod: Path, kind: type[BaseException]) -> None:
+    """Also an error of ``progress``, which is none of the worker's."""
+
     def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+        raise kind
 
     made, given = Made(), TestExecutor()
     for executor in (made, given):
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(kind):
             fastprof.load(pod, executor=executor, progress=interrupt, in_flight=2).steps()
     assert [one.alive for one in made.made] == [False] and given.alive
     assert len(made.given) < HOSTS + 1
