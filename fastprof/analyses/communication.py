@@ -210,10 +210,10 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     delays = None if seen is None else blame(seen, found.step)
     names, devices = [one.host for one in hosts], tables_of.devices_of(hosts)
     ops = tables_of.operations(hosts, merged)
-    spans = tables_of.StepSpans(hosts, numbers)
+    spans = tables_of.StepSpans(hosts, numbers, devices)
     made: dict[str, pa.Table | Callable[[], pa.Table]] = {
         "steps": lambda: tables_of.steps(spans),
-        "devices": tables_of.devices(hosts),
+        "devices": tables_of.devices(hosts, devices),
         "kinds": tables_of.kinds(hosts, ops),
         "step_kinds": lambda: tables_of.step_kinds(spans),
         "operations": ops,

@@ -31,7 +31,7 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.one_by_one import OneByOne
 from fastprof.derive.causes import step_programs
-from fastprof.derive.causes.slow_steps import KINDS, SlowSteps, slow_steps
+from fastprof.derive.causes.slow_steps import KINDS, Differences, SlowSteps, slow_steps
 from fastprof.derive.host import Host
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import (
@@ -160,9 +160,9 @@ _TABLES = (
     _table(
         "slow_steps", "what took longer in a step that is out of line, of one kind, largest difference first",
         _NUMBER,
-        _GROUP,
-        Text("name", "name of the step", lambda rows: texts(rows.database.label, rows.step)),
-        Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.step)),
+        replace(_GROUP, of=attrgetter("group_id")),
+        Text("name", "name of the step"),
+        Text("host", "host, as the capture's file is named"),
         Picoseconds("duration_ps", "time of the step, from its first begin to its last end on a core of the host"),
         Picoseconds("median_ps", "median (the lower of two) of the complete steps of the host that are called alike "
                     "and run the same program most of the time"),
@@ -304,8 +304,8 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
         "breakdown": lambda: TABLES["breakdown"].of_parts(map(_kinds, rows())),
         "step_summary": lambda: pa.Table.from_pylist(step_summary(hosts, database), TABLES["step_summary"].arrow()),
         "hosts": lambda: pa.Table.from_pylist(_hosts(times, names, groups, database), TABLES["hosts"].arrow()),
-        "slow_steps": lambda: TABLES["slow_steps"].of_parts(
-            _slow(of_hosts[place], database, place) for place, (count, _, _) in enumerate(slow) if count
+        "slow_steps": lambda: TABLES["slow_steps"].of(
+            _slow(of_hosts, [place for place, (count, _, _) in enumerate(slow) if count], database)
         ),
         "between_steps": lambda: TABLES["between_steps"].of_parts(
             one.between.rows(one.steps.host) for one in of_hosts
@@ -410,12 +410,26 @@ def _on_slow_steps(every: _Seen, of_hosts: Sequence[KeptHost]) -> Iterable[str]:
         yield f"On {hosts} {steps} out of line: table slow_steps."
 
 
-def _slow(one: KeptHost, database: StepDatabase, place: int) -> SimpleNamespace:
-    """Rows of the table slow_steps of a host."""
-    rows, own = one.slow.differences, one.steps.database
-    columns = {column.name: getattr(rows, column.name) for column in fields(rows) if column.name != "name"}
-    number = step_numbers(database, place, own.step)[rows.step]
-    return SimpleNamespace(database=own, host=one.steps.host, number=number, what=one.slow.names, **columns)
+def _slow(of_hosts: Sequence[KeptHost], places: Sequence[int], database: StepDatabase) -> SimpleNamespace:
+    """Rows of the table slow_steps, of the hosts that have some."""
+    parts: list[Differences] = []
+    number, group = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    host: list[str] = []
+    name: list[str] = []
+    what: list[str | None] = []
+    for place in places:
+        one = of_hosts[place]
+        rows, own = one.slow.differences, one.steps.database
+        parts.append(rows)
+        group.append(own.step[rows.step])
+        number.append(step_numbers(database, place, group[-1]))
+        host += [one.steps.host] * len(rows)
+        name += [own.label[step] for step in rows.step.tolist()]
+        what += one.slow.names
+    every = Differences.joined(parts)
+    columns = {column.name: getattr(every, column.name) for column in fields(every)}
+    texts_of_rows = {"host": host, "name": name, "what": what}
+    return SimpleNamespace(**columns | texts_of_rows, number=np.concatenate(number), group_id=np.concatenate(group))
 
 
 # ---- summaries

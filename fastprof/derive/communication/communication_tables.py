@@ -126,8 +126,8 @@ _DEVICES = _table_of(
 class StepSpans:
     """The steps of the devices of all hosts, taken out of what hosts kept when a table is made of them."""
 
-    def __init__(self, kept: Sequence[HostCommunication], numbers: Sequence[StepNumbers]) -> None:
-        self.devices = devices_of(kept)
+    def __init__(self, kept: Sequence[HostCommunication], numbers: Sequence[StepNumbers], devices: Devices) -> None:
+        self.devices = devices
         self._hosts = [
             (one.steps, steps, len(one.devices))
             for one, steps in zip(kept, numbers, strict=True)
@@ -155,8 +155,7 @@ def steps(every: StepSpans) -> pa.Table:
     ))  # fmt: skip
 
 
-def devices(kept: Sequence[HostCommunication]) -> pa.Table:
-    each = devices_of(kept)
+def devices(kept: Sequence[HostCommunication], each: Devices) -> pa.Table:
     return _DEVICES.of(_rows(each, np.arange(len(each)), [one.whole for one in kept]))
 
 

@@ -32,7 +32,7 @@ class Texts(NamedTuple):
 
 def known(values: Numbers, which: Numbers) -> Numbers:
     """The values, null unless marked."""
-    return np.ma.masked_array(values, np.ma.nomask if which.all() else ~which)
+    return values if which.all() else np.ma.masked_array(values, ~which)
 
 
 def not_negative(sizes: Numbers) -> Numbers:
