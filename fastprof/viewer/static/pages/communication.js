@@ -27,8 +27,20 @@ const MOST_BARS = 300;
 const SIZES = Array.from({ length: 50 }, (_, at) => 2 ** at);
 const RATES = Array.from({ length: 18 }, (_, at) => 10 ** at);
 
-export const show = reportPage(draw, { params: ["steps", "steps_from"],
-  tables: ["steps", "devices", "kinds", "operations", "links", "meetings", "stragglers", "blame", "clocks", "host_steps"],
+const TABLES = [
+  "steps",
+  "devices",
+  "kinds",
+  "operations",
+  "links",
+  "meetings",
+  "stragglers",
+  "blame",
+  "clocks",
+  "host_steps",
+];
+
+export const show = reportPage(draw, { params: ["steps", "steps_from"], tables: TABLES,
   labels: () => ({ exposed_share: "exposed part" }) });
 
 async function draw(body, report, context) {
