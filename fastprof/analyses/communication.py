@@ -45,7 +45,7 @@ from fastprof.derive.communication.meetings import Meetings, compared
 from fastprof.derive.communication.narrow_columns import Column, narrowed
 from fastprof.derive.communication.operation_sums import Merged
 from fastprof.derive.communication.step_numbers import StepNumbers
-from fastprof.derive.communication.step_sums import StepCosts, step_costs
+from fastprof.derive.communication.step_sums import CostsOfHosts, StepCosts
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.host import TPU, Host
@@ -200,10 +200,12 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     numbers: list[StepNumbers] = []
     programs: list[tuple[bool, tuple[str, ...]]] = []
     arrivals: list[Arrivals] = []
+    of_steps = CostsOfHosts()
     for place, one in enumerate(kept):
         arrivals.append(one.communication.arrivals)
-        hosts.append(one.communication.without_arrivals())
+        hosts.append(one.communication.without_steps())
         numbers.append(_step_numbers(one, database, place))
+        of_steps.add(one.communication.costs, numbers[-1])
         programs.append((one.has_programs, one.problems))
     merged = Merged([one.operations for one in hosts])
     found, seen = compared(hosts, numbers, merged, partial(_arrivals, arrivals, kept))
@@ -228,7 +230,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     if found.compared is not None:  # of few steps, these are smaller than what they are made of
         del made
         tables.make("meetings", "host_steps")
-    costs = step_costs([one.costs for one in hosts], numbers)
+    costs = of_steps.means()
     values = _values(hosts, tables, costs, found, after["steps"]) | _path_values(hosts, tables, seen, delays)
     values["compared_step_count"] = values["step_count"] if found.compared is None else len(found.compared)
     of_hosts = clock_remarks(names, seen, delays, tables["blame"], ranks_missing(hosts))

@@ -81,8 +81,9 @@ class HostCommunication:
     start_unix_ns: int | None = None
     """When the host's own clock had it that profiling began."""
 
-    def without_arrivals(self) -> HostCommunication:
-        return replace(self, arrivals=self.arrivals.without_rows())
+    def without_steps(self) -> HostCommunication:
+        """Without arrivals, and without what steps cost."""
+        return replace(self, arrivals=self.arrivals.without_rows(), costs=CostsOfSteps.none())
 
 
 class _Windows(NamedTuple):

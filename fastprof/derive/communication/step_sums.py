@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -110,6 +110,10 @@ class CostsOfSteps:
         )
         return cls(*map(narrowed, columns))
 
+    @classmethod
+    def none(cls) -> CostsOfSteps:
+        return cls(*(np.zeros(0, np.int64) for _ in cls.__slots__))
+
 
 _HALF: Final = 32
 
@@ -135,22 +139,34 @@ class StepCosts:
         return 1 - self.if_hidden_ps / self.time_ps if self.time_ps else 0.0
 
 
-def step_costs(hosts: Sequence[CostsOfSteps], steps: Sequence[StepNumbers]) -> StepCosts | None:
-    """Of the steps that have a number in the session. None: there are none."""
-    step = _concatenated(numbers.of(one.group.astype(np.int64)) for one, numbers in zip(hosts, steps, strict=True))
-    known = step >= 0
-    if not known.any():
-        return None
-    columns = {name: _concatenated(getattr(one, name) for one in hosts)[known] for name in CostsOfSteps.__slots__}
-    distinct, place = np.unique(step[known], return_inverse=True)
-    time, hidden = (most(columns[name], place, len(distinct)) for name in ("time_ps", "if_hidden_ps"))
-    exposed = (_sum(columns["exposed_high"]) << _HALF) + _sum(columns["exposed_low"])
-    count = len(distinct)
-    return StepCosts(count, _sum(time) // count, exposed // _sum(columns["spans"]), _sum(hidden) // count)
+class CostsOfHosts:
+    """Of the steps that have a number in the session, host by host."""
 
+    def __init__(self) -> None:
+        self._step, self._time_ps, self._if_hidden_ps = (np.zeros(0, np.int64) for _ in range(3))
+        self._exposed_ps, self._spans = 0, 0
 
-def _concatenated(parts: Iterable[Column]) -> Int64s:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
+    def add(self, one: CostsOfSteps, numbers: StepNumbers) -> None:
+        step = numbers.of(one.group.astype(np.int64))
+        known = step >= 0
+        own, place = np.unique(step[known], return_inverse=True)
+        every = np.union1d(self._step, own)
+        before, now = np.searchsorted(every, self._step), np.searchsorted(every, own)[place.reshape(-1)]
+        self._step = every
+        for name in ("_time_ps", "_if_hidden_ps"):
+            largest = most(getattr(one, name[1:])[known], now, len(every))
+            np.maximum.at(largest, before, getattr(self, name))
+            setattr(self, name, largest)
+        self._exposed_ps += (_sum(one.exposed_high[known]) << _HALF) + _sum(one.exposed_low[known])
+        self._spans += _sum(one.spans[known])
+
+    def means(self) -> StepCosts | None:
+        """None: there are no steps."""
+        count = len(self._step)
+        if not count:
+            return None
+        exposed_ps = self._exposed_ps // self._spans
+        return StepCosts(count, _sum(self._time_ps) // count, exposed_ps, _sum(self._if_hidden_ps) // count)
 
 
 def _sum(values: Int64s) -> int:
