@@ -329,8 +329,16 @@ def _values(
         "step_gain_share": (None, stepless) if costs is None else costs.gain,
         "meeting_count": len(found),
         "meeting_wait_ps": exact_sum(np.maximum(found.wait_ps, 0), WHAT) if len(found) else (None, alone),
-        "last_device": f"{waits['host'][0].as_py()}: {waits['device'][0].as_py()}" if len(waits) else (None, alone),
+        "last_device": _last_device(waits, alone),
     }
+
+
+def _last_device(waits: pa.Table, alone: str) -> str | tuple[None, str]:
+    if not len(waits):
+        return None, alone
+    if not waits["last_count"][0].as_py():
+        return None, "of no collective is it known which device came last"
+    return f"{waits['host'][0].as_py()}: {waits['device'][0].as_py()}"
 
 
 def _used(hosts: Sequence[HostCommunication], devices: pa.Table, nothing: str) -> int | tuple[None, str]:

@@ -130,6 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _perform(argv, talk)
         output.flush_standard_output()
+        process.wait_for_pools()
         return code
     except KeyboardInterrupt:
         talk.error("interrupted")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from typing import Final
 
 _OPTIONS: Final = {"M_TRIM_THRESHOLD": (-1, 2**31 - 1), "M_MMAP_MAX": (-4, 0), "M_ARENA_MAX": (-8, 1)}
@@ -20,6 +21,12 @@ def prepare() -> None:
     """Before NumPy is imported: its library of linear algebra, which fastprof does not use, starts no threads."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(_BETWEEN_COLLECTIONS)
+
+
+def wait_for_pools() -> None:
+    """Before Python ends, pools of processes that nobody uses any more have to."""
+    if (engine := sys.modules.get("fastprof.engines.engine")) is not None:
+        engine.wait_for_ends()
 
 
 def end() -> None:

@@ -91,8 +91,29 @@ class Engine:
 def _end_aside(executor: Executor) -> None:
     """Ends an executor whose engine is gone, in a thread of its own: an exception that a signal raises meanwhile, such
     as KeyboardInterrupt, would be lost here."""
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def end() -> None:
+        try:
+            executor.shutdown()
+        finally:
+            done.release()
+
     with suppress(RuntimeError):  # Python is ending, and ends it
-        _thread.start_new_thread(executor.shutdown, ())
+        _thread.start_new_thread(end, ())
+        _ENDING.append(done)
+
+
+_ENDING: Final[list[_thread.LockType]] = []
+
+
+def wait_for_ends() -> None:
+    """Until all executors have ended whose engines are gone. A pool that ends while Python does may write a traceback
+    of Python's own to standard error."""
+    while _ENDING:
+        with _ENDING.pop():
+            pass
 
 
 def kill_workers(executor: Executor) -> None:

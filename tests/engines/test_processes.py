@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 from equal_reports import DEMO, check_equal
 
 import fastprof
 from fastprof import UsageError
-from fastprof.engines import keep_host, process_pool, processes
+from fastprof.engines import engine, keep_host, process_pool, processes
 from fastprof.engines.host_task import HostTask, Kept
 
 NAMES = ("pod_viewer",)
@@ -53,3 +54,20 @@ def test_processes_are_spawned_and_counted() -> None:
             processes(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="memory_bytes"):
         processes(1, memory_bytes=0)
+
+
+def test_the_end_of_an_executor_is_waited_for() -> None:
+    class Slow(ThreadPoolExecutor):
+        ended = False
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            time.sleep(0.05)
+            super().shutdown(wait, cancel_futures=cancel_futures)
+            self.ended = True
+
+    made = Slow(1)
+    one = engine.Engine(lambda: made)
+    assert one.executor is made
+    del one
+    engine.wait_for_ends()
+    assert made.ended

@@ -114,7 +114,8 @@ class Meetings:
 
     def compare(self, seen: Clocks) -> None:
         """Find who was first and last of several hosts, if the gap to the next host is four times what their clocks may
-        be off. What is known of hosts is forgotten then, because there is much of it."""
+        be off. Nobody is, of hosts that do not count their collectives alike: what seems to be one collective is none.
+        What is known of hosts is forgotten then, because there is much of it."""
         each = self._hosts
         begin = seen.fit.corrected(each.attended.host, each.attended.begin_ps)
         begin_of_first = seen.fit.corrected(each.attended.host, each.first_begin_ps)
@@ -125,6 +126,9 @@ class Meetings:
         self.skew_ps[sure] = begin[last] - _least(each.attended.meeting, begin_of_first, len(self))[sure]
         first, sure = each.ahead(-begin_of_first, error)
         self.first[sure] = each.first[first]
+        apart = (seen.fit.part >= 0) & (seen.fit.error_ps >= 0) & ~seen.known
+        apart_in = _most(each.attended.meeting, apart[each.attended.host].astype(np.int64), len(self)) > 0
+        self.first[apart_in], self.last[apart_in] = -1, -1
         del self._hosts, self.encounters
 
 
