@@ -53,7 +53,8 @@ def _table(host: HostPipelines, name: str) -> pa.Table:
 
 def tables(hosts: Sequence[KeptPipelinesOfHost]) -> dict[str, pa.Table | Callable[[], pa.Table]]:
     """All of TABLES: those with rows by call as functions that make them."""
-    large, some = _LargeTables(hosts), [host for host in hosts if len(host.pipelines().reading.pipelines)]
+    some = [host for host in hosts if len(host.pipelines().reading.pipelines)]
+    large = _LargeTables(some)
     found: dict[str, Any] = {
         name: partial(large.table, name) if name in LARGE else _joined(name, [host.table(name) for host in some])
         for name in TABLES
