@@ -118,6 +118,8 @@ SCALARS = {
                                  "three times that of any other host, in at least two steps"),
     "straggler_excess_ps": ScalarSpec("ps", "its work on the critical path beyond the median of the others"),
     "straggler_saved_ps": ScalarSpec("ps", "most time that is saved if it works no longer than the median"),
+    "straggler_before_ps": ScalarSpec("ps", "what more is saved if its work before the first meeting, which is not "
+                                      "recorded, is as long as usual; 0: another host came last to that"),
 }  # fmt: skip
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
 OPENING = Opening(
@@ -265,6 +267,7 @@ def _path_values(
         "straggler_host": hosts[host].host if named else (None, unknown),
         "straggler_excess_ps": int(delays.excess_ps[host]) if delays and named else (None, unknown),
         "straggler_saved_ps": int(delays.saved_ps[host]) if delays and named else (None, unknown),
+        "straggler_before_ps": path.before_ps if path and named else (None, unknown),
     }
 
 

@@ -256,7 +256,7 @@ class AnalysisMethods:
         exposed_ps, hidden_ps, costliest_kind, costliest_operation, step_count, step_time_mean_ps,
         step_exposed_mean_ps, step_if_hidden_mean_ps, step_gain_share, compared_step_count, meeting_count,
         meeting_wait_ps, last_device, path_ps, path_transfer_ps, straggler_host, straggler_excess_ps,
-        straggler_saved_ps.
+        straggler_saved_ps, straggler_before_ps.
         """
         return self.report("communication", steps_from=steps_from)
 

@@ -126,11 +126,32 @@ def test_the_place_of_a_finding_has_its_reason() -> None:
 
 def test_an_upper_bound_is_not_added_to_costs_of_the_same_cause() -> None:
     captures = Path(__file__).resolve().parents[2] / "demo" / "pod"
-    report = fastprof.load(captures).report("diagnosis")
+    session = fastprof.load(captures)
+    report = session.report("diagnosis")
     late = [row for row in report.tables["findings"].to_pylist() if row["cause"] == "straggler"]
     assert [row["is_bound"] for row in late] == [True, False]
+    assert late[0]["advice"].startswith("Find out what the slowest host does longer")
     (examined,) = (row for row in report.tables["examined"].to_pylist() if row["cause"] == "straggler")
     assert examined["cost_ps"] == late[0]["cost_ps"]
+    assert (late[1]["evidence"], late[1]["detail"]) == (
+        "gaps.by_step?cause=communication",
+        "It is what devices that wait spend in collectives beyond the one that spends least, step by step.",
+    )
+    assert late[1]["cost_ps"] == waited(session.gaps().tables["by_step"].to_pylist())
+
+
+def waited(by_step: list[dict[str, Any]]) -> int:
+    """What devices wait in collectives, from the rows that the finding gives as evidence."""
+    steps: dict[int | None, list[int]] = {}
+    for row in by_step:
+        if row["cause"] == "communication":
+            steps.setdefault(row["step"], []).append(row["time_ps"])
+    total = 0
+    for times in steps.values():
+        beyond = [time - min(times) for time in times]
+        waits = [one for one in beyond if 2 * one > max(beyond)]
+        total += sum(waits) // max(len(waits), 1)
+    return total
 
 
 def test_what_input_takes_while_another_thread_launches_is_an_upper_bound() -> None:

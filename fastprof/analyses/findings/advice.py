@@ -74,6 +74,10 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "CommunicationOptions.bytes_per_pack), and reduce in 16 bits.",
         PYTORCH: "Start collectives earlier and compute meanwhile (async_op=True); send fewer bytes (16-bit types).",
     },
+    "slowest host": {
+        UNKNOWN: "Find out what the slowest host does longer than the others: more work, a slower clock, or input that "
+                 "comes late. If collectives keep hosts together, communication.blame shows which one delays them.",
+    },
     "straggler": {
         UNKNOWN: "Find out why the last one is late: uneven work, a slower clock, or a host that starts work later.",
     },

@@ -34,6 +34,10 @@ MOSTLY: Final = 0.5
 """One device is late if it causes this share of all waiting."""
 
 
+_BY_STEP: Final = f"gaps.by_step?cause={COMMUNICATION}"
+_HOW: Final = "It is what devices that wait spend in collectives beyond the one that spends least, step by step."
+
+
 @dataclass(frozen=True, slots=True)
 class _Spent:
     """``common_ps``: what every device spends in collectives; ``waited_ps``: what those that wait spend beyond, on
@@ -68,7 +72,7 @@ def found(facts: Facts) -> Iterator[Finding]:
         f"{facts.devices()} for {_collectives(kinds)}",
         spent.common_ps,
         CERTAIN,
-        _shown(facts, "operations"),
+        f"{COMMUNICATION}.operations" if ops else f"{COMMUNICATION}.devices",
         on_collectives(_of_share(kinds, NOTABLE), facts.framework),
         is_bound=True,
         op=ops[0]["name"] if ops else None,
@@ -82,14 +86,17 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
     missing, delays = _ranks_missing(facts), facts.table(COMMUNICATION, "blame")
     of_path = bool(delays.num_rows) and not missing
     host, device = (None, None) if missing or of_path else spent.last()
-    detail, table = missing, "stragglers"
-    cost, is_bound = spent.waited_ps, bool(missing)
+    detail = missing
+    cost, is_bound, evidence = spent.waited_ps, bool(missing), _BY_STEP
     if of_path:
-        straggler, table = facts.scalar(COMMUNICATION, "straggler_host"), "blame"
+        straggler = facts.scalar(COMMUNICATION, "straggler_host")
         host = None if straggler.value is None else str(straggler.value)
-        text = str(straggler.reason) if host is None else in_words(delays, host)
+        before = int(facts.figure(COMMUNICATION, "straggler_before_ps") or 0)
+        text = str(straggler.reason) if host is None else in_words(delays, host, before)
         detail = f"{text[0].upper()}{text[1:]}."
-        cost, is_bound = (cost, False) if host is None else saving_of(delays, host)
+        if host is not None:
+            saved, is_bound = saving_of(delays, host)
+            cost, evidence = saved + before, f"{COMMUNICATION}.blame"
         steps, compared = (facts.figure(COMMUNICATION, name) for name in ("step_count", "compared_step_count"))
         if host is not None and isinstance(steps, int) and isinstance(compared, int) and 0 < compared < steps:
             cost, is_bound = cost * steps // compared, True  # if the other steps are like these
@@ -98,10 +105,10 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
         f"Devices wait in collectives for {device or host or 'the last of them'}",
         cost,
         POSSIBLE if missing else CERTAIN if host else LIKELY,
-        _shown(facts, table),
+        evidence,
         advice("straggler", facts.framework),
         is_bound=is_bound,
-        detail=detail,
+        detail=f"{detail} {_HOW}" if detail and evidence == _BY_STEP else detail or _HOW,
         host=host,
         device=device,
     )
@@ -140,11 +147,6 @@ def _by_kind(facts: Facts, kinds: Mapping[str, int]) -> str | None:
         return None
     times = [f"{kind} {measured(facts.per_device(exposed_ps), 'ps')}" for kind, exposed_ps in kinds.items()]
     return f"By kind, with waiting for the last device: {', '.join(times)}."
-
-
-def _shown(facts: Facts, table: str) -> str:
-    """That table as evidence, or what each device spends if the table has no rows."""
-    return f"{COMMUNICATION}.{table if facts.table(COMMUNICATION, table).num_rows else 'devices'}"
 
 
 def _spent(facts: Facts) -> _Spent | None:

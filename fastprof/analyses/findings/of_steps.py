@@ -60,7 +60,7 @@ def _slow_host(facts: Facts) -> Iterator[Finding]:
         round(worst["excess_ps"] * worst["compared_count"]),
         LIKELY,
         f"steps.hosts?host={quote(worst['host'])}",
-        advice("straggler", facts.framework),
+        advice("slowest host", facts.framework),
         is_bound=True,
         host=worst["host"],
         detail=f"It is the slowest in {worst['slowest_count']:,} of {steps}"

@@ -36,7 +36,8 @@ host that the path cannot avoid, as its links are slow, is slower and quicker by
 @dataclass(frozen=True, slots=True)
 class Path:
     """The critical path of a part. ``time_ps = work_ps + transfer_ps``; ``named``: the host that delays the others, -1:
-    no single one; ``next_ps``: the largest excess of any other; ``hosts``, ``meetings``: of the path, in order."""
+    no single one; ``next_ps``: the largest excess of any other; ``before_ps``: what is saved beside saved_ps if that
+    host delays others before the first meeting as usual; ``hosts``, ``meetings``: of the path, in order."""
 
     part: int
     time_ps: int
@@ -44,6 +45,7 @@ class Path:
     transfer_ps: int
     named: int
     next_ps: int
+    before_ps: int
     hosts: Sequence[int]
     meetings: Sequence[int]
 
@@ -140,17 +142,20 @@ def _path(part: int, seen: _Seen, step: Int64s, clocks: Clocks, sums: dict[str, 
     np.add.at(sums["net"], host, net)
     saved = np.minimum(excess, seen.ahead[meeting])
     sums["saved"] += sums_by(host, saved, count)
-    first = rows.host[arrived[-1]]
-    if (host == first).any():  # its work before the first meeting is not known, and counts like its usual work
-        usual = int(np.sort(saved[host == first])[np.count_nonzero(host == first) // 2])
-        sums["saved"][first] += min(usual, int(seen.ahead[rows.meeting[arrived[-1]]]))
     sums["steps"] += _distinct_steps(host[excess > 0], meeting[excess > 0], step, count)
     hosts = clocks.fit.part == part
     time = int(rows.end_ps[top] - rows.begin_ps[arrived[-1]])
     error = int(clocks.fit.error_ps[hosts].max())
     named, following = _named(np.where(hosts, sums["excess"], -1), sums["net"], sums["steps"], time, error)
+    begins = named == rows.host[arrived[-1]]
+    before = min(_middle(saved[host == named]), int(seen.ahead[rows.meeting[arrived[-1]]])) if begins else 0
     order = (rows.host[arrived[::-1]].tolist(), rows.meeting[arrived[::-1]].tolist())
-    return Path(part, time, int(work.sum()), transfer, named, following, *order)
+    return Path(part, time, int(work.sum()), transfer, named, following, before, *order)
+
+
+def _middle(values: Int64s) -> int:
+    """The median, the upper one of two."""
+    return int(np.sort(values)[len(values) // 2])
 
 
 def _last_end(rows: Attended, mine: Bools) -> int:

@@ -34,17 +34,18 @@ def why_nobody(seen: Clocks | None, path: Path | None, blame: pa.Table) -> str:
     return f"{text}, the next {moment_text(path.next_ps)}"
 
 
-def in_words(blame: pa.Table, host: str) -> str:
-    """What a host delays: its excess, what others have, and what is saved at most."""
+def in_words(blame: pa.Table, host: str, before_ps: int) -> str:
+    """What a host delays: its excess, what others have, and what is saved at most. ``before_ps``: see blame.Path."""
     rows = blame.to_pylist()
     row = next(one for one in rows if one["host"] == host)
     others = [one["excess_ps"] for one in rows if one["part"] == row["part"] and one["host"] != host]
     most = max(others, default=0)
-    beside = f"{row['excess_ps'] / most:.1f} times that of the next host" if most else "no other host has any"
+    beside = f"{row['excess_ps'] / most:.1f} times that of the next host" if most else "as no other host does"
+    more = f", and by {moment_text(before_ps)} more if it is as late before the first meeting" if before_ps else ""
     return (
         f"On the critical path it works {_excess(row)} longer than the median of the others, {beside}, in "
         f"{counted(row['steps'], 'step', 'steps')}. Without that the run is shorter by at most "
-        f"{moment_text(row['saved_ps'])}"
+        f"{moment_text(row['saved_ps'])}{more}"
     )
 
 
@@ -78,7 +79,8 @@ def clock_remarks(
     path = None if missing else main_path(found)
     if path is not None and path.named >= 0:
         name = names[path.named]
-        yield "recommendation", f"{name} delays the other hosts. {in_words(blame, name)}: see whether it has more work."
+        text = f"{name} delays the other hosts. {in_words(blame, name, path.before_ps)}"
+        yield "recommendation", f"{text}: see whether it has more work."
     elif path is not None:
         text = why_nobody(seen, path, blame)
         yield "info", f"{text[0].upper()}{text[1:]}."
