@@ -235,12 +235,13 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     costs = of_steps.means()
     values = _values(hosts, tables, costs, found, after["steps"]) | _path_values(hosts, tables, seen, delays)
     values["compared_step_count"] = values["step_count"] if found.compared is None else len(found.compared)
-    of_hosts = clock_remarks(names, seen, delays, tables["blame"], ranks_missing(hosts))
+    of_hosts = list(clock_remarks(names, seen, delays, tables["blame"], ranks_missing(hosts)))
+    who = of_hosts if delays is not None and delays.paths else []
     every = [
         *steps_left_out(hosts, found.compared),
-        *remarks(hosts, tables, costs, found, compared=delays is not None and bool(delays.paths)),
+        *remarks(hosts, tables, costs, found, who=who),
         *link_table.remarks(hosts),
-        *of_hosts,
+        *(() if who else of_hosts),
         *_of_programs(hosts, programs, tables["kinds"]),
     ]
     notices = tuple(Notice(severity, text) for severity, text in every)

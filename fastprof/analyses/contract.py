@@ -134,9 +134,9 @@ class Section:
     in_words: bool = False
 
 
-def has_rows(table: str) -> Callable[[Report], bool]:
-    """For Section.shown: whether there is anything in the table."""
-    return lambda report: report.tables[table].num_rows > 0
+def has_rows(table: str, only: Callable[[pa.Table], Any] | None = None) -> Callable[[Report], bool]:
+    """For Section.shown: whether there is anything in the table; ``only``: that Section.only shows."""
+    return lambda report: report.tables[table].num_rows > 0 and (only is None or only(report.tables[table]).any())
 
 
 @dataclass(frozen=True, slots=True)

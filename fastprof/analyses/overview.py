@@ -43,6 +43,7 @@ from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.across_hosts import SessionSteps, on_pairs
 from fastprof.derive.steps.remedies import in_framework
+from fastprof.derive.steps.stragglers import worth_naming
 from fastprof.derive.steps.verdicts import Finding, share
 from fastprof.schema.arrow_columns import shares
 from fastprof.schema.column_kinds import Count, Flag, Percent, Picoseconds, Share, String, Text
@@ -234,8 +235,8 @@ SECTIONS = (
     Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,
             scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown")),
     Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps",
-            "category", "excess_share"),
-            "excess_share", 5, shown=has_rows("stragglers")),
+            "category", "excess_share"), "excess_share", 5, only=worth_naming,
+            shown=has_rows("stragglers", worth_naming)),
     Section("Most expensive ops (summed over devices)", "top_ops", (*_TOP_OPS[:2], "calls", *_TOP_OPS[2:]),
             "self_share", shown=_top_ops_of("Device")),
     Section("Most expensive ops (host, summed over threads)", "top_ops", _TOP_OPS, "self_share",

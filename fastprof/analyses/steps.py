@@ -55,7 +55,7 @@ from fastprof.derive.steps.step_figures import core_breakdown, fitted
 from fastprof.derive.steps.step_source import AUTO, MARKERS, STEPS_FROM
 from fastprof.derive.steps.step_summary import longest_times, step_summary
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, TYPES, EventType
-from fastprof.derive.steps.stragglers import HostTime, host_times, stragglers, verdict
+from fastprof.derive.steps.stragglers import HostTime, host_times, kept_together, stragglers, verdict, worth_naming
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.arrow_columns import texts
@@ -146,7 +146,8 @@ _TABLES = (
         Count("step_count", "number of complete steps of the host; a step takes as long as on its slowest core"),
         *_spread("mean_ps", "p50_ps", "p99_ps", "max_ps"),
         Count("compared_count", "number of steps in which other hosts took part too"),
-        Count("slowest_count", "number of these steps (compared_count) in which it took longest, more than the median"),
+        Count("slowest_count", "number of these steps (compared_count) in which no host took longer, and it took a "
+              "hundredth longer than the median; of equally slow hosts each counts"),
         _Mean("excess_ps", "mean time of its steps beyond the median (the lower of two) of the hosts; null: no other "
               "host took part in its steps"),
         Share("excess_share", "time of its steps beyond the medians of the hosts / these medians; null: no other host "
@@ -209,30 +210,25 @@ TABLES = {table.name: table for table in _TABLES}
 
 _OF_STEPS = "of complete steps; a step takes as long as on its slowest core"
 SCALARS = {
-    "steps_source": ScalarSpec(
-        None,
-        "what steps are made from: markers, launched (markers that only hold the dispatch, "
-        "each with the work that it launched), modules (executions of a program), annotations or "
-        "launches that repeat",
-    ),
+    "steps_source": ScalarSpec(None, "what steps are made from: markers, launched (markers that only hold the "
+                               "dispatch, each with the work that it launched), modules (executions of a program), "
+                               "annotations or launches that repeat"),
     "step_count": ScalarSpec(None, "number of steps, complete or not; of several hosts, the steps that all have"),
     "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages"),
     "host_count": ScalarSpec(None, "number of hosts with steps"),
     "core_count": ScalarSpec(None, "number of cores that took part in steps"),
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
-    "slow_step_count": ScalarSpec(
-        None,
-        "complete steps out of line, of each host: longer than the median of steps of their name and main program by "
-        "more than 5 median deviations and a tenth",
-        "slow steps, summed over hosts",
-    ),
-    "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median"),
-    "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts"),
+    "slow_step_count": ScalarSpec(None, "complete steps out of line, of each host: longer than the median of steps of "
+                                  "their name and main program by more than 5 median deviations and a tenth",
+                                  "slow steps, summed over hosts"),
+    "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median", "their excess, summed over hosts"),
+    "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts",
+                                   "between steps, summed over hosts"),
     "between_steps_share": ScalarSpec(
         "share", "between_steps_ps / time from the first begin to the last end of steps, sum over hosts"
     ),
     "module_execution_count": ScalarSpec(None, "number of steps if each execution of a compiled program were a step"),
-}
+}  # fmt: skip
 
 
 def _several_hosts(report: Report) -> bool:
@@ -255,7 +251,8 @@ SECTIONS = (
     Section("Hosts", "hosts", ("host", "step_count", "mean_ps", "p99_ps", "slowest_count", "excess_ps", "category",
             "excess_share"), "excess_share", 20, shown=_several_hosts),
     Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps", "excess_ps",
-            "category", "category_excess_ps", "excess_share"), "excess_share", 10, shown=has_rows("stragglers")),
+            "category", "category_excess_ps", "excess_share"), "excess_share", 10, only=worth_naming,
+            shown=has_rows("stragglers", worth_naming)),
     Section("Steps out of line", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
             "difference_ps"), rows=20, shown=has_rows("slow_steps")),
     Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
@@ -319,6 +316,8 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
         notices += [Notice("info", text) for text in (*on_sources(known), *on_kinds(known))]
     if worst := verdict(database, times):
         notices.insert(0, Notice("recommendation", worst))
+    elif together := kept_together(times):
+        notices.append(Notice("info", together))
     notices += [Notice("info", text) for text in (*_on_slow_steps(every, of_hosts), *on_pairs(database))]
     return Report(NAME, tables, figures, tuple(notices), {}, SessionSteps(hosts, database))
 

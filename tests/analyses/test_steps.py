@@ -162,6 +162,15 @@ def test_hosts_are_compared_step_by_step() -> None:
     ]
 
 
+def test_of_equally_slow_hosts_each_is_the_slowest_and_noise_is_none() -> None:
+    report = report_of(cpu(4, 8, "a"), cpu(4, 9, "b"), cpu(4, 9, "c"), cpu(4, 8, "d"))
+    assert rows(report, "hosts", "slowest_count") == [(0,), (4,), (4,), (0,)]
+    noise = report_of(cpu(4, 8, "a"), cpu(4, 8.07, "b"), cpu(4, 8, "c"))
+    assert rows(noise, "hosts", "slowest_count") == [(0,), (0,), (0,)]
+    assert rows(noise, "stragglers", "core_name") == [("b",)] * 4
+    assert "\nStragglers" in report.to_text() and "\nStragglers" not in noise.to_text()
+
+
 def test_of_many_slow_hosts_none_is_named_alone() -> None:
     slow = [cpu(4, 9.5 - 0.1 * k, f"slow{k}") for k in range(3)]
     report = report_of(*(cpu(4, 8, f"usual{k}") for k in range(4)), *slow)

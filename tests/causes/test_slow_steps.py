@@ -11,7 +11,7 @@ from trace_builder import Event, Plane, line, plane, u64
 
 import fastprof
 from fastprof.analyses.contract import Report
-from fastprof.derive.causes.slow_steps import out_of_line
+from fastprof.derive.causes.slow_steps import name_of_step, out_of_line
 
 
 def report(*planes: Plane, **params: Any) -> Report:
@@ -67,6 +67,10 @@ def test_what_takes_longer_is_named_by_kind() -> None:
         "1 step is out of line. The longest beyond the median is train 3, which takes 150.0 µs instead of 90.00 µs: "
         "the annotation checkpoint takes 60.00 µs more than usual."
     ]
+
+
+def test_a_step_whose_name_is_a_number_is_called_so() -> None:
+    assert [name_of_step(name) for name in ("62", "train 62")] == ['the step called "62"', "train 62"]
 
 
 def test_of_several_hosts_the_step_furthest_out_of_line_is_named() -> None:

@@ -174,7 +174,10 @@ def test_reports_name_the_straggler_with_its_numbers(tmp_path: Path) -> None:
     assert rows[0]["excess_share"] == pytest.approx(rows[0]["excess_ps"] / figures["path_ps"])
     assert figures["straggler_saved_ps"] == rows[0]["saved_ps"]
     words = "host002 delays the other hosts. On the critical path it works "
-    assert any(notice.text.startswith(words) and "at most" in notice.text for notice in report.notices)
+    late, hide = (notice.text for notice in report.notices if notice.severity == "recommendation")
+    assert late.startswith(words) and "at most" in late
+    assert "of what collectives take is waiting for the last device" in hide
+    assert any("table blame of communication" in notice.text for notice in session.steps().notices)
     steps = report.tables["host_steps"].to_pylist()
     assert len(steps) == 4 * 16 and all(row["meetings"] == 3 for row in steps)
     (finding,) = (one for one in session.diagnosis().tables["findings"].to_pylist() if one["cause"] == "straggler")

@@ -79,7 +79,8 @@ def _slow_ones(facts: Facts) -> Iterator[Finding]:
     worst = max(slow, key=lambda step: int(slow[step][0]["excess_ps"]))
     rows = slow[worst]
     first = rows[0]
-    several = f"{len(slow)} steps take" if len(slow) > 1 else f"Step {worst} takes"
+    named = f" (called {first['name']})" if first["name"].isdigit() and first["name"] != str(worst) else ""
+    several = f"{len(slow)} steps take" if len(slow) > 1 else f"Step {worst}{named} takes"
     times = first["duration_ps"] / max(first["median_ps"], 1)
     place = explanation([row["kind"] for row in rows], [row["difference_ps"] for row in rows], first["excess_ps"])
     known = None if place is None else rows[place]

@@ -112,11 +112,16 @@ class SlowSteps:
         if place is not None and self.names[place] is not None:
             what = f"{_WORDS[int(rows.kind[place])]} {str(self.names[place]).lstrip('$')}"
             why = f": {what} takes {time_text(int(rows.time_ps[place] - rows.usual_ps[place]))} more than usual"
-        steps = counted(self.count, "step is", "steps are")
+        steps, name = counted(self.count, "step is", "steps are"), label[int(rows.step[at])]
         return (
-            f"{steps} out of line. The longest beyond the median is {label[int(rows.step[at])]}, which takes "
+            f"{steps} out of line. The longest beyond the median is {name_of_step(name)}, which takes "
             f"{time_text(int(rows.duration_ps[at]))} instead of {time_text(int(rows.median_ps[at]))}{why}."
         )
+
+
+def name_of_step(name: str) -> str:
+    """For sentences: names of some markers are bare numbers, and need not be that of the step."""
+    return f'the step called "{name}"' if name.isdigit() else name
 
 
 def explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.communication.communication_tables import total_of
@@ -17,6 +18,8 @@ from fastprof.wording.quantities import counted, measured, moment_text
 
 COSTLY_SHARE: Final = 0.05
 """Share of what devices recorded from which on exposed communication is worth a recommendation."""
+MOSTLY: Final = 0.5
+"""If this part of exposed communication is waiting for the last device, who that is comes before how to hide it."""
 LAST_SHARE, FEWEST_MEETINGS = 0.5, 4
 """A device is a straggler if it comes last to more than this share of at least this many meetings."""
 
@@ -58,9 +61,10 @@ def remarks(
     costs: StepCosts | None,
     found: Meetings,
     *,
-    compared: bool,
+    who: Sequence[Remark],
 ) -> Iterator[Remark]:
-    """``compared``: whether hosts are, by their clocks; then these show who is late."""
+    """``who``: what the clocks of hosts show of who is late, which comes first if that costs most; empty: the devices
+    that come last show it."""
     nothing = why_nothing(hosts)
     if nothing is not None:
         yield "warning", nothing[0].upper() + nothing[1:] + "."
@@ -68,10 +72,10 @@ def remarks(
     if not len(tables["operations"]):
         yield "info", "Nothing communicates: no collective, copy or feed ran on any device."
         return
-    yield from _costs(tables, costs, _OF_TORCH if any(host.of_torch for host in hosts) else _OVERLAP)
-    missing = ranks_missing(hosts)
-    if not compared:
-        yield from _stragglers(tables["stragglers"], missing)
+    missing, waiting = ranks_missing(hosts), waiting_share(tables["kinds"], costs, found)
+    who = who or list(_stragglers(tables["stragglers"], missing))
+    hide = _costs(tables, costs, _OF_TORCH if any(host.of_torch for host in hosts) else _OVERLAP, waiting)
+    yield from (*who, *hide) if waiting >= MOSTLY else (*hide, *who)
     yield from _unmatched(found)
     if missing and len(found):
         yield "info", f"{missing}: which one is the last of all is not known."
@@ -90,8 +94,19 @@ def steps_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) -> 
     yield "info", text
 
 
-def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str) -> Iterator[Remark]:
-    """``overlap``: how to hide what is exchanged between devices."""
+def waiting_share(kinds: pa.Table, costs: StepCosts | None, found: Meetings) -> float:
+    """The part of what is exchanged between devices and not hidden that is waiting for the last device of meetings. Of
+    some compared steps, if the others are like them."""
+    rows = zip(kinds["scope"].to_pylist(), kinds["exposed_ps"].to_pylist(), strict=True)
+    exposed = sum(time for scope, time in rows if scope == BETWEEN_DEVICES)
+    waited = sum(np.maximum(found.wait_ps, 0).tolist())
+    if found.compared is not None and costs is not None and len(found.compared):
+        waited = waited * costs.count // len(found.compared)
+    return float(waited / exposed) if exposed else 0.0
+
+
+def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str, waiting: float) -> Iterator[Remark]:
+    """``overlap``: how to hide what is exchanged between devices; ``waiting``: see waiting_share."""
     devices, kinds, ops = tables["devices"], tables["kinds"], tables["operations"]
     recorded, exposed = (total_of(devices, name) for name in ("duration_ps", "exposed_ps"))
     if not recorded or exposed < COSTLY_SHARE * recorded:
@@ -109,6 +124,11 @@ def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str
             f"{moment_text(costs.time_ps)}."
         )
     hide = f"To hide it, {advice}."
+    if scope == BETWEEN_DEVICES and waiting >= MOSTLY:
+        hide = (
+            f"{measured(min(waiting, 1.0), 'share')} of what collectives take is waiting for the last device, and "
+            f"stays if they are hidden. To hide the rest, {advice}."
+        )
     if kind in _COPIES and copies_fill(devices, kinds):
         in_flight, compute = (total_of(devices, name) / recorded for name in ("communication_ps", "compute_ps"))
         hide = (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.step_figures import COMPUTE, OTHER, core_breakdown, step_times
+from fastprof.derive.steps.step_figures import COLLECTIVES, COMPUTE, OTHER, core_breakdown, step_times
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
@@ -57,6 +58,22 @@ def _stragglers(database: StepDatabase) -> Stragglers:
     return Stragglers(database, rows, slowest, there.sum(axis=1), duration[at, slowest], middle, category, by)
 
 
+def worth_naming(rows: pa.Table) -> Bools:
+    """The rows of a table of stragglers that are late, see _is_late."""
+    return ~(np.asarray(rows["excess_share"].to_numpy(), np.float64) < _LEAST_SHARE)
+
+
+def _is_late(time_ps: Int64s, median_ps: Int64s) -> Bools:
+    """Whether times are longer than the median by a hundredth: less is noise of clocks and of ends of collectives."""
+    late: Bools = time_ps - median_ps >= np.maximum(median_ps // _LATE, 1)
+    return late
+
+
+_LATE: Final = 100
+_LEAST_SHARE: Final = 1 / _LATE
+_ALIKE: Final = 0.5
+
+
 def _explaining(excess: Int64s, total: Int64s) -> tuple[Int64s, Int64s]:
     """Of [n, 10] times by category beyond the median the largest, if it is at least half of ``total``, and how much it
     is; -1 and 0: none is. All other time counts if no other category is that large."""
@@ -79,10 +96,6 @@ def medians(times: Int64s, there: Bools) -> Int64s:
     return median
 
 
-_LEAST_SHARE = 0.01
-_ALIKE = 0.5
-
-
 class HostTime(NamedTuple):
     """A host, over the complete steps that all hosts have. What compares hosts is None if there is only one."""
 
@@ -90,11 +103,12 @@ class HostTime(NamedTuple):
     core_count: int  # SparseCores left out
     times_ps: Int64s  # of each step, on the core that took longest
     compared_count: int  # steps in which another host took part too
-    slowest_count: int  # of those, in which it took longest, and longer than the median
+    slowest_count: int  # of those, in which no host took longer, and it took a hundredth longer than the median
     excess_ps: float | None  # mean of what it took beyond the median of the hosts, the lower one of two
     excess_share: float | None  # sum of that / the sum of medians
     category: str | None  # of a host that takes longer: in which at least half of its excess lies
     category_excess_ps: float | None  # mean of that
+    collectives_share: float  # part of its steps in which it is in collectives
 
 
 def host_times(database: StepDatabase) -> list[HostTime]:
@@ -119,8 +133,8 @@ def host_times(database: StepDatabase) -> list[HostTime]:
     several = there.sum(axis=1) > 1
     there_several = there & several[:, None]
     middle = medians(times[:, :, None], there)[:, 0]
-    most = np.where(there_several, times, -1).argmax(axis=1)
-    late = several & (times[np.arange(len(times)), most] > middle)
+    longest = np.where(there_several, times, -1).max(axis=1)
+    late = several & _is_late(longest, middle)
     usual = np.concatenate([medians(spent[:, :, kind : kind + 1], there) for kind in range(spent.shape[2])], axis=1)
     found = []
     for column, place in enumerate(took):
@@ -137,11 +151,12 @@ def host_times(database: StepDatabase) -> list[HostTime]:
             core_counts[column],
             times[there[:, column], column],
             compared,
-            int((late & (most == column)).sum()),
+            int((late & own & (times[:, column] == longest)).sum()),
             excess / compared if compared else None,
             excess / base if compared and base else None,
             OWN_CATEGORIES[category].name if explained else None,
             by / compared if explained else None,
+            int(spent[:, column, COLLECTIVES].sum()) / max(int(times[:, column].sum()), 1),
         ))  # fmt: skip
     return found
 
@@ -185,4 +200,17 @@ def verdict(database: StepDatabase, times: list[HostTime]) -> str | None:
     return (
         f"{database.hosts[worst.place]} is the slowest host in {worst.slowest_count:,} of {steps}: it takes "
         f"{longer}{most}."
+    )
+
+
+def kept_together(times: list[HostTime]) -> str | None:
+    """Where to look for the host that delays the others, if collectives keep them together: their steps take equally
+    long then, whoever is late. None: they do not."""
+    compared = [one for one in times if one.excess_share is not None]
+    alike = all(abs(one.excess_share or 0) < _LEAST_SHARE for one in compared)
+    if not compared or not alike or min(one.collectives_share for one in compared) < _LEAST_SHARE:
+        return None
+    return (
+        "Steps take equally long on all hosts, to 1 %, and all hosts are in collectives meanwhile, which keep them "
+        "together. The table blame of communication has which host delays the others."
     )
