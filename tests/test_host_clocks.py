@@ -14,8 +14,9 @@ from trace_readers import read_chrome, read_perfetto
 
 import fastprof
 from fastprof.errors import UsageError
-from fastprof.profile.trace_out import Trace
+from fastprof.profile.trace_out import Trace, alignment_in_words
 from fastprof.tables.host_clocks import HostClocks, Offset, by_reference, host_clocks
+from fastprof.wording.quantities import moment_text
 
 START, WEEKS = 1_700_000_000_000_000_000, 60 * 86_400 * 10**9
 US = 1_000_000
@@ -128,6 +129,24 @@ def test_a_trace_is_aligned_by_collectives_on_request(form: str, tmp_path: Path)
         together = np.sort(ends).reshape(6, 3)
         spread[align] = int((together[:, -1] - together[:, 0]).max())
     assert spread[True] < 15 * US < 500 * US < spread[False]
+
+
+def test_a_note_says_how_exact_clocks_are_and_which_are_not_aligned(tmp_path: Path) -> None:
+    write_clocks(tmp_path, Pod(seed=3, hosts=3, steps=6, collectives=2))
+    session = fastprof.load(tmp_path)
+    report = session.communication()
+    rows = report.tables["clocks"].to_pylist()
+    worst = max(rows, key=lambda row: row["error_ps"])
+    error = moment_text(worst["error_ps"])
+    text = f"clocks of 3 hosts are aligned, to a standard error of at most {error} ({worst['host']})"
+    assert alignment_in_words(report, ["host000", "host001", "host002"]) == text
+    with_other = alignment_in_words(report, ["host000", "host001", "host002", "other"])
+    assert with_other == f"{text}; not that of other, because no collectives show how they differ"
+    contradictory = fastprof.load(Path(__file__).resolve().parent.parent / "demo" / "pod")
+    assert alignment_in_words(contradictory.communication(), ["host0", "host1"]) == (
+        "clocks are not aligned, because in some collectives one was done before another began, so that hosts do not "
+        "count these alike"
+    )
 
 
 def test_clocks_are_aligned_in_traces_for_other_viewers_only(tmp_path: Path) -> None:

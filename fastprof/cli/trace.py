@@ -79,9 +79,11 @@ def run(args: argparse.Namespace) -> None:
     opening.check_one_run(session, "a trace file")
     profile = opening.selected(session, args)
     resolution = DEFAULT_RESOLUTION if args.resolution is None else max(args.resolution, 0)
-    offsets = trace_out.offsets_of(session.report("communication")) if args.align_clocks else None
-    if offsets is not None and len(offsets) < 2:
-        args.talk.note("clocks are not aligned, because no collectives show how they differ")
+    offsets = None
+    if args.align_clocks:
+        communication = session.report("communication")
+        offsets = trace_out.offsets_of(communication)
+        args.talk.note(trace_out.alignment_in_words(communication, session.hosts["host"].to_pylist()))
     trace = trace_out.Trace(
         profile.table_set,
         form,

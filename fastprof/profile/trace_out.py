@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from fastprof.export.trace_files import CHROME, PERFETTO, TraceFile
 from fastprof.inputs.made_ahead import made_ahead
 from fastprof.tables.host_clocks import Offset, Offsets
 from fastprof.tables.table_set import TableSet
+from fastprof.wording.quantities import few, moment_text
 from fastprof.wording.spelling import meant
 from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION, MOST_TEXT
 from fastprof.xprof.trace.chunks import chunks as xprof_chunks
@@ -51,6 +52,30 @@ def offsets_of(communication: Report) -> Offsets:
         for row in rows
         if row["offset_ps"] is not None
     }
+
+
+def alignment_in_words(communication: Report, hosts: Sequence[str]) -> str:
+    """Which of the session's hosts have aligned clocks, how exact that is, and why others have not."""
+    rows = communication.tables["clocks"].to_pylist()
+    moved = [row for row in rows if row["offset_ps"] is not None and row["host"] != row["reference"]]
+    aligned = {row["host"] for row in moved} | {row["reference"] for row in moved}
+    left = [host for host in hosts if host not in aligned]
+    met = [row for row in rows if row["host"] in left]
+    why = "no collectives show how they differ"
+    if any(row["violated"] for row in met):
+        why = "in some collectives one was done before another began, so that hosts do not count these alike"
+    elif met:
+        why = "too few collectives show how they differ"
+    if not moved:
+        return f"clocks are not aligned, because {why}"
+    worst = max(moved, key=lambda row: int(row["error_ps"]))
+    parts = len({row["reference"] for row in moved})
+    apart = f" in {parts} parts, which are not aligned with each other" if parts > 1 else ""
+    text = (
+        f"clocks of {len(aligned):,} hosts are aligned{apart}, to a standard error of at most "
+        f"{moment_text(worst['error_ps'])} ({worst['host']})"
+    )
+    return f"{text}; not that of {few(left)}, because {why}" if left else text
 
 
 class Trace:
