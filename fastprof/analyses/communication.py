@@ -119,7 +119,8 @@ SCALARS = {
     "straggler_excess_ps": ScalarSpec("ps", "its work on the critical path beyond the median of the others"),
     "straggler_saved_ps": ScalarSpec("ps", "most time that is saved if it works no longer than the median"),
     "straggler_before_ps": ScalarSpec("ps", "what more is saved if its work before the first meeting, which is not "
-                                      "recorded, is as long as usual; 0: another host came last to that"),
+                                      "recorded, is as long as usual; 0: another host came last to that",
+                                      "straggler saved before the first meeting"),
 }  # fmt: skip
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
 OPENING = Opening(
@@ -141,12 +142,13 @@ SECTIONS = (
     Section("Devices", "devices", ("device", *_SPLIT), "exposed_share", 16, shown=has_rows("devices")),
     Section("Steps", "steps", ("name", "device", *_SPLIT), "exposed_share", 20,
             shown=lambda report: bool(report.scalars["step_count"].value)),
-    Section("Operations, the most exposed first", "operations", ("name", "kind", "occurrences", "mean_ps", "hidden_ps",
-            "exposed_ps", "exposed_share", "payload_bytes", "bus_bytes_per_s"), "exposed_share", 20,
+    Section("Operations, the most exposed first", "operations", ("name", "kind", "exposed_ps", "occurrences", "mean_ps",
+            "hidden_ps", "exposed_share", "payload_bytes", "bus_bytes_per_s"), "exposed_share", 20,
             shown=has_rows("operations"),
             alike=Alike(("name",), ("occurrences", "hidden_ps", "exposed_ps", "exposed_share"))),
-    Section("Links between devices, the slowest first", "links", ("source", "target", "kind", "occurrences", "bytes",
-            "time_ps", "bytes_per_s", "best_bytes_per_s", "measured_by"), rows=10, shown=has_rows("links")),
+    Section("Links between devices, the slowest first", "links", ("source", "target", "bytes_per_s",
+            "best_bytes_per_s", "kind", "occurrences", "bytes", "time_ps", "measured_by"), rows=10, by_worth=True,
+            shown=has_rows("links")),
     Section("Who others wait for", "stragglers", ("device", "meetings", "last_count", "late_ps", "waited_ps",
             "caused_ps"), rows=8, shown=has_rows("stragglers")),
     Section("Hosts, the one that delays others most first", "blame", ("host", "meetings", "last_count", "waited_ps",
@@ -155,7 +157,7 @@ SECTIONS = (
     Section("Clocks of hosts", "clocks", ("host", "reference", "offset_ps", "drift_ppm", "error_ps", "bound_ps",
             "meetings", "violated", "ntp_error_ps"), rows=10, shown=has_rows("clocks")),
     Section("Collective operations of several devices", "meetings", ("step", "number", "name", "kind", "device_count",
-            "last_device", "skew_ps", "shortest_ps", "longest_ps", "wait_ps"), rows=8, shown=has_rows("meetings")),
+            "last_device", "wait_ps", "skew_ps", "shortest_ps", "longest_ps"), rows=8, shown=has_rows("meetings")),
 )  # fmt: skip
 
 

@@ -118,14 +118,22 @@ def opened(args: argparse.Namespace, form: str) -> Iterator[Sink]:
 
 
 def send_table(
-    args: argparse.Namespace, sink: Sink, table: pa.Table, name: str, form: str, rows: str, *, by_worth: bool = False
+    args: argparse.Namespace,
+    sink: Sink,
+    table: pa.Table,
+    name: str,
+    form: str,
+    rows: str,
+    *,
+    by_worth: bool = False,
+    wraps: str = "",
 ) -> None:
     """Write the first rows of a table, as many as --limit allows, and note what is hidden. ``rows``: what they are
-    called; ``by_worth``: hide the last columns first."""
+    called; ``by_worth``: hide the last columns first; ``wraps``: a column of texts to break instead of cut."""
     limit = arguments.row_limit(args.limit, form)
     shown = table.slice(0, limit)
     hidden: list[str] = []
-    sink.send(chunks(form, shown, name=name, look=sink.look, left_out=hidden, by_worth=by_worth))
+    sink.send(chunks(form, shown, name=name, look=sink.look, left_out=hidden, by_worth=by_worth, wraps=wraps))
     flush_standard_output()
     note_hidden(args, hidden)
     if shown.num_rows < table.num_rows:

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
 
 _BAD_DATA = 4
+_BY_WORTH = (
+    "run", "step_time_p50_ps", "not_computing_share", "finding_share", "finding", "step_time_max_ps",
+    "memory_peak_bytes", "step_count", "start_unix_ns",
+)  # fmt: skip
+"""Columns that people read, those hidden first at the end."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
     troubled = [row for row in rows if row.get("problem")]
     unread = [row for row in troubled if "step_count" not in row]
     found = table(rows)
-    if form == "table" and not troubled:
-        found = found.drop_columns(["problem"])
+    if form == "table":
+        found = found.select([*_BY_WORTH, *(["problem"] if troubled else [])])
     with output.opened(args, form) as sink:
-        output.send_table(args, sink, found, "trends", form, "runs")
+        output.send_table(args, sink, found, "trends", form, "runs", by_worth=True, wraps="finding")
     if len(shown) < len(chosen):
         args.talk.note(f"showing {len(shown):,} of {len(chosen):,} runs; --limit all shows the others")
     for row in troubled:

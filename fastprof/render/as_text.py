@@ -30,6 +30,7 @@ _NARROWEST = 8  # least cells of a text column
 _READABLE = 16  # least cells of a text column if columns may be left out instead
 _THOUSAND = 1_000
 _LAST_READABLE = 28  # least cells of the last column, which holds long names
+_DEVICES = ("device", "last_device", "source", "target")  # names that differ at their ends, and say nothing if cut
 _COMFORTABLE = 24  # least cells of a text column if titles may be broken instead
 _TITLE_LIMITS = (16, 12, 9)  # cells per line of a broken title, tried in turn
 
@@ -45,6 +46,7 @@ class _Column:
     head: Sequence[str] = ()  # the lines of its title
     least: int = 0  # cells that the text keeps at the expense of others
     cut: Callable[[str], str] = str  # a text as long as the column is wide
+    wraps: bool = False  # texts are broken at blanks
 
 
 def lines(
@@ -57,6 +59,7 @@ def lines(
     by_worth: bool = False,
     first_keeps: int = 0,
     stays: str = "",
+    wraps: str = "",
 ) -> Iterator[str]:
     """The lines of a table, titles first, without trailing blanks.
 
@@ -64,7 +67,8 @@ def lines(
     ``left_out``: a list. If it is given and the table is too wide, titles are broken, then columns are left out,
     numbers first, and their names appended to it. Without it all columns are shown, however long the lines.
     ``by_worth``: leave out the last column first, whatever its type. ``first_keeps``: cells that the first column
-    keeps at the expense of others. ``stays``: a column that is never left out or cut.
+    keeps at the expense of others. ``stays``: a column that is never left out or cut. ``wraps``: a column of texts that
+    is never left out, and broken at blanks instead of cut.
     """
     layout_rows = _LAYOUT_ROWS
     if isinstance(data, pa.Table) and data.num_rows <= _MEASURED_ROWS:
@@ -75,10 +79,12 @@ def lines(
     columns = _columns(schema, rows, look, bar)
     cells = [_cells(columns, row, null) for row in rows]
     if left_out is not None and look.width is not None:
+        for column in columns:
+            column.least = _LAST_READABLE if column.title in (*_DEVICES, wraps) else 0
         columns[-1].least = _LAST_READABLE
-        columns[0].least = first_keeps
+        columns[0].least = max(columns[0].least, first_keeps, _LAST_READABLE if wraps else 0)
         _break_titles(columns, cells, look)
-        for dropped in _without_room(columns, cells, look, by_worth, stays):
+        for dropped in _without_room(columns, cells, look, by_worth, (stays, wraps)):
             column = columns.pop(dropped)
             left_out += [] if column.bar else [schema.names[column.source]]
             for row in cells:
@@ -87,14 +93,15 @@ def lines(
     if look.width is not None:
         for position, column in enumerate(columns):
             if not column.number:
+                column.wraps = column.title == wraps and column.cells > 0
                 column.cut = Elision((row[position] for row in cells), column.cells, look.fit("…"))
     for number in range(-max((len(column.head) for column in columns), default=1), 0):
         yield look.strong(_line(columns, [(("",) * -number + tuple(c.head))[number] for c in columns], look))
     for row in cells:
-        yield _line(columns, row, look)
+        yield from _lines(columns, row, look)
     for batch in batches:
         for values in _rows(batch):
-            yield _line(columns, _cells(columns, values, null), look)
+            yield from _lines(columns, _cells(columns, values, null), look)
 
 
 def grid(table: pa.Table, look: Look, *, null: str, bar: str | None) -> tuple[list[str], list[bool], list[list[str]]]:
@@ -223,18 +230,18 @@ def _fits(columns: Sequence[_Column], look: Look) -> bool:
 
 
 def _without_room(
-    columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, by_worth: bool, stays: str
+    columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, by_worth: bool, stay: Sequence[str]
 ) -> Iterator[int]:
     """Positions of columns to remove, one at a time, until the others fit: with ``by_worth`` the last column, else the
     last number but never the first one, then texts but never the last one. The first column, the one drawn as bars
-    and that with the title ``stays`` always stay."""
+    and those with a title of ``stay`` always stay."""
     while len(columns) > 1:
         _settle_widths(columns, rows, look, _READABLE)
         if _fits(columns, look):
             return
         barred = {column.source for column in columns if column.bar}
         spare = [p for p, column in enumerate(columns) if p and (column.bar or column.source not in barred)]
-        spare = [p for p in spare if not stays or columns[p].title != stays]
+        spare = [p for p in spare if not columns[p].title or columns[p].title not in stay]
         if not spare:
             return
         if by_worth:
@@ -262,7 +269,7 @@ def _settle_widths(
     rest = [column for column in texts if column not in first]
     limit = _common_limit([column.cells for column in rest], room)
     for column in rest:
-        column.cells = min(column.cells, max(limit, narrowest))
+        column.cells = min(column.cells, max(limit, narrowest, column.least))
     if texts and texts[-1] is columns[-1]:  # nothing is to its right: later rows may use the remaining width
         others = sum(column.cells for column in columns[:-1])
         texts[-1].cells = max(texts[-1].cells, look.width - len(_GAP) * (len(columns) - 1) - others)
@@ -276,6 +283,13 @@ def _common_limit(sizes: Sequence[int], room: int) -> int:
             return max(0, room // left)
         room, left = room - size, left - 1
     return max(sizes, default=0)
+
+
+def _lines(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> Iterator[str]:
+    """The line of a row, and more if a text of it is broken."""
+    pieces = [wrapped(cell, c.cells) if c.wraps else [cell] for c, cell in zip(columns, cells, strict=True)]
+    for number in range(max(map(len, pieces), default=1)):
+        yield _line(columns, [piece[number] if number < len(piece) else "" for piece in pieces], look)
 
 
 def _line(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> str:

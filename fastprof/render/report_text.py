@@ -34,7 +34,7 @@ _INDENT = 2
 _CATEGORY = "category"
 """The column of sections without zeros that has categories of step time."""
 _TREE_CELLS = 40  # least cells of the column with a tree, if the tree is that wide
-_NAME_CELLS = 26  # least cells of the first column, if the last columns may be left out
+_NAME_CELLS = 26  # least cells of the first column, which names the rows
 _DEEPEST = 40  # deeper levels of a tree are drawn on one level
 _MEASURED = {measure.ending for unit, measure in quantities.MEASURES.items() if unit != "share"}
 _ENDINGS = sorted({"_ps", "_bytes", *_MEASURED}, key=len, reverse=True)
@@ -148,7 +148,8 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
             yield from as_text.paragraph(note, look.narrower(-_INDENT))
         return
     left_out: list[str] = []
-    keeps = _TREE_CELLS if section.depth is not None else _NAME_CELLS if section.by_worth else 0
+    names = min(_NAME_CELLS, (look.width or 0) // 3)
+    keeps = _TREE_CELLS if section.depth is not None else names
     laid_out = as_text.lines(
         rows,
         look,

@@ -23,16 +23,23 @@ __all__ = ["FORMATS", "Look", "chunks", "renderer"]
 
 
 def chunks(
-    form: str, data: Data, *, name: str, look: Look, left_out: list[str] | None = None, by_worth: bool = False
+    form: str,
+    data: Data,
+    *,
+    name: str,
+    look: Look,
+    left_out: list[str] | None = None,
+    by_worth: bool = False,
+    wraps: str = "",
 ) -> Iterator[bytes]:
     """The bytes of ``data`` in a format, block by block.
 
     ``name``: the name of the table in JSON. ``left_out``: a list for the names of columns that do not fit the width of
-    a text; without it lines are as long as necessary. ``by_worth``: leave out the last columns first. Raises KeyError
-    for a format that is not in FORMATS.
+    a text; without it lines are as long as necessary. ``by_worth``: leave out the last columns first; ``wraps``: a
+    column of texts to break instead of cut. Raises KeyError for a format that is not in FORMATS.
     """
     if form == "table":
-        lines = renderer(form).lines(data, look, left_out=left_out, by_worth=by_worth)
+        lines = renderer(form).lines(data, look, left_out=left_out, by_worth=by_worth, wraps=wraps)
         return (f"{line}\n".encode(look.encoding, "backslashreplace") for line in lines)
     options: dict[str, dict[str, Any]] = {
         "json": {"name": name},

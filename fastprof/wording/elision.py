@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from fastprof.wording.patterns import pattern_of
 from fastprof.wording.screen import cut, width
 
+_LITTLE = 3  # of the room
 _LEAST_ALIKE = 6  # shorter beginnings stay: they say what the names are
 _BREAKS = (pattern_of(r"(?=/)|(?<=[:,;(<\[ ])"), pattern_of(r"(?<=[_.])"))  # the second ones if there are no others
 _BRANCHES = tuple("│├└|` ")  # a tree is drawn before these names
@@ -48,14 +49,15 @@ class Elision:
 
 def _shared(texts: Sequence[str], room: int) -> str:
     """The beginning that all texts share, up to the end of a part of a name: only as much as has to go so that all
-    texts fit, or all of it. Empty if it is short."""
+    texts fit, or all of it. Empty if it is short, or if little more is left than numbers: all-reduce-start.110."""
     if len(texts) < 2:
         return ""
     shared = _common(texts)
     ends = _breaks(shared)
-    excess = max(map(width, texts)) - room
-    enough = (end for end in ends if width(shared[:end]) >= excess)
-    return shared[: next(enough, ends[-1])] if ends else ""
+    longest = max(map(width, texts))
+    enough = (end for end in ends if width(shared[:end]) >= longest - room)
+    prefix = shared[: next(enough, ends[-1])] if ends else ""
+    return prefix if longest - width(prefix) > room // _LITTLE else ""
 
 
 def _common(texts: Sequence[str]) -> str:

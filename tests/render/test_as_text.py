@@ -163,3 +163,16 @@ def test_figures_stand_in_their_unit() -> None:
         "    25.0      25.0          250 G        2.5  2.441 KiB",
     ]
     assert "mean (us)" in next(lines(table, Look(encoding="ascii")))
+
+
+def test_a_text_that_wraps_is_shown_in_full_and_names_of_devices_are_not_cut() -> None:
+    device, finding = "host005: /device:TPU:0", "devices wait for the host to start work, and for input"
+    table = pa.table(
+        {"run": ["r"], "last_device": [device], "finding": [finding], "share": [0.5], "wait": [12_345_678]}
+    )
+    left_out: list[str] = []
+    first, *rest = list(lines(table, Look(64), left_out=left_out, by_worth=True, wraps="finding"))[1:]
+    assert left_out == ["wait"] and device in first and first.endswith(" 0.5")
+    shown = [first.split(device)[1].removesuffix("0.5").strip(), *(one.strip() for one in rest)]
+    assert len(shown) > 1 and " ".join(shown) == finding
+    assert max(map(len, [first, *rest])) <= 64

@@ -30,6 +30,11 @@ SCOPES = [f"{PATH}/layer_{number}/{op}" for number in (1, 12) for op in ("attent
             21,
             [f"…aaaaaaaaaa{number}bbbbbbbb…" for number in range(3)],
         ),
+        (  # numbers alone do not say what they are
+            ["all-reduce-start.110", "all-reduce-start.116"],
+            16,
+            ["all-redu…art.110", "all-redu…art.116"],
+        ),
         (["├─ name/of/a/first/op", "├─ name/of/a/second/op"], 12, ["├─ nam…st/op", "├─ nam…nd/op"]),
         (["x" * 20, "x" * 20], 8, ["xxxx…xxx"] * 2),
         (["中文" * 10 + "/a", "中文" * 10 + "/b"], 6, ["…/a", "…/b"]),
