@@ -149,10 +149,10 @@ SECTIONS = (
     Section("Links between devices, the slowest first", "links", ("source", "target", "bytes_per_s",
             "best_bytes_per_s", "kind", "occurrences", "bytes", "time_ps", "measured_by"), rows=10, by_worth=True,
             shown=has_rows("links")),
-    Section("Who others wait for", "stragglers", ("device", "meetings", "last_count", "late_ps", "waited_ps",
+    Section("Devices that others wait for", "stragglers", ("device", "meetings", "last_count", "late_ps", "waited_ps",
             "caused_ps"), rows=8, shown=has_rows("stragglers")),
     Section("Hosts, the one that delays others most first", "blame", ("host", "meetings", "last_count", "waited_ps",
-            "caused_ps", "on_path_ps", "excess_ps", "excess_share", "saved_ps", "steps"), rows=10,
+            "caused_alone_ps", "on_path_ps", "excess_ps", "excess_share", "saved_ps", "steps"), rows=10,
             shown=has_rows("blame")),
     Section("Clocks of hosts", "clocks", ("host", "reference", "offset_ps", "drift_ppm", "error_ps", "bound_ps",
             "meetings", "violated", "ntp_error_ps"), rows=10, shown=has_rows("clocks")),
@@ -335,15 +335,17 @@ def _values(
         "step_gain_share": (None, stepless) if costs is None else costs.gain,
         "meeting_count": len(found),
         "meeting_wait_ps": exact_sum(np.maximum(found.wait_ps, 0), WHAT) if len(found) else (None, alone),
-        "last_device": _last_device(waits, alone),
+        "last_device": _last_device(waits, alone, ranks_missing(hosts)),
     }
 
 
-def _last_device(waits: pa.Table, alone: str) -> str | tuple[None, str]:
+def _last_device(waits: pa.Table, alone: str, missing: str) -> str | tuple[None, str]:
     if not len(waits):
         return None, alone
     if not waits["last_count"][0].as_py():
         return None, "of no collective is it known which device came last"
+    if missing:
+        return None, missing
     return f"{waits['host'][0].as_py()}: {waits['device'][0].as_py()}"
 
 

@@ -153,7 +153,7 @@ SCALARS = {
     "largest_cause_ps": ScalarSpec("ps", "time of all devices of that cause", "its time"),
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
     "largest_cause_meaning": ScalarSpec(None, "what that cause is", "it is"),
-    "between_steps_ps": ScalarSpec("ps", "time of all devices between steps"),
+    "between_steps_ps": ScalarSpec("ps", "time of all devices between steps", "between steps, summed over devices"),
 }  # fmt: skip
 OPENING = Opening(
     (

@@ -148,8 +148,8 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
             yield from as_text.paragraph(note, look.narrower(-_INDENT))
         return
     left_out: list[str] = []
-    names = min(_NAME_CELLS, (look.width or 0) // 3)
-    keeps = _TREE_CELLS if section.depth is not None else names
+    first = min(_NAME_CELLS, (look.width or 0) // 3)
+    keeps = _TREE_CELLS if section.depth is not None else first
     laid_out = as_text.lines(
         rows,
         look,

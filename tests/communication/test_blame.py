@@ -68,7 +68,7 @@ def test_waiting_and_direct_blame_are_those_of_each_meeting() -> None:
         caused[host[-1]] += (begin[-1] - begin[-2]) * (len(host) - 1)
         last[host[-1]] += 1
     assert found.waited_ps.tolist() == waited.tolist()
-    assert found.caused_ps.tolist() == caused.tolist()
+    assert found.caused_alone_ps.tolist() == caused.tolist()
     assert found.last_count.tolist() == last.tolist()
 
 
@@ -98,7 +98,7 @@ def test_with_crossing_groups_the_path_finds_who_makes_others_late() -> None:
     found, _ = judged(replace(POD, steps=25, collectives=4, groups=CROSSED, straggler=4))
     assert found.paths[0].named == 4
     assert found.excess_ps[4] > 5 * np.delete(found.excess_ps, 4).max()
-    assert found.caused_ps[4] < found.caused_ps.sum() / 2
+    assert found.caused_alone_ps[4] < found.caused_alone_ps.sum() / 2
 
 
 def test_what_is_saved_is_at_least_what_the_straggler_takes() -> None:
@@ -122,7 +122,7 @@ def test_the_order_of_hosts_does_not_matter() -> None:
     known, _, truth = seen(pod)
     mixed = known.rows.take(np.random.default_rng(0).permutation(len(known.rows)))
     first, second = blame(known, truth.step), blame(replace(known, rows=mixed), truth.step)
-    for name in ("waited_ps", "caused_ps", "on_path_ps", "excess_ps", "saved_ps", "steps"):
+    for name in ("waited_ps", "caused_alone_ps", "on_path_ps", "excess_ps", "saved_ps", "steps"):
         assert getattr(first, name).tolist() == getattr(second, name).tolist()
     assert first.paths == second.paths
 

@@ -52,16 +52,16 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """By host. ``waited_ps``: for the last hosts of its meetings; ``caused_ps``: what others would wait less, had it
-    come with the next to last host; ``on_path_ps``: its work on the path; ``excess_ps``: of that, what is beyond the
-    median of the other hosts; ``saved_ps``: at most that is saved if it works like the median; ``steps``: in
-    which it has an excess. ``work``: a row per meeting of a host, in the order of ``rows``: its work before, -1:
+    """By host. ``waited_ps``: for the last hosts of its meetings; ``caused_alone_ps``: what others would wait less, had
+    it come with the next to last host; ``on_path_ps``: its work on the path; ``excess_ps``: of that, what is beyond the
+    median of the other hosts; ``saved_ps``: at most that is saved if it works like the median; ``steps``: in which it
+    has an excess. ``work``: a row per meeting of a host, in the order of ``rows``: its work before, -1:
     unknown; ``wait``: for the last one."""
 
     meetings: Int64s
     last_count: Int64s
     waited_ps: Int64s
-    caused_ps: Int64s
+    caused_alone_ps: Int64s
     on_path_ps: Int64s
     excess_ps: Int64s
     saved_ps: Int64s
@@ -83,7 +83,7 @@ def blame(clocks: Clocks, step: Int64s) -> Blame:
         meetings=np.bincount(rows.host, minlength=count),
         last_count=np.bincount(rows.host[last], minlength=count),
         waited_ps=sums_by(rows.host, seen.wait, count, "times of waiting"),
-        caused_ps=sums_by(rows.host[last], seen.ahead[rows.meeting[last]] * (seen.many - 1)[rows.meeting[last]], count),
+        caused_alone_ps=sums_by(rows.host[last], (seen.ahead * (seen.many - 1))[rows.meeting[last]], count),
         on_path_ps=sums["on_path"],
         excess_ps=sums["excess"],
         saved_ps=sums["saved"],

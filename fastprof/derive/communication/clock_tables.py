@@ -71,8 +71,8 @@ _BLAME: Final = TableSchema(
         Count("last_count", "meetings to which the host came last", lambda rows: rows.last_count),
         Picoseconds("waited_ps", "time that the host waited for the last one, summed over meetings",
                     lambda rows: rows.waited_ps),
-        Picoseconds("caused_ps", "time that the other hosts would have waited less, had this one come together with "
-                    "the next to last one", lambda rows: rows.caused_ps),
+        Picoseconds("caused_alone_ps", "time that the other hosts would have waited less, had this one come together "
+                    "with the next to last one", lambda rows: rows.caused_alone_ps),
         Picoseconds("on_path_ps", "work of the host on the critical path: time between its collectives, where the path "
                     "goes through it", lambda rows: rows.on_path_ps),
         Picoseconds("excess_ps", "of on_path_ps, time beyond the median of the others at each meeting: what it delays "
@@ -134,7 +134,7 @@ def blame(names: Sequence[str], seen: Clocks | None, found: Blame | None) -> pa.
     path = np.zeros(max(seen.parts, 1), np.int64)
     for one in found.paths:
         path[one.part] = one.time_ps
-    columns = ("meetings", "last_count", "waited_ps", "caused_ps", "on_path_ps", "excess_ps", "saved_ps", "steps")
+    columns = ("meetings", "last_count", "waited_ps", "caused_alone_ps", "on_path_ps", "excess_ps", "saved_ps", "steps")
     return _BLAME.of(SimpleNamespace(
         names=names,
         host=host,

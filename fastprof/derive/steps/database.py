@@ -23,6 +23,9 @@ from fastprof.schema.value_classes import dataclass
 IDLE: Final = "IDLE"
 """The category of time in a step in which a core ran no op; the first of `StepDatabase.categories` on TPUs."""
 
+NO_HOSTNAME: Final = "localhost"
+"""What a host is called that its capture does not name, as in XProf."""
+
 CORES_PER_HOST: Final = 1000
 """Over several hosts a core's id is its id on its host plus this times the number of the host."""
 

@@ -13,6 +13,7 @@ from fastprof.derive.devices.device_count import CPU
 from fastprof.derive.steps import executions, gpu_step_events, host_step_events, tpu_steps
 from fastprof.derive.steps.database import (
     GENERIC_CORE,
+    NO_HOSTNAME,
     Collectives,
     Cores,
     StepDatabase,
@@ -81,7 +82,7 @@ def steps_of_host(
     input or compile is counted as such, if nothing computes."""
     groups = source.groups
     events = groups.events
-    hostname = events.capture.hostnames[0] if events.capture.hostnames else "localhost"
+    hostname = events.capture.hostnames[0] if events.capture.hostnames else NO_HOSTNAME
     unfit, waited = 0, None
 
     tpus, gpus = bool(events.planes_of("TPU")), bool(events.planes_of("GPU"))

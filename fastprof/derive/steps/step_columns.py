@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.database import NO_HOSTNAME, StepDatabase
 from fastprof.derive.steps.step_figures import core_breakdown, fitted
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.schema.array_types import Int64s
@@ -42,10 +42,21 @@ HOST = Text("host", "host, as the capture's file is named",
             lambda rows: texts(rows.database.hosts, rows.database.cores.host_number[rows.core]))  # fmt: skip
 CORE_ID = Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices",
                 lambda rows: rows.database.cores.local_id[rows.core])  # fmt: skip
+
+
+def _core_names(database: StepDatabase) -> list[str]:
+    """A host that its capture does not name, such as a rank of PyTorch, is called as its file."""
+    hosts = database.cores.host_number.tolist()
+    return [
+        database.hosts[host] if name == NO_HOSTNAME else name
+        for host, name in zip(hosts, database.cores.name, strict=True)
+    ]
+
+
 CORE = (
     HOST,
     Text("core_name", "core as host:ordinal; only the host if the capture does not describe its cores",
-         lambda rows: texts(rows.database.cores.name, rows.core)),
+         lambda rows: texts(_core_names(rows.database), rows.core)),
     CORE_ID,
     Text("device", "device, as in the other tables: plane of the core, or CPU for the threads of a host; null: all "
          "GPUs of the host together", lambda rows: texts(rows.database.cores.device, rows.core)),
