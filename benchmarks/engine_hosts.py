@@ -22,7 +22,7 @@ from pod_shape import write_pod
 
 import fastprof
 from fastprof.engines import processes
-from fastprof.engines.host_task import GroupTask, HostTask, Kept, Packed
+from fastprof.engines.host_task import GroupTask, HostTask, Kept
 
 DISTINCT = 4
 
@@ -72,9 +72,9 @@ def copies(folder: Path, hosts: int, names: list[str]) -> dict[str, Any]:
             (Path(many) / f"worker{number:05}.xplane.pb").symlink_to(first.resolve())
         executor = Copies()
         found = measured(fastprof.load(many, executor=lambda: executor), names)
-    assert executor.kept is not None and isinstance(executor.kept.payload, bytes)
-    parts = [Packed(executor.kept.payload, executor.kept.raw_bytes), executor.kept.alone]
-    sizes = [(one.size_bytes, one.raw_bytes) for one in parts if one is not None]
+    assert executor.kept is not None
+    of_each = [one for of_host in executor.kept.each for one in of_host.values()]
+    sizes = [(one.size_bytes, one.raw_bytes) for one in (executor.kept.packed, executor.kept.alone, *of_each) if one]
     return found | {"kept_bytes": [one for one, _ in sizes], "kept_raw_bytes": [one for _, one in sizes]}
 
 

@@ -30,13 +30,15 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.late_tables import LateTables
+from fastprof.analyses.one_by_one import OneByOne
 from fastprof.derive.devices.framework import TENSORFLOW_1, framework_of_host
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.memory import memory_events, memory_remarks, tables_of_hosts
 from fastprof.derive.memory.host_memory import AboutHost, HostMemory, MemorySteps, module_runs
-from fastprof.derive.memory.kept_memory import KeptMemory, Options, Totals
+from fastprof.derive.memory.kept_memory import COUNTS, SHORT_LIVED, KeptMemory, Options
 from fastprof.derive.memory.memory_events import MemoryEvents
+from fastprof.derive.memory.memory_of_hosts import MemoryOfHosts
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
 from fastprof.derive.memory.torch_memory import device_sizes
 from fastprof.derive.steps import of_host as host_steps
@@ -56,6 +58,7 @@ READS = union([
     Needs(stats=memory_events.STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
+ONE_BY_ONE = True
 CONTENT = Evidence(
     "No memory profile: the capture has no events of allocators.",
     events=tuple(map(re.escape, memory_events.EVENTS)),
@@ -234,62 +237,45 @@ def _span(events: HostEvents) -> tuple[int, int]:
 
 
 def run(kept: Sequence[KeptMemory], params: Params, after: Mapping[str, Report]) -> Report:
-    hosts = [host for host in kept if host.event_count]
-    totals = [host.totals for host in hosts]
-    tables = LateTables(tables_of_hosts.tables(hosts))
-    of_hosts = [(host.about, of_host.cases) for host, of_host in zip(hosts, totals, strict=True)]
-    nothing = [memory_remarks.none_there([host.about for host in kept])]
-    remarks = list(memory_remarks.remarks(of_hosts, params.at)) if hosts else nothing
-    if hosts and any(host.about.chosen for host in kept):
+    of_all: OneByOne[KeptMemory] = OneByOne(kept)
+    every = MemoryOfHosts(of_all, params.at)
+    hosts = of_all.only(every.places)
+    tables = LateTables(tables_of_hosts.tables(hosts, every))
+    remarks = every.remarks(hosts)
+    if len(hosts) and every.any_chosen:
         remarks.append(("info", _SOME_STEPS))
     notices = tuple(Notice(*remark) for remark in remarks)
-    return Report(NAME, tables, scalars(SCALARS, _values(hosts, totals, tables)), notices, detail=list(kept))
+    values = _counts(every) | _of_largest(every.largest(hosts))
+    return Report(NAME, tables, scalars(SCALARS, values), notices, detail=of_all)
 
 
-def _values(
-    hosts: Sequence[KeptMemory], totals: Sequence[Totals], tables: Mapping[str, pa.Table]
-) -> dict[str, Value | tuple[None, str]]:
-    allocators = tables["allocators"]
-    count = _total(allocators, "allocation_count")
-    short = sum(one.short_lived_count for one in totals)
-    values: dict[str, Value | tuple[None, str]] = {
-        "allocator_count": allocators.num_rows,
-        "snapshot_count": _total(allocators, "snapshot_count"),
-        "allocation_count": count,
-        "free_count": _total(allocators, "free_count"),
-        "held_at_end_count": _total(allocators, "held_at_end_count"),
-        "replaced_count": _total(allocators, "replaced_count"),
-        "short_lived_count": short,
-        "short_lived_share": short / count if count else (None, "there are no allocations"),
-        "short_lived_bytes": sum(one.short_lived_bytes for one in totals),
-    }
-    return values | _of_largest(allocators, {host.about.host: host for host in hosts})
+def _counts(every: MemoryOfHosts) -> dict[str, Value | tuple[None, str]]:
+    values: dict[str, Value | tuple[None, str]] = {name: every.counts[name] for name in (*COUNTS, *SHORT_LIVED)}
+    count, short = every.counts["allocation_count"], every.counts["short_lived_count"]
+    values["allocator_count"] = len(every.rank)
+    values["short_lived_share"] = short / count if count else (None, "there are no allocations")
+    return values
 
 
-def _total(table: pa.Table, column: str) -> int:
-    return sum(table[column].to_pylist())
-
-
-def _of_largest(allocators: pa.Table, hosts: Mapping[str, KeptMemory]) -> dict[str, Value | tuple[None, str]]:
-    """Of the allocator with the largest peak, which is the first. ``hosts``: by name."""
-    rows: list[dict[str, Any]] = allocators.slice(0, 1).to_pylist()
+def _of_largest(largest: tuple[KeptMemory, pa.Table] | None) -> dict[str, Value | tuple[None, str]]:
+    """Of the allocator with the largest peak, its host and its row of the table of allocators."""
     names = {name: name for name in ("peak_bytes", "peak_ps", "peak_step", "capacity_bytes", "lifetime_peak_bytes")}
     names |= {
         "held_before_bytes": "held_before_at_peak_bytes",
         "wasted_bytes": "wasted_at_peak_bytes",
         "fragmentation_share": "fragmentation_at_peak",
     }
-    if not rows:
+    if largest is None:
         nothing = (None, memory_remarks.NOT_RECORDED)
         return dict.fromkeys((*names, "peak_allocator", "peak_host", "peak_share"), nothing)
-    (row,) = rows
+    host, (row,) = largest[0], largest[1].to_pylist()
     unrecorded, reasons = "the allocator does not record it", {}
     if row["peak_bytes"] is not None:
-        reasons["peak_step"] = _no_step(hosts[row["host"]], row["peak_ps"])
+        reasons["peak_step"] = _no_step(host, row["peak_ps"])
         reasons["wasted_bytes"] = (
             "the capture has no allocation that was alive then, or does not record its requested size"
         )
-    elif hosts[row["host"]].about.chosen:
+    elif host.about.chosen:
         unrecorded = "the capture records no memory at the time of the selected steps"
     values: dict[str, Value | tuple[None, str]] = {"peak_allocator": row["allocator"], "peak_host": row["host"]}
     for name, column in names.items():

@@ -41,6 +41,13 @@ class OneByOne(Sequence[T]):
         value = self._values[at]
         return self._part(value.unpack() if isinstance(value, Packed) else value)
 
+    def only(self, places: Sequence[int]) -> OneByOne[T]:
+        """Some of them."""
+        values = self._values
+        return OneByOne(
+            values.only(places) if isinstance(values, OneByOne) else [values[at] for at in places], self._part
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         """With all values: what is packed stays where it is."""
         values = [one.unpack() if isinstance(one, Packed) else one for one in self._values]

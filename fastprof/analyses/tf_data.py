@@ -27,6 +27,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.late_tables import LateTables
+from fastprof.analyses.one_by_one import OneByOne
 from fastprof.derive.host import Host
 from fastprof.derive.pipelines import kept_pipelines
 from fastprof.derive.pipelines import pipeline_verdicts as verdicts
@@ -34,6 +35,7 @@ from fastprof.derive.pipelines.iterators import STATS, KeptPipelines, keep_pipel
 from fastprof.derive.pipelines.kept_pipelines import KeptPipelinesOfHost
 from fastprof.derive.pipelines.pipeline_tables import TABLES as TABLES
 from fastprof.derive.pipelines.pipeline_tables import HostPipelines
+from fastprof.derive.pipelines.pipelines_of_hosts import PipelinesOfHosts
 from fastprof.derive.pipelines.step_waits import no_steps, steps_of
 from fastprof.derive.pipelines.what_if import WORTH
 from fastprof.derive.steps import of_host as host_steps
@@ -52,6 +54,7 @@ READS = union([
     Needs(stats=(*host_steps.STATS, *STATS), metadata_stats=host_steps.METADATA_STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
+ONE_BY_ONE = True
 CONTENT = Evidence("No input pipelines: the capture has no events of tf.data iterators.", events=("Iterator",))
 NOT_OF_TORCH = (
     "PyTorch's profiler records no stages of input pipelines. The report input_pipeline shows how long steps wait for "
@@ -195,40 +198,44 @@ def has_iterators(events: HostEvents) -> bool:
 
 
 def run(kept: Sequence[KeptPipelinesOfHost], params: Params, after: Mapping[str, Report]) -> Report:
-    hosts = [one.pipelines() for one in kept]
-    tables = LateTables(kept_pipelines.tables(kept))
-    values = _values(kept, hosts)
-    notices = tuple(_notices(kept, hosts, params, values))
+    of_all: OneByOne[KeptPipelinesOfHost] = OneByOne(kept)
+    every = PipelinesOfHosts(of_all)
+    hosts = of_all.only(every.places)
+    tables = LateTables(kept_pipelines.tables(hosts, every.record_count, several=len(kept) > 1))
+    slowest = [(of_all[place].pipelines(), pipeline) for place, pipeline in every.slowest]
+    values = _values(every, slowest)
+    notices = tuple(_notices(every, slowest, params, values))
     return Report(NAME, tables, scalars(SCALARS, values), notices)
 
 
-def _why_none(kept: Sequence[KeptPipelinesOfHost]) -> str:
+Slowest = Sequence[tuple[HostPipelines, int]]
+"""The pipelines of PipelinesOfHosts.slowest, each with its host."""
+
+
+def _why_none(every: PipelinesOfHosts) -> str:
     """What the capture has of tf.data if no pipeline was called."""
-    some = sum(one.event_count for one in kept)
-    unidentified = sum(one.unidentified for one in kept)
-    if some and unidentified == some:
+    some = every.event_count
+    if some and every.unidentified == some:
         return f"{some:,} events of tf.data iterators, all without an id: the version of TensorFlow is too old"
     if not some:
         return verdicts.NO_ITERATORS
-    return verdicts.NO_CHOSEN_CALLS if any(one.chosen for one in kept) else verdicts.NO_CALLS
+    return verdicts.NO_CHOSEN_CALLS if every.any_chosen else verdicts.NO_CALLS
 
 
-def _values(kept: Sequence[KeptPipelinesOfHost], hosts: Sequence[HostPipelines]) -> dict[str, Value | tuple[None, str]]:
-    slow = verdicts.slow_pipelines(hosts)
-    calls = sum(host.call_count for host in hosts)
-    none = (None, f"the capture has {_why_none(kept)}")
+def _values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Value | tuple[None, str]]:
+    none = (None, f"the capture has {_why_none(every)}")
     values: dict[str, Value | tuple[None, str]] = {
-        "pipeline_count": sum(len(host.reading.pipelines) for host in hosts),
-        "iterator_count": sum(len(host.reading.tree.iterator) for host in hosts),
-        "call_count": calls,
-        "slow_call_count": sum(int(host.calls.slow.sum()) for host in hosts),
-        "max_call_ps": max((int(host.calls.most_ps.max(initial=0)) for host in hosts), default=0) if calls else none,
-        "wait_share": _wait_share(hosts) if calls else none,
+        "pipeline_count": every.pipelines,
+        "iterator_count": every.iterators,
+        "call_count": every.calls,
+        "slow_call_count": every.slow_calls,
+        "max_call_ps": every.most_ps if every.calls else none,
+        "wait_share": _wait_share(every) if every.calls else none,
     }
-    if not slow:
-        none = none if not calls else (None, "no call of any pipeline is slow")
+    if not slowest:
+        none = none if not every.calls else (None, "no call of any pipeline is slow")
         return values | {name: none for name in SCALARS if name not in values}
-    host, pipeline = slow[0]
+    host, pipeline = slowest[0]
     row = int(host.bottlenecks.of_pipeline[pipeline])
     name = host.reading.pipelines.name[pipeline]
     change = verdicts.best_change(host, pipeline)
@@ -237,7 +244,7 @@ def _values(kept: Sequence[KeptPipelinesOfHost], hosts: Sequence[HostPipelines])
     between = int(host.calls.between_ps[pipeline]) / max(count - 1, 1)
     single = (None, "there was a single call, so the time between calls is unknown")
     return values | {
-        "slow_pipeline": name if len(hosts) == 1 else f"{name} of {host.host}",
+        "slow_pipeline": name if every.hosts == 1 else f"{name} of {host.host}",
         "bottleneck_name": host.reading.iterators.name[int(host.reading.tree.iterator[row])],
         "bottleneck_share": int(host.bottlenecks.critical_ps[pipeline]) / total,
         "batch_ps": single if count == 1 else round(total / count + between),
@@ -246,68 +253,58 @@ def _values(kept: Sequence[KeptPipelinesOfHost], hosts: Sequence[HostPipelines])
     }
 
 
-def _wait_share(hosts: Sequence[HostPipelines]) -> float | tuple[None, str]:
-    in_steps = [host.in_steps for host in hosts if host.call_count]
-    total = sum(one.step_ps for one in in_steps)
-    if not total:
+def _wait_share(every: PipelinesOfHosts) -> float | tuple[None, str]:
+    if not every.step_ps:
         return None, "hosts with input pipelines have no steps, so there is no step time to wait in"
-    if not any(one.has_calls for one in in_steps):
+    if not every.has_calls:
         return None, "no call belongs to a step: the program makes them between its steps, or on another thread"
-    return sum(one.waited_ps for one in in_steps) / total
+    return every.waited_ps / every.step_ps
 
 
 def _notices(
-    kept: Sequence[KeptPipelinesOfHost], hosts: Sequence[HostPipelines], params: Params, values: Mapping[str, object]
+    every: PipelinesOfHosts, slowest: Slowest, params: Params, values: Mapping[str, object]
 ) -> Iterator[Notice]:
-    if not values["call_count"]:
-        yield Notice("info", f"No input pipelines: the capture has {_why_none(kept)}.")
+    if not every.calls:
+        yield Notice("info", f"No input pipelines: the capture has {_why_none(every)}.")
         return
-    slow = verdicts.slow_pipelines(hosts)
-    for host, pipeline in slow[: verdicts.MOST]:
+    for host, pipeline in slowest:
         waits = verdicts.step_share(host, pipeline)
         hardly = verdicts.is_outside(host, pipeline) or (waits is not None and waits < verdicts.HARDLY)
         severity = "info" if hardly else "recommendation"
-        yield Notice(severity, verdicts.verdict(host, pipeline, several_hosts=len(hosts) > 1))
-    if len(slow) > verdicts.MOST:
-        yield Notice("info", f"{len(slow) - verdicts.MOST:,} more pipelines have slow calls: table bottlenecks.")
-    if not slow:
+        yield Notice(severity, verdicts.verdict(host, pipeline, several_hosts=every.hosts > 1))
+    if every.slow_count > len(slowest):
+        yield Notice("info", f"{every.slow_count - len(slowest):,} more pipelines have slow calls: table bottlenecks.")
+    if not slowest:
         yield Notice("info", f"No input pipeline is slow: no call takes longer than {params.slow_call_us:,} µs.")
     share = values["wait_share"]
-    in_steps = [one for one in slow if not verdicts.is_outside(*one)]
-    if in_steps and isinstance(share, float) and share < verdicts.HARDLY:
+    if every.slow_in_steps and isinstance(share, float) and share < verdicts.HARDLY:
         text = "Steps hardly wait for input: less than 1 % of their time. Faster pipelines would not shorten them."
         yield Notice("info", text)
-    yield from _of_what_if(hosts)
-    outside = [int(host.calls.count[pipeline]) for host, pipeline in slow if verdicts.is_outside(host, pipeline)]
-    yield from _remarks(kept, hosts, sum(outside))
+    yield from _of_what_if(every)
+    yield from _remarks(every)
 
 
-def _of_what_if(hosts: Sequence[HostPipelines]) -> Iterator[Notice]:
+def _of_what_if(every: PipelinesOfHosts) -> Iterator[Notice]:
     """The basis of the predictions, or that none is worth it."""
-    predicted = [host.what_if for host in hosts if (host.what_if.then_ps >= 0).any()]
-    if not predicted:
+    if not every.predicted:
         return
-    if not any(found.helps.any() for found in predicted):
+    if not every.helps:
         yield Notice("info", _NO_CHANGE)
         return
-    cores = sorted({number for found in predicted for number in found.cores.tolist() if number})
-    counts = ", ".join(f"{number:,}" for number in cores)
-    yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if cores else _CORES_FOR_ALL))
+    counts = ", ".join(f"{number:,}" for number in sorted(every.cores))
+    yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if every.cores else _CORES_FOR_ALL))
 
 
-def _remarks(kept: Sequence[KeptPipelinesOfHost], hosts: Sequence[HostPipelines], reported: int) -> Iterator[Notice]:
-    """``reported``: calls outside of steps that other notices have."""
-    away = sum(sum(host.in_steps.outside) for host in hosts if host.in_steps.step_count)
-    of_steps = sum(host.call_count for host in hosts if host.in_steps.step_count)
-    if away > reported:
-        text = f"{away:,} of {of_steps:,} calls run outside of all steps"
+def _remarks(every: PipelinesOfHosts) -> Iterator[Notice]:
+    """Calls outside of steps that other notices have are not repeated."""
+    if every.away > every.slow_outside:
+        text = f"{every.away:,} of {every.of_steps:,} calls run outside of all steps"
         yield Notice("info", f"{text}: the capture does not record whether the program waits for them.")
-    unidentified = sum(one.unidentified for one in kept)
-    if unidentified:
-        yield Notice("warning", f"{unidentified:,} events of iterators have no id, and count nowhere here.")
-    if any(host.steps.of_devices and host.in_steps.waits for host in hosts):
+    if every.unidentified:
+        yield Notice("warning", f"{every.unidentified:,} events of iterators have no id, and count nowhere here.")
+    if every.devices_wait:
         yield Notice("info", _HOST_WAITS)
-    if not all(host.in_steps.ahead_known for host in hosts):
+    if not every.ahead_known:
         yield Notice("info", "There are too many steps and pipelines to find what runs ahead in each step.")
-    if any(one.chosen for one in kept):
+    if every.any_chosen:
         yield Notice("info", _SOME_STEPS)

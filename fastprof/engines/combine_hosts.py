@@ -7,7 +7,7 @@ from typing import Any
 from fastprof.analyses.keeping import KeptOfHosts, Plan
 from fastprof.analyses.merging import together
 from fastprof.decode.import_log import ImportLog
-from fastprof.engines.host_task import GroupTask, Kept
+from fastprof.engines.host_task import GroupTask, Kept, Packed
 from fastprof.engines.keep_host import answered, plan_of
 from fastprof.engines.packing import pack, unpack
 from fastprof.errors import EngineError, FastprofError, MemoryLimitError
@@ -24,17 +24,17 @@ def _combined(task: GroupTask) -> Kept:
     parts: list[KeptOfHosts] = []
     try:
         for one, number in zip(task.parts, task.numbers, strict=True):
-            assert isinstance(one.payload, bytes)
-            (part,) = unpack(one.payload, one.raw_bytes, ImportLog(), _no_programs, texts)
+            assert isinstance(one.payload, bytes) and isinstance(one.beside, bytes)
+            (part,) = unpack(one.payload, one.raw_bytes, one.beside, ImportLog(), _no_programs, texts)
             if number is not None:
                 renumber(part.kept, plan, number)
             parts.append(part)
-        payload, size = pack([together(parts, plan)])
+        packed = Packed(*pack([together(parts, plan)]))
     except FastprofError as error:
         return Kept(task.number, fault=error)
     except MemoryError:
         return Kept(task.number, fault=MemoryLimitError(f"out of memory, merging what was kept of {task.what}"))
-    return Kept(task.number, payload=payload, raw_bytes=size)
+    return Kept(task.number, packed=packed)
 
 
 def renumber(kept: dict[str, list[Any]], plan: Plan, number: int) -> None:

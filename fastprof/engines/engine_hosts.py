@@ -178,15 +178,13 @@ class EngineHosts:
 
     def _each(self, file: Kept, plan: Plan, place: Place, texts: dict[str, str]) -> dict[str, list[Any]]:
         """What analyses kept of a host that is unpacked each time that it is looked at."""
-        payloads, number = self._payloads, None if place.number == place.file + place.at else place.number
-
-        def unpacked(name: str, one: Packed) -> Any:
-            data = one.payload if isinstance(one.payload, bytes) else payloads.read(one.payload)
-            value = self._value_of(data, one.raw_bytes, place.file, texts)
-            return value if number is None else renumbered(plan, name, value, number)
-
+        given = self._payloads, plan, place, texts
         of_host = file.each[place.at] if file.each else {}
-        return {name: [one_by_one.Packed(partial(unpacked, name, one))] for name, one in of_host.items()}
+        return {name: [one_by_one.Packed(partial(self._read, *given, name, one))] for name, one in of_host.items()}
+
+    def _read(self, payloads: Payloads, plan: Plan, place: Place, texts: dict[str, str], name: str, one: Packed) -> Any:
+        value = self._unpack(payloads, payloads.read(one.payload), one, place.file, texts)
+        return value if place.number == place.file + place.at else renumbered(plan, name, value, place.number)
 
     def _merged(self, found: dict[int, Kept], work: Analyses, plan: Plan) -> Iterator[KeptOfHosts]:
         """What is kept of groups of hosts, which workers merge, and of the last ones."""
@@ -257,7 +255,7 @@ class EngineHosts:
         def stored(kept: Kept) -> Kept:
             if kept.fault is None:
                 took(kept.number, self._value(packed(kept), kept.number, {}))
-            return replace(kept, payload=b"")
+            return replace(kept, packed=None)
 
         found = gather(session.engine, tasks, report, stored)
         self._without_faulty(found, self.log)
@@ -367,17 +365,17 @@ class EngineHosts:
 
     def _value(self, one: Packed, file: int, texts: dict[str, str]) -> Any:
         """Unpacked, with the programs of a file."""
-        data = one.payload if isinstance(one.payload, bytes) else self._payloads.take(one.payload)
-        return self._value_of(data, one.raw_bytes, file, texts)
+        return self._unpack(self._payloads, self._payloads.take(one.payload), one, file, texts)
 
-    def _value_of(self, data: bytes, raw_bytes: int, file: int, texts: dict[str, str]) -> Any:
-        return unpack(data, raw_bytes, self.log, partial(self._bytes_of_program, file), texts)
+    def _unpack(self, payloads: Payloads, data: bytes, one: Packed, file: int, texts: dict[str, str]) -> Any:
+        beside = one.beside if isinstance(one.beside, bytes) else (payloads.file, one.beside)
+        return unpack(data, one.raw_bytes, beside, self.log, partial(self._bytes_of_program, file), texts)
 
     def _bytes_of_program(self, file: int, program_id: int, offset: int) -> bytes:
         """One host is asked for the bytes of a program."""
         task = self.session.task(file, BytesOf(program_id, offset), Selection())
         (kept,) = gather(self.session.engine, [task]).values()
-        if kept.fault is not None or not isinstance(kept.payload, bytes):
+        if kept.fault is not None or kept.packed is None:
             raise kept.fault or EngineError("no worker has the program", path=task.file.path)
-        found: bytes = unpack(kept.payload, kept.raw_bytes, self.log, lambda *_: b"", {})
+        found: bytes = self._value(kept.packed, file, {})
         return found

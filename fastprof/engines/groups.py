@@ -15,7 +15,6 @@ from fastprof.engines.engine import Engine
 from fastprof.engines.gather import gather
 from fastprof.engines.host_task import VERSIONS, Analyses, GroupTask, Kept, Packed
 from fastprof.engines.payloads import Payloads
-from fastprof.inputs.spill import Piece
 from fastprof.schema.value_classes import dataclass
 
 
@@ -66,10 +65,10 @@ def _task(number: int, parts: Sequence[Part], work: Analyses) -> GroupTask:
 
 
 def _loaded(one: Packed, payloads: Payloads) -> Packed:
-    return replace(one, payload=payloads.read(one.payload)) if isinstance(one.payload, Piece) else one
+    return replace(one, payload=payloads.read(one.payload), beside=payloads.read(one.beside))
 
 
 def packed(kept: Kept) -> Packed:
     """What a worker returned."""
-    assert kept.payload is not None
-    return Packed(kept.payload, kept.raw_bytes)
+    assert kept.packed is not None
+    return kept.packed

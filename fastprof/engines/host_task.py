@@ -113,14 +113,16 @@ class HostTask:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A value on its way. ``payload``: itself, or where it is stored."""
+    """A value on its way. ``payload``: itself, ``raw_bytes`` long when it is unpacked; ``beside``: what is set aside of
+    it; or where these are stored."""
 
     payload: bytes | Piece
     raw_bytes: int
+    beside: bytes | Piece = b""
 
     @property
     def size_bytes(self) -> int:
-        return len(self.payload) if isinstance(self.payload, bytes) else self.payload.length
+        return sum(len(one) if isinstance(one, bytes) else one.length for one in (self.payload, self.beside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +174,15 @@ class HostInFile:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a worker returns of a task. ``payload``: packed, ``raw_bytes`` long, or where that is stored; None: nothing,
-    because of ``fault``. ``alone``: of each host, what analyses kept that do not merge; None: the payload has it.
-    ``each``: of each host, by name, what analyses kept that look at one host after the other.
-    ``in_opening``: whether the fault is one that ``on_error`` decides on. ``log``: rows of import_log.
-    ``forked``: whether the worker is a fork of another process."""
+    """What a worker returns of a task. ``packed``: the value; None: nothing, because of ``fault``.
+    ``alone``: of each host, what analyses kept that do not merge; None: ``packed`` has it. ``each``: of each host, by
+    name, what analyses kept that look at one host after the other. ``in_opening``: whether the fault is one that
+    ``on_error`` decides on. ``log``: rows of import_log. ``forked``: whether the worker is a fork of
+    another process."""
 
     number: int
     hosts: tuple[HostInFile, ...] = ()
-    payload: bytes | Piece | None = None
-    raw_bytes: int = 0
+    packed: Packed | None = None
     alone: Packed | None = None
     each: tuple[Mapping[str, Packed], ...] = ()
     fault: FastprofError | None = None

@@ -67,13 +67,13 @@ def _kept(task: HostTask) -> Kept:
     try:
         done = _done(session, task)
         each, alone = _each(done, task), _alone(done, task)
-        payload, size = pack(done)
+        packed = Packed(*pack(done))
         hosts = [] if isinstance(task.work, BytesOf) else _hosts(session, task)
     except FastprofError as error:
         return Kept(task.number, fault=error, log=tuple(log.rows()))
     except MemoryError:
         return Kept(task.number, fault=MemoryLimitError("out of memory", path=path), log=tuple(log.rows()))
-    return Kept(task.number, tuple(hosts), payload, size, alone, each, log=tuple(log.rows()))
+    return Kept(task.number, tuple(hosts), packed, alone, each, log=tuple(log.rows()))
 
 
 def _each(done: Any, task: HostTask) -> tuple[dict[str, Packed], ...]:

@@ -16,30 +16,37 @@ class Payloads:
 
     def __init__(self) -> None:
         self._held: dict[Piece, bytes] = {}
-        self._spill = Spill()
+        self.file = Spill()
         self._size = 0
 
     def stored(self, kept: Kept) -> Kept:
         """What a worker returned, with its bytes here."""
-        alone = None if kept.alone is None else self._stored(kept.alone)
+        packed, alone = (None if one is None else self._stored(one) for one in (kept.packed, kept.alone))
         each = tuple({name: self._stored(one) for name, one in of_host.items()} for of_host in kept.each)
-        payload = self.put(kept.payload) if isinstance(kept.payload, bytes) else kept.payload
-        return replace(kept, payload=payload, alone=alone, each=each)
+        return replace(kept, packed=packed, alone=alone, each=each)
 
     def _stored(self, one: Packed) -> Packed:
-        return replace(one, payload=self.put(one.payload)) if isinstance(one.payload, bytes) else one
+        """What is set aside is in the file whatever its size."""
+        payload = self.put(one.payload) if isinstance(one.payload, bytes) else one.payload
+        beside = self.file.write(one.beside) if isinstance(one.beside, bytes) and one.beside else one.beside
+        return replace(one, payload=payload, beside=beside)
 
     def put(self, data: bytes) -> Piece:
         """Where it is. UnreadableError: the disk has no room for it."""
         if self._size + len(data) > _IN_MEMORY:
-            return self._spill.write(data)
+            return self.file.write(data)
         self._size += len(data)
         piece = Piece(-self._size, len(data))  # below the file
         self._held[piece] = data
         return piece
 
-    def read(self, piece: Piece) -> bytes:
-        return self._held[piece] if piece.offset < 0 else self._spill.read(piece)
+    def read(self, piece: bytes | Piece) -> bytes:
+        """What is in a place, or itself."""
+        if isinstance(piece, bytes):
+            return piece
+        return self._held[piece] if piece.offset < 0 else self.file.read(piece)
 
-    def take(self, piece: Piece) -> bytes:
-        return self._held.pop(piece) if piece.offset < 0 else self._spill.read(piece)
+    def take(self, piece: bytes | Piece) -> bytes:
+        if isinstance(piece, bytes):
+            return piece
+        return self._held.pop(piece) if piece.offset < 0 else self.file.read(piece)

@@ -9,18 +9,20 @@ A session of one host never writes, and one of many has a single large value in 
 
 from __future__ import annotations
 
+import copyreg
+import io
 import os
 import pickle
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
 from fastprof.errors import FastprofError
-from fastprof.inputs.spill import Spill
+from fastprof.inputs.spill import Piece, Spill
 
 T = TypeVar("T")
 _LEVEL: Final = 3
@@ -33,25 +35,71 @@ _DAMAGED: Final = (FastprofError, OverflowError)
 
 
 class Stored(Generic[T]):
-    """A value in a temporary file, compressed."""
+    """A value in a temporary file, compressed. What is stored of its parts stays where it is."""
+
+    __slots__ = ("_files", "_piece", "_size")
 
     def __init__(self, value: T) -> None:
         """Raises UnreadableError if the disk has no room for it."""
-        self._write(*_packed(value))
+        packed, self._size, others = _packed(value)
+        file = _SHELF.file()
+        self._files = (file, *others)
+        """That of the value, then those of its parts."""
+        self._piece = file.write(packed)
 
-    def _write(self, packed: bytes, size: int) -> None:
-        self._spill = _SHELF.file()
-        self._piece, self._size = self._spill.write(packed), size
+    @classmethod
+    def at(cls, files: tuple[Spill, ...], piece: Piece, size: int) -> Stored[T]:
+        """What is in the first of the files already. ``size``: before it was compressed."""
+        one = cls.__new__(cls)
+        one._files, one._piece, one._size = files, piece, size
+        return one
+
+    @classmethod
+    def of_bytes(cls, packed: bytes, size: int) -> Stored[T]:
+        """Of what ``packed`` returns."""
+        file = _SHELF.file()
+        return cls.at((file,), file.write(packed), size)
 
     def value(self) -> T:
-        value: T = pickle.loads(_codec().decompress(self._spill.read(self._piece), self._size))
+        data = _codec().decompress(self._files[0].read(self._piece), self._size, asbytes=True)
+        value: T = _Unpickler(data, self._files).load()
         return value
 
-    def __getstate__(self) -> tuple[bytes, int]:
-        return self._spill.read(self._piece), self._size
+    def packed(self) -> tuple[bytes, int]:
+        """The value, with all parts, and its size before it is compressed."""
+        if len(self._files) == 1:
+            return self._files[0].read(self._piece), self._size
+        data = pickle.dumps(self.value(), pickle.HIGHEST_PROTOCOL)
+        return _codec().compress(data, asbytes=True), len(data)
 
-    def __setstate__(self, state: tuple[bytes, int]) -> None:
-        self._write(*state)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).of_bytes, self.packed()
+
+    def within(self, files: list[Spill]) -> tuple[Any, ...]:
+        """As a part of another value, whose parts have these files, to which its own are added."""
+        files += [file for file in self._files if file not in files]
+        return _part, ([files.index(file) for file in self._files], self._piece, self._size)
+
+
+def _part(files: Sequence[int], piece: Piece, size: int) -> Stored[Any]:
+    """Stands in what is stored for what ``_Unpickler`` puts there."""
+    raise NotImplementedError
+
+
+class _Unpickler(pickle.Unpickler):
+    """``files``: of the value, then of its parts."""
+
+    def __init__(self, data: bytes, files: tuple[Spill, ...]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._files = files
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        if (module, name) == (__name__, _part.__name__):
+            return self._stored
+        return super().find_class(module, name)
+
+    def _stored(self, files: Sequence[int], piece: Piece, size: int) -> Stored[Any]:
+        return Stored.at(tuple(self._files[1:][at] for at in files), piece, size)
 
 
 class SetAside(Generic[T]):
@@ -133,10 +181,14 @@ class StoredTable:
         return pa.Table.from_batches(self._batches)
 
 
-def _packed(value: object) -> tuple[bytes, int]:
-    """The value, and its size before it is compressed."""
-    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    return _codec().compress(data, asbytes=True), len(data)
+def _packed(value: object) -> tuple[bytes, int, list[Spill]]:
+    """The value, its size before it is compressed, and the files of what is stored of its parts."""
+    into, files = io.BytesIO(), list[Spill]()
+    pickler = pickle.Pickler(into, pickle.HIGHEST_PROTOCOL)
+    pickler.dispatch_table = copyreg.dispatch_table | {Stored: lambda part: part.within(files)}
+    pickler.dump(value)
+    data = into.getbuffer()
+    return _codec().compress(data, asbytes=True), len(data), files
 
 
 def _codec() -> pa.Codec:

@@ -15,6 +15,7 @@ from memory_builder import Pool, threads
 from reports import session_of
 
 import fastprof
+from fastprof.analyses.one_by_one import OneByOne
 from fastprof.derive.memory import tables_of_hosts
 from fastprof.derive.memory.kept_memory import KeptMemory
 from fastprof.tables import set_aside
@@ -49,8 +50,8 @@ def report(captures: list[bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[f
     yield session_of(*captures).report("memory_profile")
 
 
-def kept(report: fastprof.Report) -> list[KeptMemory]:
-    return report._answer.detail_as(list)  # type: ignore[no-any-return]
+def kept(report: fastprof.Report) -> OneByOne[KeptMemory]:
+    return report._answer.detail_as(OneByOne)  # type: ignore[no-any-return]
 
 
 def without_host(table: pa.Table) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -24,13 +24,16 @@ class Options(NamedTuple):
 
 class Totals(NamedTuple):
     """``peaks``: by allocator, to rank them: less than any if it has none. ``snapshots``: rows of that table.
-    ``cases``: for remarks."""
+    ``counts``: sums of columns of the table of allocators, and of what is short-lived. ``cases``: for remarks."""
 
     peaks: Int64s
     snapshots: int
-    short_lived_count: int
-    short_lived_bytes: int
+    counts: dict[str, int]
     cases: HostCases
+
+
+COUNTS: Final = ("snapshot_count", "allocation_count", "free_count", "held_at_end_count", "replaced_count")
+SHORT_LIVED: Final = ("short_lived_count", "short_lived_bytes")
 
 
 class KeptMemory(SetAside[HostMemory]):
@@ -40,9 +43,10 @@ class KeptMemory(SetAside[HostMemory]):
         self.about, self._options = memory.about, options
         self.event_count, self.module_count = len(memory.events), len(memory.modules)
         self._figures: MemoryFigures | None = None
+        self._allocators: StoredRows | None = None
         self._totals: Totals | None = None
         self._rows: dict[str, Stored[StoredRows | None]] | None = None
-        super().__init__(memory, is_large=self.event_count > 0)
+        super().__init__(memory, is_large=self.event_count + self.module_count > 0)
 
     def figures(self) -> MemoryFigures:
         """Computed once for as long as the events are in memory."""
@@ -58,20 +62,28 @@ class KeptMemory(SetAside[HostMemory]):
     def totals(self) -> Totals:
         with self._guard:
             if self._totals is None:
-                self._totals = _totals(self.figures())
+                figures, table = self.figures(), HOST_TABLES["allocators"]
+                rows = table.rows(figures)
+                assert rows is not None
+                self._allocators = StoredRows.of(table.schema, rows)
+                self._totals = _totals(figures, self._allocators)
             return self._totals
 
     def rows(self, table: HostTable) -> Rows | StoredRows | None:
         """The rows of a table that is not large, None: the host has none."""
         with self._guard:
-            return table.rows(self.figures()) if self._rows is None else self._rows[table.schema.name].value()
+            if self._rows is not None:
+                return self._rows[table.schema.name].value()
+            if table.schema.name == "allocators" and self._allocators is not None:
+                return self._allocators
+            return table.rows(self.figures())
 
     def summarize(self) -> None:
-        if self._rows is None:
+        if self._rows is None and self.event_count:
             figures, _ = self.figures(), self.totals
             small = {name: one for name, one in HOST_TABLES.items() if not one.is_large}
             self._rows = {name: Stored(_without_events(one, figures)) for name, one in small.items()}
-        self._figures = None
+        self._figures = self._allocators = None
 
 
 def _without_events(table: HostTable, figures: MemoryFigures) -> StoredRows | None:
@@ -79,12 +91,8 @@ def _without_events(table: HostTable, figures: MemoryFigures) -> StoredRows | No
     return None if rows is None else StoredRows.of(table.schema, rows)
 
 
-def _totals(host: MemoryFigures) -> Totals:
+def _totals(host: MemoryFigures, allocators: StoredRows) -> Totals:
     peaks = np.where(host.peak >= 0, host.events.ranked_in_use[host.peak], np.iinfo(np.int64).min)
-    return Totals(
-        peaks,
-        len(host.events) if host.shown is None else int(host.shown.sum()),
-        int(host.ops.short_lived_count.sum()),
-        sum(host.ops.short_lived_bytes.tolist()),
-        HostCases(host),
-    )
+    counts = {name: sum(allocators.amounts(name).tolist()) for name in COUNTS}
+    counts |= {name: sum(getattr(host.ops, name).tolist()) for name in SHORT_LIVED}
+    return Totals(peaks, len(host.events) if host.shown is None else int(host.shown.sum()), counts, HostCases(host))

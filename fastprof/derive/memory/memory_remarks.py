@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from array import array
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from fastprof.derive.memory.alive import REASONS
 from fastprof.derive.memory.host_memory import AboutHost
@@ -14,6 +15,7 @@ SMALL_SHARE: Final = 0.01
 """Peaks below this share of the largest peak of all hosts are not reported."""
 MOST_OPS: Final = 3
 """Leaking ops in remarks; the table has the others."""
+_ANY: Final = 2**63 - 1
 
 NOT_RECORDED: Final = "the capture has no events MemoryAllocation or MemoryDeallocation"
 NO_THREADS: Final = "the capture has no threads of hosts, plane /host:CPU, where allocators write events"
@@ -46,7 +48,16 @@ Remark = tuple[str, str]
 """Severity, as notices have it, and a sentence."""
 
 
-def none_there(hosts: Sequence[AboutHost]) -> Remark:
+class Lacking(NamedTuple):
+    """What says why a host has no events of allocators; as of AboutHost."""
+
+    of_torch: bool
+    of_runs: bool
+    hardware: str
+    has_host_plane: bool
+
+
+def none_there(hosts: Collection[Lacking]) -> Remark:
     """Why there is nothing, and what to switch on."""
     if any(host.of_torch for host in hosts):
         return "info", f"No memory profile: {_OF_TORCH}"
@@ -60,76 +71,129 @@ def none_there(hosts: Sequence[AboutHost]) -> Remark:
     return "info", f"No memory profile: {NOT_RECORDED}. {_HOW[kind]}"
 
 
-def remarks(hosts: Sequence[tuple[AboutHost, HostCases]], at_ps: int | None) -> Iterator[Remark]:
-    """What is worth saying, what to do about first."""
-    least = SMALL_SHARE * max((cases.peak_bytes for _, cases in hosts), default=0)
-    names = [about.host if len(hosts) > 1 else None for about, _ in hosts]
-    every = list(zip(names, (cases for _, cases in hosts), strict=True))
-    yield from _leaks(every, least)
-    yield from _worst("recommendation", [(name, cases.exhausted) for name, cases in every])
-    yield from _worst("recommendation", [(name, cases.kept_out) for name, cases in every])
-    yield from _outside([about for about, _ in hosts], at_ps)
-    yield from _requests(every)
-    for parts in zip(*(cases.of_peaks for _, cases in every), strict=True):
-        yield from _worst("info", list(zip(names, parts, strict=True)), least)
-    yield from _worst("info", [(name, cases.churn) for name, cases in every])
-    yield from _lost(sum(cases.lost for _, cases in every))
-    yield from _inexact([cases.reasons for _, cases in every])
-    yield from _growing([(name, cases.growing) for name, cases in every])
+class Remarks:
+    """What is worth saying of hosts that are added one after the other. Of each are kept numbers; sentences only of
+    those that may be said."""
+
+    def __init__(self, at_ps: int | None) -> None:
+        self._at_ps = at_ps
+        self._hosts, self._peak_bytes = 0, 0
+        self._leaks: dict[str, _Leaks] = {}
+        self._exhausted, self._kept_out, self._churn, self._growing = (_Heaviest() for _ in range(4))
+        self._of_peaks: list[_Heaviest] = []
+        self._outside: tuple[int, AboutHost | None] = 0, None
+        self._requests: list[tuple[str, Case]] = []
+        self._request_count, self._lost = 0, 0
+        self._reasons = [0] * len(REASONS)
+
+    def add(self, about: AboutHost, cases: HostCases) -> None:
+        name = about.host
+        self._peak_bytes = max(self._peak_bytes, cases.peak_bytes)
+        for number, case in enumerate(cases.leaks):
+            self._leaks.setdefault(case.op, _Leaks()).add(self._hosts, number, case)
+        self._exhausted.add(name, cases.exhausted)
+        self._kept_out.add(name, cases.kept_out)
+        if self._at_ps is not None and not about.begin_ps <= self._at_ps <= about.end_ps:
+            count, first = self._outside
+            self._outside = count + 1, first or about
+        requests = [*self._requests, *((name, case) for case in cases.requests)]
+        self._requests = sorted(requests, key=lambda one: -one[1].peak_bytes)[:MOST_ALLOCATORS]
+        self._request_count += cases.request_count
+        self._of_peaks = self._of_peaks or [_Heaviest() for _ in cases.of_peaks]
+        for every, worst in zip(self._of_peaks, cases.of_peaks, strict=True):
+            every.add(name, worst)
+        self._churn.add(name, cases.churn)
+        self._lost += cases.lost
+        self._reasons = [before + more for before, more in zip(self._reasons, cases.reasons, strict=True)]
+        self._growing.add(name, cases.growing)
+        self._hosts += 1
+
+    def all(self, leaks_of: Callable[[int], tuple[str, list[Case]]]) -> Iterator[Remark]:
+        """What to do about first. ``leaks_of``: the name and the leaks of a host, by its place among those added."""
+        several, least = self._hosts > 1, SMALL_SHARE * self._peak_bytes
+        yield from self._of_leaks(leaks_of, least)
+        yield from self._exhausted.remark("recommendation", several)
+        yield from self._kept_out.remark("recommendation", several)
+        yield from _outside(*self._outside, self._at_ps, several)
+        yield from self._of_requests(several)
+        for every in self._of_peaks:
+            yield from every.remark("info", several, least)
+        yield from self._churn.remark("info", several)
+        yield from _lost(self._lost)
+        yield from _inexact(self._reasons)
+        yield from _growing(self._growing, several)
+
+    def _of_leaks(self, leaks_of: Callable[[int], tuple[str, list[Case]]], least: float) -> Iterator[Remark]:
+        """An op that leaks on several allocators is reported once; on small allocators only if it fills them."""
+        by_op = sorted(found for leaks in self._leaks.values() if (found := leaks.heaviest(least)) is not None)
+        for _, host, number, count in by_op[:MOST_OPS]:
+            name, cases = leaks_of(host)
+            text = cases[number].text(name if self._hosts > 1 else None)
+            yield "recommendation", f"{text}{_others(count - 1)} See the table growth."
+
+    def _of_requests(self, several: bool) -> Iterator[Remark]:
+        """Whether a request of the size of --request would have fitted, in the allocators with the largest peaks."""
+        for name, case in self._requests:
+            yield "info", case.text(name if several else None)
+        if self._request_count > MOST_ALLOCATORS:
+            more = counted(self._request_count - MOST_ALLOCATORS, "more allocator", "more allocators")
+            yield "info", f"The table request has {more}."
 
 
-Named = Sequence[tuple[str | None, HostCases]]
-"""By host, its name, None: there is only one."""
+class _Heaviest:
+    """The heaviest case of a kind, and the weights of all."""
+
+    def __init__(self) -> None:
+        self.first: tuple[str, Case] | None = None
+        self.weights = array("d")
+
+    def add(self, host: str, worst: Worst) -> None:
+        if worst.case is not None and (self.first is None or worst.case.weight > self.first[1].weight):
+            self.first = host, worst.case
+        self.weights.extend(worst.weights)
+
+    def remark(self, severity: str, several: bool, least: float = 0) -> Iterator[Remark]:
+        """And how many others there are. ``least``: the weight of a case that counts."""
+        if self.first is not None and self.first[1].weight >= least:
+            name, case = self.first
+            count = sum(weight >= least for weight in self.weights)
+            yield severity, case.text(name if several else None) + _others(count - 1)
 
 
-def _worst(severity: str, hosts: Sequence[tuple[str | None, Worst]], least: float = 0) -> Iterator[Remark]:
-    """The heaviest case, and how many others there are. ``least``: the weight of a case that counts."""
-    some = [(name, worst.case) for name, worst in hosts if worst.case is not None and worst.case.weight >= least]
-    if some:
-        name, case = max(some, key=lambda one: one[1].weight)  # of equal ones the first
-        count = sum(weight >= least for _, worst in hosts for weight in worst.weights)
-        yield severity, case.text(name) + _others(count - 1)
+class _Leaks:
+    """Of an op, in the order of the hosts. ``_peak_bytes``: in use at the peak of the allocator, above any if the op
+    fills it."""
+
+    def __init__(self) -> None:
+        self._weight, self._peak_bytes, self._host, self._number = array("d"), array("q"), array("q"), array("q")
+
+    def add(self, host: int, number: int, case: Case) -> None:
+        self._weight.append(case.weight)
+        self._peak_bytes.append(_ANY if case.until_full else case.peak_bytes)
+        self._host.append(host)
+        self._number.append(number)
+
+    def heaviest(self, least: float) -> tuple[float, int, int, int] | None:
+        """The least is the first to be reported: its weight below 0, its host, its place there, and how many count."""
+        some = [at for at, peak in enumerate(self._peak_bytes) if peak >= least]
+        if not some:
+            return None
+        at = max(some, key=lambda at: self._weight[at])  # of equal ones the first
+        return -self._weight[at], self._host[at], self._number[at], len(some)
 
 
 def _others(count: int) -> str:
     return f" The same goes for {counted(count, 'other allocator', 'other allocators')}." if count else ""
 
 
-def _leaks(hosts: Named, least: float) -> Iterator[Remark]:
-    """An op that leaks on several allocators is reported once; on small allocators only if it fills them."""
-    leaks = [
-        (name, case) for name, cases in hosts for case in cases.leaks if case.peak_bytes >= least or case.until_full
-    ]
-    by_op: dict[str, list[tuple[str | None, Case]]] = {}
-    for name, case in sorted(leaks, key=lambda one: -one[1].weight):
-        by_op.setdefault(case.op, []).append((name, case))
-    for some in list(by_op.values())[:MOST_OPS]:
-        name, case = some[0]
-        yield "recommendation", f"{case.text(name)}{_others(len(some) - 1)} See the table growth."
-
-
-def _outside(hosts: Sequence[AboutHost], at_ps: int | None) -> Iterator[Remark]:
-    if at_ps is None:
-        return
-    outside = [host for host in hosts if not host.begin_ps <= at_ps <= host.end_ps]
-    if outside:
-        first = outside[0]
-        of = f" of {counted(len(outside), 'host', 'hosts')}" if len(hosts) > 1 else ""
+def _outside(count: int, first: AboutHost | None, at_ps: int | None, several: bool) -> Iterator[Remark]:
+    if first is not None and at_ps is not None:
+        of = f" of {counted(count, 'host', 'hosts')}" if several else ""
         yield (
             "warning",
             f"The time asked for, {moment_text(at_ps)}, is outside of the capture{of}: "
             f"{first.host} was captured from {moment_text(first.begin_ps)} to {moment_text(first.end_ps)}.",
         )
-
-
-def _requests(hosts: Named) -> Iterator[Remark]:
-    """Whether a request of the size of --request would have fitted, in the allocators with the largest peaks."""
-    some = [(name, case) for name, cases in hosts for case in cases.requests]
-    for name, case in sorted(some, key=lambda one: -one[1].peak_bytes)[:MOST_ALLOCATORS]:
-        yield "info", case.text(name)
-    count = sum(cases.request_count for _, cases in hosts)
-    if count > MOST_ALLOCATORS:
-        yield "info", f"The table request has {counted(count - MOST_ALLOCATORS, 'more allocator', 'more allocators')}."
 
 
 def _lost(lost: int) -> Iterator[Remark]:
@@ -142,20 +206,19 @@ def _lost(lost: int) -> Iterator[Remark]:
         )
 
 
-def _inexact(reasons: Sequence[Sequence[int]]) -> Iterator[Remark]:
+def _inexact(reasons: Sequence[int]) -> Iterator[Remark]:
     """Peaks that are known only in part."""
-    for reason, count in zip(REASONS, map(sum, zip(*reasons, strict=True)), strict=True):
+    for reason, count in zip(REASONS, reasons, strict=True):
         if reason is not None and count:
             which = counted(count, "allocator", "allocators")
             yield "info", f"What is alive at the peak of {which} does not add up to the memory in use: {reason}."
 
 
-def _growing(hosts: Sequence[tuple[str | None, Worst]]) -> Iterator[Remark]:
-    some = [(name, worst.case) for name, worst in hosts if worst.case is not None]
-    if some:
-        name, case = max(some, key=lambda one: one[1].weight)
-        count = sum(len(worst.weights) for _, worst in hosts)
-        many, taken = counted(count, "allocator takes", "allocators take"), case.text(name) if case.before else ""
+def _growing(every: _Heaviest, several: bool) -> Iterator[Remark]:
+    if every.first is not None:
+        name, case = every.first
+        many = counted(len(every.weights), "allocator takes", "allocators take")
+        taken = case.text(name if several else None) if case.before else ""
         yield (
             "info",
             f"{many} more memory from the device as it is needed{taken}. Fragmentation is of what is taken, so how "

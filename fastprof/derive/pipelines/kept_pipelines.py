@@ -5,16 +5,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.pipelines.pipeline_tables import LARGE, TABLES, HostPipelines, rows_of_host
+from fastprof.derive.pipelines.pipeline_tables import LARGE, TABLES, HostPipelines, InSteps, rows_of_host
+from fastprof.derive.pipelines.pipeline_verdicts import is_outside
 from fastprof.tables.set_aside import MadeTogether, SetAside, Stored, StoredTable
 
 _MANY: Final = 1 << 16
 """Records of calls of several hosts whose large tables are in memory."""
+
+
+_NO_CALLS: Final = InSteps(0, 0, 0, has_calls=False, waits=False, outside=[], shares=[], ahead_known=True)
+
+
+class PipelineTotals(NamedTuple):
+    """Numbers of a host. ``pipelines``, ``iterators``, ``calls``, ``slow_calls``: how many; ``most_ps``: of a call;
+    ``in_steps``: see InSteps; ``of_devices``: whether steps come from events of devices; ``predicted``, ``helps``:
+    whether anything is predicted of a change, and any change helps; ``cores``: that predictions rest on; ``slow``: the
+    pipelines with slow calls: whether all calls are outside of steps, the time of calls below 0, the number of the
+    pipeline and of its calls."""
+
+    pipelines: int
+    iterators: int
+    calls: int
+    slow_calls: int
+    most_ps: int
+    in_steps: InSteps
+    of_devices: bool
+    predicted: bool
+    helps: bool
+    cores: list[int]
+    slow: list[tuple[bool, int, int, int]]
+
+    @classmethod
+    def of(cls, host: HostPipelines) -> PipelineTotals:
+        if not host.call_count:
+            return cls(0, 0, 0, 0, 0, _NO_CALLS, False, False, False, [], [])
+        calls, predicted = host.calls, bool((host.what_if.then_ps >= 0).any())
+        return cls(
+            len(host.reading.pipelines),
+            len(host.reading.tree.iterator),
+            host.call_count,
+            int(calls.slow.sum()),
+            int(calls.most_ps.max(initial=0)),
+            host.in_steps,
+            host.steps.of_devices,
+            predicted,
+            bool(host.what_if.helps.any()),
+            [number for number in np.unique(host.what_if.cores).tolist() if number] if predicted else [],
+            [
+                (bool(is_outside(host, pipeline)), -int(calls.total_ps[pipeline]), pipeline, int(calls.count[pipeline]))
+                for pipeline in np.flatnonzero(calls.slow).tolist()
+            ],
+        )
 
 
 class KeptPipelinesOfHost(SetAside[HostPipelines]):
@@ -24,26 +70,34 @@ class KeptPipelinesOfHost(SetAside[HostPipelines]):
     def __init__(self, found: HostPipelines, event_count: int, unidentified: int, *, chosen: bool) -> None:
         self.event_count, self.unidentified, self.chosen = event_count, unidentified, chosen
         self.record_count = len(found.reading.records)
-        self._summary: HostPipelines | None = None
-        self._tables: Stored[dict[str, pa.Table]] | None = None
+        self._totals: PipelineTotals | None = None
+        self._summary: Stored[HostPipelines] | None = None
+        self._tables: dict[str, Stored[pa.Table]] = {}
         super().__init__(found, is_large=self.record_count > 0)
+
+    @property
+    def totals(self) -> PipelineTotals:
+        with self._guard:
+            if self._totals is None:
+                self._totals = PipelineTotals.of(self.value())
+            return self._totals
 
     def pipelines(self) -> HostPipelines:
         """Those of the host, without its calls if they are set aside."""
         with self._guard:
-            return self.value() if self._summary is None else self._summary
+            return self.value() if self._summary is None else self._summary.value()
 
     def table(self, name: str) -> pa.Table:
         """The host's rows of a table that is not large."""
         with self._guard:
-            stored = self._tables
-        return _table(self.value(), name) if stored is None else stored.value()[name]
+            stored = self._tables.get(name)
+        return _table(self.value(), name) if stored is None else stored.value()
 
     def summarize(self) -> None:
         if self._summary is None:
-            found = self.value()
-            self._tables = Stored({name: _table(found, name) for name in TABLES if name not in LARGE})
-            self._summary = found.without_calls()
+            found, _ = self.value(), self.totals
+            self._tables = {name: Stored(_table(found, name)) for name in TABLES if name not in LARGE}
+            self._summary = Stored(found.without_calls())
 
 
 def _table(host: HostPipelines, name: str) -> pa.Table:
@@ -51,21 +105,29 @@ def _table(host: HostPipelines, name: str) -> pa.Table:
     return TABLES[name].of(rows) if len(rows.pipeline) else TABLES[name].empty()
 
 
-def tables(hosts: Sequence[KeptPipelinesOfHost]) -> dict[str, pa.Table | Callable[[], pa.Table]]:
-    """All of TABLES: those with rows by call as functions that make them."""
-    some = [host for host in hosts if len(host.pipelines().reading.pipelines)]
-    large = _LargeTables(some)
-    found: dict[str, Any] = {
-        name: partial(large.table, name) if name in LARGE else _joined(name, [host.table(name) for host in some])
-        for name in TABLES
-    }
-    order = np.argsort(-np.asarray(found["bottlenecks"]["total_ps"]), kind="stable")
-    if len(order) > 1:  # it would import pyarrow.compute
-        found["bottlenecks"] = found["bottlenecks"].take(pa.array(order))
-    if len(hosts) > 1:
-        saved = found["what_if"]["saved_ps"].fill_null(-1)
-        found["what_if"] = found["what_if"].take(pa.array(np.argsort(-np.asarray(saved), kind="stable")))
-    return found
+def tables(
+    hosts: Sequence[KeptPipelinesOfHost], record_count: int, *, several: bool
+) -> dict[str, Callable[[], pa.Table]]:
+    """What makes each of TABLES. ``hosts``: those with pipelines; ``record_count``: of all; ``several``: whether there
+    are other hosts, with pipelines or without."""
+    large = _LargeTables(hosts, record_count)
+    made: dict[str, Callable[[str], pa.Table]] = dict.fromkeys(LARGE, large.table)
+    made["bottlenecks"] = partial(_largest_first, hosts, "total_ps")
+    if several:
+        made["what_if"] = partial(_largest_first, hosts, "saved_ps")
+    return {name: partial(made.get(name, partial(_small, hosts)), name) for name in TABLES}
+
+
+def _largest_first(hosts: Sequence[KeptPipelinesOfHost], amount: str, name: str) -> pa.Table:
+    found = _small(hosts, name)
+    if found.num_rows < 2:  # the rest would import pyarrow.compute
+        return found
+    amounts = found[amount].fill_null(-1) if found[amount].null_count else found[amount]
+    return found.take(pa.array(np.argsort(-np.asarray(amounts), kind="stable")))
+
+
+def _small(hosts: Sequence[KeptPipelinesOfHost], name: str) -> pa.Table:
+    return _joined(name, [host.table(name) for host in hosts])
 
 
 def _joined(name: str, parts: Sequence[pa.Table]) -> pa.Table:
@@ -76,13 +138,13 @@ def _joined(name: str, parts: Sequence[pa.Table]) -> pa.Table:
 class _LargeTables:
     """Of many records, all of them are made at the first use of one, host by host, and are in a temporary file."""
 
-    def __init__(self, hosts: Sequence[KeptPipelinesOfHost]) -> None:
-        self._hosts = hosts
+    def __init__(self, hosts: Sequence[KeptPipelinesOfHost], record_count: int) -> None:
+        self._hosts, self._record_count = hosts, record_count
         self._of_many = MadeTogether(partial(_spilled, hosts))
 
     def table(self, name: str) -> pa.Table:
         hosts = self._hosts
-        if len(hosts) < 2 or sum(host.record_count for host in hosts) <= _MANY:
+        if len(hosts) < 2 or self._record_count <= _MANY:
             return _joined(name, [_table(host.value(), name) for host in hosts])
         return self._of_many.table(name)
 

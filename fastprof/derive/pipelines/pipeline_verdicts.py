@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,8 +10,6 @@ from fastprof.derive.pipelines.pipeline_tables import HostPipelines
 from fastprof.derive.pipelines.reading import FILE_READ, USER_FUNCTION, WAITING
 from fastprof.derive.pipelines.what_if import AHEAD, PARALLEL, TWICE, cores_are
 
-MOST: Final = 5
-"""Verdicts of a report."""
 WORTH_SAYING: Final = 1.05
 """The least speedup of a batch for a change to be named, or drawn."""
 PACE: Final = 1.02
@@ -96,16 +93,6 @@ def best_change(host: HostPipelines, pipeline: int) -> Change | None:
     between = int(host.calls.between_ps[pipeline]) // max(int(host.calls.count[pipeline]) - 1, 1)
     text = words.get(int(found.change[row]), f"{name} twice as fast")
     return Change(text, now, then, least, int(found.cores[row]), between)
-
-
-def slow_pipelines(hosts: Sequence[HostPipelines]) -> list[tuple[HostPipelines, int]]:
-    """Pipelines with slow calls, those of steps first, then those that calls take longest of."""
-    slow = [
-        (is_outside(host, pipeline), -host.calls.total_ps[pipeline], place, pipeline)
-        for place, host in enumerate(hosts)
-        for pipeline in np.flatnonzero(host.calls.slow).tolist()
-    ]
-    return [(hosts[place], pipeline) for _, _, place, pipeline in sorted(slow)]
 
 
 def verdict(host: HostPipelines, pipeline: int, *, several_hosts: bool) -> str:

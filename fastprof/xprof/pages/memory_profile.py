@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fastprof._native.kernels import rank_order
 from fastprof.analyses.contract import Report
+from fastprof.analyses.one_by_one import OneByOne
 from fastprof.derive.memory import memory_events as recorded
 from fastprof.derive.memory.host_memory import HostMemory, ModuleRuns
 from fastprof.derive.memory.kept_memory import KeptMemory
@@ -33,7 +34,7 @@ Json = dict[str, Any]
 
 def answer(report: Report) -> object:
     """Of one host its page; of several an object of their pages, by host."""
-    hosts: list[KeptMemory] = report.detail_as(list)
+    hosts: OneByOne[KeptMemory] = report.detail_as(OneByOne)
     if len(hosts) == 1:
         return _page(hosts[0].value())
     return {host.about.host: _page(host.value()) for host in hosts}
