@@ -87,7 +87,9 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
     of_path = bool(delays.num_rows) and not missing
     host, device = (None, None) if missing or of_path else spent.last()
     detail = missing
-    cost, is_bound, evidence = spent.waited_ps, bool(missing), _BY_STEP
+    cost, is_bound = spent.waited_ps, bool(missing)
+    met = bool(facts.table(COMMUNICATION, "stragglers").num_rows)
+    evidence = f"{COMMUNICATION}.stragglers" if met and (device or host) else _BY_STEP
     if of_path:
         straggler = facts.scalar(COMMUNICATION, "straggler_host")
         host = None if straggler.value is None else str(straggler.value)
@@ -108,7 +110,7 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
         evidence,
         advice("straggler", facts.framework),
         is_bound=is_bound,
-        detail=f"{detail} {_HOW}" if detail and evidence == _BY_STEP else detail or _HOW,
+        detail=" ".join([*([detail] if detail else []), *([_HOW] if evidence == _BY_STEP else [])]) or None,
         host=host,
         device=device,
     )
