@@ -273,10 +273,14 @@ def test_runs_since_a_time(tmp_path: Path) -> None:
     for since, count in (
         ("2026-10-31", 4), ("2026-11-01", 3), ("2026-11-01 00:00:01", 2), ("2026-11-02 12:29", 2), (changed, 2),
         ("2026-11-02 12:30", 1), (datetime(2026, 11, 2, 12, 30).astimezone(UTC), 1), (date(2026, 11, 2), 2),
-        ("2026-11-02 12:30:00.5", 0),
+        ("2026-11-02 12:30:00.5", 0), ("2026_11_01", 3), ("2026_11_02_12_30_00", 1), ("2026_11_02_12_29", 2),
     ):  # fmt: skip
         assert [run.name for run in runs(tmp_path, since)] == newest[:count], since
-    for wrong, says in (("soon", "'soon' is not a time; write 2026-11-01"), (7, "a text or a datetime, not int")):
+    for wrong, says in (
+        ("soon", "'soon' is not a time; write 2026-11-01"),
+        ("2026_13_01", "is not a time"),
+        (7, "a text or a datetime, not int"),
+    ):
         with pytest.raises(UsageError, match=says):
             runs(tmp_path, wrong)  # type: ignore[arg-type]
 

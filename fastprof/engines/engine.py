@@ -80,7 +80,10 @@ class Engine:
         kill_workers(executor)
 
     def check_renewable(self, error: BaseException) -> None:
-        """EngineError: the executor broke, and was given as an object."""
+        """EngineError: the executor broke, and was given as an object, or none of its processes could begin."""
+        why = getattr(self._executor, "why_none_began", lambda: None)()
+        if why is not None:
+            raise EngineError(why) from error
         if self._make is None:
             raise EngineError(
                 f"the executor broke ({type(error).__name__}: {error}); give load(executor=…) a function that makes "

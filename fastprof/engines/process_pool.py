@@ -9,8 +9,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Final
 
 from fastprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
 
 
 def processes(workers: int, memory_bytes: int | None = None) -> Callable[[], ProcessPoolExecutor]:
@@ -26,15 +30,39 @@ def processes(workers: int, memory_bytes: int | None = None) -> Callable[[], Pro
         raise UsageError("memory_bytes must be a whole number of at least 1")
 
     def pool() -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(memory_bytes,))
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise UsageError(f"this is a process that the script started, which imports it first: {GUARD}")
+        return Pool(workers, memory_bytes)
 
     return pool
 
 
-def _begin(memory_bytes: int | None) -> None:
+GUARD: Final = (
+    'keep what the script does below if __name__ == "__main__":, and run it from a file, not from standard input'
+)
+
+
+class Pool(ProcessPoolExecutor):
+    """``why_none_began``: what keeps processes from beginning, once one of them has ended; None: some began."""
+
+    def __init__(self, workers: int, memory_bytes: int | None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._began = context.Event()
+        super().__init__(workers, context, initializer=_begin, initargs=(memory_bytes, self._began))
+
+    def why_none_began(self) -> str | None:
+        if self._began.is_set():
+            return None
+        return (
+            "none of the processes could begin; what they wrote to standard error says why. Each first imports the "
+            f"script that starts it: {GUARD}"
+        )
+
+
+def _begin(memory_bytes: int | None, began: Event) -> None:
     """An interrupt of the terminal reaches all its processes: who started these ends them, and if it is killed, they
     end by themselves."""
+    began.set()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if memory_bytes is not None:

@@ -182,7 +182,13 @@ class _Export:
         hosts = self.run.run.hosts
         if not self.run.of_file:
             return []
-        hosts.of_files({file: self._work(file) for file in self.run.of_file}, self._took, report)
+        try:
+            hosts.of_files({file: self._work(file) for file in self.run.of_file}, self._took, report)
+        except OutputError:
+            if not self.parts.exists():
+                text = "the hidden folder beside it, in which it was written, was removed meanwhile"
+                raise OutputError(text, path=self.name) from None
+            raise
         done = [number for number in self.run.chosen if number in self.written]
         for number in done:
             note_folder(hosts.log, self._path(number), self.places[number].name)

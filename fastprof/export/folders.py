@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fastprof.decode.workers import Progress
-from fastprof.errors import UsageError
+from fastprof.errors import OutputError, UsageError
 from fastprof.export.hive import export_tables, recorded_tables
 from fastprof.export.new_files import complete_folder, output_errors
 from fastprof.export.writers import WRITERS
@@ -70,13 +70,28 @@ def write(
         if runs := profile.by_workers:
             from fastprof.export.by_workers import export_by_workers  # most sessions are read here
 
+            progress = _watching(path, force, progress or runs[0].hosts.progress)
             export_by_workers(runs, temporary, str(path), tables, format, progress)
             return path
         exported = profile.exported
-        with exported.workers.reporting(progress):
+        with exported.workers.reporting(_watching(path, force, progress or exported.workers.progress)):
             chosen = recorded_tables(exported) if tables is None else list(dict.fromkeys(tables))
             export_tables(exported, temporary, chosen, WRITERS[format])
     return path
+
+
+def _watching(path: Path, force: bool, progress: Progress | None) -> Progress:
+    """Progress that raises OutputError once another process has made the folder: what is written would be in vain."""
+
+    def report(stage: str, done: int, total: int) -> None:
+        if not force and (path.is_symlink() or path.exists()):
+            raise OutputError(
+                "already exists: it was created meanwhile; use force (--force) to replace it", path=str(path)
+            )
+        if progress is not None:
+            progress(stage, done, total)
+
+    return report
 
 
 def _is_ours(name: str, is_folder: bool) -> bool:

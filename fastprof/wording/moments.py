@@ -7,10 +7,13 @@ from datetime import date, datetime
 
 def moment_of(given: str | date) -> tuple[float, ...]:
     """Year, month, day, hour, minute and second in local time; of a date the first three. ``given``: ISO 8601,
-    "2026-11-01" or "2026-11-01 12:30", or as ``datetime`` has it. ValueError: it is not a time."""
+    "2026-11-01" or "2026-11-01 12:30", as names of runs have it, 2026_11_01_12_30_00 or its beginning, or as
+    ``datetime`` has it. ValueError: it is not a time."""
     if isinstance(given, str):
+        day, of_day = given.split("_")[:3], given.split("_")[3:]
+        written = " ".join(["-".join(day), ":".join(of_day)]).strip() if len(day) == 3 else given
         try:
-            given = datetime.fromisoformat(given)
+            given = datetime.fromisoformat(written)
         except ValueError:
             raise ValueError(f"{given!r} is not a time; write 2026-11-01, or 2026-11-01 12:30") from None
     if not isinstance(given, date):

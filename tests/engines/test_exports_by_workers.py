@@ -161,7 +161,16 @@ def test_folders_that_cannot_be_written(pod: Path, monkeypatch: pytest.MonkeyPat
 
     def elsewhere(task: Any) -> None:
         if writing(task, 0, 1, 2):
+            object.__setattr__(task.work, "parts", str(pod / "of another machine"))
+
+    def removed(task: Any) -> None:
+        if writing(task, 0, 1, 2):
             shutil.rmtree(task.work.parts, ignore_errors=True)
+
+    def made(task: Any) -> None:
+        if writing(task, 0):
+            out.mkdir()
+        assert not writing(task, 2), "the export should have ended"
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -173,6 +182,13 @@ def test_folders_that_cannot_be_written(pod: Path, monkeypatch: pytest.MonkeyPat
         assert [one.name for one in pod.parent.iterdir()] == ["pod"], "something is left"
 
     check_fails("a worker does not see it: workers need the file systems of this machine", elsewhere)
+    check_fails("the hidden folder beside it, in which it was written, was removed meanwhile", removed)
+    with pytest.raises(OutputError, match="already exists: it was created meanwhile"):
+        load(pod, executor=TestExecutor(before=made), in_flight=1).to_parquet(out, tables=["lines"])
+    out.rmdir()
+    with pytest.raises(OutputError, match="already exists: it was created meanwhile"):
+        folders.write(load(pod), out, progress=lambda *_: out.mkdir())
+    out.rmdir()
     with monkeypatch.context() as patched:
         patched.setattr(writers.ParquetWriter, "write", full)
         check_fails("cannot write: No space left on device")

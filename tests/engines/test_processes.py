@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -54,6 +56,23 @@ def test_processes_are_spawned_and_counted() -> None:
             processes(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="memory_bytes"):
         processes(1, memory_bytes=0)
+
+
+def test_a_script_that_workers_cannot_import_is_the_cause_and_not_their_memory() -> None:
+    """Read from standard input, which workers cannot read again; or without a guard, so that each runs it."""
+    script = (
+        f"import fastprof\nfrom fastprof.engines import processes\n"
+        f"fastprof.load({str(DEMO / 'pod')!r}, executor=processes(1)).report('steps')"
+    )
+    ended = subprocess.run([sys.executable, "-"], input=script, capture_output=True, text=True, timeout=60)
+    assert ended.returncode and "none of the processes could begin" in ended.stderr and "memory" not in ended.stderr
+    assert 'below if __name__ == "__main__":, and run it from a file' in ended.stderr
+
+
+def test_a_process_that_a_script_starts_starts_none_while_it_imports_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(UsageError, match="keep what the script does below if __name__"):
+        processes(1)()
 
 
 def test_the_end_of_an_executor_is_waited_for() -> None:
