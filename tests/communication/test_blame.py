@@ -201,3 +201,11 @@ def test_reports_say_if_no_single_host_delays_the_others(tmp_path: Path) -> None
     assert any(notice.text.startswith("No single host delays the others") for notice in report.notices)
     (finding,) = (one for one in session.diagnosis().tables["findings"].to_pylist() if one["cause"] == "straggler")
     assert finding["host"] is None and finding["detail"].startswith("No single host delays the others: the largest")
+
+
+def test_that_devices_wait_for_the_last_is_possible_only_if_none_was_seen_to_meet_another(tmp_path: Path) -> None:
+    write_clocks(tmp_path, Pod(seed=3, hosts=2, steps=8, collectives=2, pods=2))
+    rows = fastprof.load(tmp_path).diagnosis().tables["findings"].to_pylist()
+    (finding,) = (row for row in rows if row["title"].startswith("Devices wait in collectives"))
+    assert (finding["certainty"], finding["evidence"]) == ("possible", "gaps.by_step?cause=communication")
+    assert finding["detail"].startswith("No collective was seen on several devices. ")

@@ -86,9 +86,9 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
     missing, delays = _ranks_missing(facts), facts.table(COMMUNICATION, "blame")
     of_path = bool(delays.num_rows) and not missing
     host, device = (None, None) if missing or of_path else spent.last()
-    detail = missing
-    cost, is_bound = spent.waited_ps, bool(missing)
     met = bool(facts.table(COMMUNICATION, "stragglers").num_rows)
+    detail = missing if missing or met else "No collective was seen on several devices."
+    cost, is_bound = spent.waited_ps, bool(missing)
     evidence = f"{COMMUNICATION}.stragglers" if met and (device or host) else _BY_STEP
     if of_path:
         straggler = facts.scalar(COMMUNICATION, "straggler_host")
@@ -106,7 +106,7 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
         "straggler",
         f"Devices wait in collectives for {device or host or 'the last of them'}",
         cost,
-        POSSIBLE if missing else CERTAIN if host else LIKELY,
+        POSSIBLE if missing or not met else CERTAIN if host else LIKELY,
         evidence,
         advice("straggler", facts.framework),
         is_bound=is_bound,
