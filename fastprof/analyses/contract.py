@@ -114,7 +114,8 @@ class Section:
     which are shortened. ``depth``: a column with the depth of rows in a tree, in preorder, drawn as branches before the
     first column. ``parts``: columns that are left out if they are always 0. ``by_worth``: if the text is too wide, the
     last column is left out first, else numbers before texts. ``alike``: which rows are shown as one; None: no rows.
-    ``in_words``: each row is a paragraph: the first column and the amounts, then a line for each other text.
+    ``in_words``: each row is a paragraph: the first column and the amounts, then a line for each other text. ``wraps``:
+    a column whose texts are broken at blanks instead of cut.
     """
 
     title: str
@@ -132,6 +133,7 @@ class Section:
     by_worth: bool = False
     alike: Alike | None = None
     in_words: bool = False
+    wraps: str = ""
 
 
 def has_rows(table: str, only: Callable[[pa.Table], Any] | None = None) -> Callable[[Report], bool]:

@@ -157,6 +157,7 @@ SECTIONS = (
         "share",
         rows=30,
         nonzero="cost_ps",
+        wraps="reason",
         shown=lambda report: report.scalars["window_ps"].value is not None,
     ),
     Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True),

@@ -67,8 +67,8 @@ def lines(
     ``left_out``: a list. If it is given and the table is too wide, titles are broken, then columns are left out,
     numbers first, and their names appended to it. Without it all columns are shown, however long the lines.
     ``by_worth``: leave out the last column first, whatever its type. ``first_keeps``: cells that the first column
-    keeps at the expense of others. ``stays``: a column that is never left out or cut. ``wraps``: a column of texts that
-    is never left out, and broken at blanks instead of cut.
+    keeps at the expense of others. ``stays``: a column that is never left out or cut. ``wraps``: a column of texts to
+    break at blanks instead of cutting them.
     """
     layout_rows = _LAYOUT_ROWS
     if isinstance(data, pa.Table) and data.num_rows <= _MEASURED_ROWS:
@@ -84,7 +84,7 @@ def lines(
         columns[-1].least = _LAST_READABLE
         columns[0].least = max(columns[0].least, first_keeps, _LAST_READABLE if wraps else 0)
         _break_titles(columns, cells, look)
-        for dropped in _without_room(columns, cells, look, by_worth, (stays, wraps)):
+        for dropped in _without_room(columns, cells, look, by_worth, stays):
             column = columns.pop(dropped)
             left_out += [] if column.bar else [schema.names[column.source]]
             for row in cells:
@@ -230,18 +230,18 @@ def _fits(columns: Sequence[_Column], look: Look) -> bool:
 
 
 def _without_room(
-    columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, by_worth: bool, stay: Sequence[str]
+    columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, by_worth: bool, stays: str
 ) -> Iterator[int]:
     """Positions of columns to remove, one at a time, until the others fit: with ``by_worth`` the last column, else the
     last number but never the first one, then texts but never the last one. The first column, the one drawn as bars
-    and those with a title of ``stay`` always stay."""
+    and that with the title ``stays`` always stay."""
     while len(columns) > 1:
         _settle_widths(columns, rows, look, _READABLE)
         if _fits(columns, look):
             return
         barred = {column.source for column in columns if column.bar}
         spare = [p for p, column in enumerate(columns) if p and (column.bar or column.source not in barred)]
-        spare = [p for p in spare if not columns[p].title or columns[p].title not in stay]
+        spare = [p for p in spare if not stays or columns[p].title != stays]
         if not spare:
             return
         if by_worth:

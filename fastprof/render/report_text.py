@@ -159,6 +159,7 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
         by_worth=section.by_worth,
         first_keeps=keeps,
         stays=_title_of_sizes(section.alike),
+        wraps=section.wraps,
     )
     for line in laid_out:
         yield " " * _INDENT + line
