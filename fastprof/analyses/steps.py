@@ -221,7 +221,8 @@ SCALARS = {
     "slow_step_count": ScalarSpec(None, "complete steps out of line, of each host: longer than the median of steps of "
                                   "their name and main program by more than 5 median deviations and a tenth",
                                   "slow steps, summed over hosts"),
-    "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median", "their excess, summed over hosts"),
+    "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median",
+                                      "excess of slow steps, summed over hosts"),
     "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts",
                                    "between steps, summed over hosts"),
     "between_steps_share": ScalarSpec(
