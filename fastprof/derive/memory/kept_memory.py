@@ -63,9 +63,8 @@ class KeptMemory(SetAside[HostMemory]):
         with self._guard:
             if self._totals is None:
                 figures, table = self.figures(), HOST_TABLES["allocators"]
-                rows = table.rows(figures)
-                assert rows is not None
-                self._allocators = StoredRows.of(table.schema, rows)
+                self._allocators = _without_events(table, table.rows(figures))
+                assert self._allocators is not None
                 self._totals = _totals(figures, self._allocators)
             return self._totals
 
@@ -79,16 +78,17 @@ class KeptMemory(SetAside[HostMemory]):
             return table.rows(self.figures())
 
     def summarize(self) -> None:
-        if self._rows is None and self.event_count:
-            figures, _ = self.figures(), self.totals
-            small = {name: one for name, one in HOST_TABLES.items() if not one.is_large}
-            self._rows = {name: Stored(_without_events(one, figures)) for name, one in small.items()}
-        self._figures = self._allocators = None
+        try:
+            if self._rows is None and self.event_count:
+                _ = self.totals
+                small = {name: one for name, one in HOST_TABLES.items() if not one.is_large}
+                self._rows = {name: Stored(_without_events(one, self.rows(one))) for name, one in small.items()}
+        finally:
+            self._figures = self._allocators = None
 
 
-def _without_events(table: HostTable, figures: MemoryFigures) -> StoredRows | None:
-    rows = table.rows(figures)
-    return None if rows is None else StoredRows.of(table.schema, rows)
+def _without_events(table: HostTable, rows: Rows | StoredRows | None) -> StoredRows | None:
+    return StoredRows.of(table.schema, rows) if isinstance(rows, Rows) else rows
 
 
 def _totals(host: MemoryFigures, allocators: StoredRows) -> Totals:
