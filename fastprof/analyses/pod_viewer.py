@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fastprof.analyses.contract import Known, Needs, Notice, Opening, Report, ScalarSpec, Section, has_rows, scalars
 from fastprof.derive.devices import run_environment
@@ -118,16 +119,15 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Rep
     steps = after["steps"]
     database = steps.detail_as(SessionSteps).database
     environment = run_environment.combined(kept)
-    cores = OnCores.of(database, database.step)
-    tables = {"cores": TABLES["cores"].of(cores), "collectives": _collectives(database)}
-    slowest = int(database.duration_ps.max(initial=0))
+    cores = TABLES["cores"].of_parts(OnCores.of(some, some.step) for some in database.stretches())
+    tables = {"cores": cores, "collectives": _collectives(database)}
     none = "no steps: " + next((notice.text for notice in steps.notices), "none were found")
     values: dict[str, Known] = {
         "step_count": len(database),
         "host_count": len(kept),
         "core_count": len(database.cores),
         "device_type": environment.device_type,
-        "slowest_core_step_ps": slowest if database.present.any() else (None, none),
+        "slowest_core_step_ps": pc.max(cores["duration_ps"]).as_py() if len(cores) else (None, none),
         "collective_wait_ps": _wait(database, tables["collectives"]) if len(database) else (None, none),
     }
     notices = steps.notices if not len(database) else tuple(Notice("info", text) for text in on_pairs(database))

@@ -64,17 +64,17 @@ def steps_of_hosts(tables: TableSet, hosts: Sequence[int], source: str = AUTO) -
 
 def absence(hosts: StepsOfHosts, steps: Steps, source: str) -> str:
     """Of hosts that have none of these steps: a sentence with those that they have."""
-    from fastprof.derive.steps.across_hosts import combined
+    from fastprof.derive.steps.across_hosts import paired
 
-    numbers = np.unique(combined(hosts.steps(source)).step).tolist()
+    numbers = np.unique(paired(hosts.steps(source)).step).tolist()
     return absent_steps(steps_text(steps), numbers)
 
 
 def groups_of_steps(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s] | None:
     """Of each host the groups that are these steps; None: groups have the same numbers on all hosts."""
-    from fastprof.derive.steps.across_hosts import combined, numbers_agree
+    from fastprof.derive.steps.across_hosts import numbers_agree, paired
 
-    database = combined(hosts)
+    database = paired(hosts)
     if numbers_agree(database):
         return None
     groups = database.group[numbered(database.step, steps)]

@@ -99,6 +99,10 @@ def sums_of_steps(steps: StepDatabase, of_hosts: Sequence[tuple[Int64s, Int64s]]
 
 def observed_ps(steps: StepDatabase, devices: Sequence[int]) -> Int64s:
     """Time of each step, on all devices together. Other than TPUs a host has one core for all its devices."""
+    return np.concatenate([_observed_ps(some, devices) for some in steps.stretches()])
+
+
+def _observed_ps(steps: StepDatabase, devices: Sequence[int]) -> Int64s:
     times = np.where(steps.cores.sparse[None, :] | ~steps.present, 0, steps.duration_ps)
     if steps.is_tpu:
         count = np.ones(times.shape[1], np.int64)

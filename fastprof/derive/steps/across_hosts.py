@@ -9,26 +9,25 @@ those that all hosts then have in common.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from fastprof.derive.steps.database import (
-    BY_CORE,
     CORES_PER_HOST,
     IDLE,
     Collectives,
     Cores,
     StepDatabase,
     blank_database,
-    check_size,
     empty_database,
 )
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.outlines import Outline, Spans, outlines
 from fastprof.derive.steps.step_source import AUTO, MARKERS, SOURCES
+from fastprof.derive.steps.times_aside import with_times
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import few
@@ -49,15 +48,24 @@ def combined(hosts: Sequence[HostSteps], known: Sequence[Outline] | None = None)
     outlines of the hosts; None: they are made here. Times are taken out of one host after the other."""
     if len(hosts) < 2:
         return hosts[0].database if hosts else empty_database("CPU_ONLY", [])
-    known = list(outlines(hosts)) if known is None else known
+    every, workers, rows = _paired(list(outlines(hosts)) if known is None else known)
+    return with_times(every, (hosts[place].database for place in workers), rows)
+
+
+def paired(hosts: Sequence[HostSteps]) -> StepDatabase:
+    """The same without times."""
+    return combined(hosts) if len(hosts) < 2 else _paired(list(outlines(hosts)))[0]
+
+
+def _paired(known: Sequence[Outline]) -> tuple[StepDatabase, list[int], list[Int64s]]:
+    """The steps without times, the places of the hosts that take part, and the rows of the steps on each of these."""
     workers = workers_of([one.steps for one in known])
     rows = rows_of_names([known[place].steps.database for place in workers])
     if rows is None:
         every, rows = _by_time(known, workers)
     else:
         every = replace(_joined(known, workers, rows), shifts_by_time=_shifts_by_time(known, rows, workers))
-    _fill(every, (hosts[place].database for place in workers), rows)
-    return replace(every, step=every.group[:, workers[0]])
+    return replace(every, step=every.group[:, workers[0]]), workers, rows
 
 
 def workers_of(hosts: Sequence[HostSteps]) -> list[int]:
@@ -68,13 +76,12 @@ def workers_of(hosts: Sequence[HostSteps]) -> list[int]:
 
 def aligned_by_time(hosts: Sequence[HostSteps], databases: Sequence[StepDatabase]) -> StepDatabase:
     """The steps, numbered from 0, that these databases, one for each host that takes part, have in common by when they
-    ran."""
+    ran. In memory."""
     workers = workers_of(hosts)
     own = dict(zip(workers, databases, strict=True))
     known = outlines(replace(host, database=own.get(place, host.database)) for place, host in enumerate(hosts))
     every, rows = _by_time(list(known), workers)
-    _fill(every, databases, rows)
-    return every
+    return with_times(every, databases, rows, in_memory=True)
 
 
 def _by_time(known: Sequence[Outline], workers: list[int]) -> tuple[StepDatabase, list[Int64s]]:
@@ -197,7 +204,6 @@ def _joined(known: Sequence[Outline], workers: list[int], rows: list[Int64s]) ->
     numbers, databases = [known[place].steps.number for place in workers], [known[p].steps.database for p in workers]
     hardware = max((database.hardware for database in databases), key=_HARDWARE.index)
     categories = _categories(databases)
-    check_size(n, sum(len(database.cores) for database in databases), len(categories), hardware)
     group = np.full((n, len(known)), -1, np.int64)
     for place, database, row in zip(workers, databases, rows, strict=True):
         group[:, place] = database.step[row]
@@ -208,7 +214,7 @@ def _joined(known: Sequence[Outline], workers: list[int], rows: list[Int64s]) ->
     labels = [first.label[row] for row in first_rows]
     blank = blank_database(hardware, "", _cores(databases, numbers, workers), np.arange(n), labels, categories)
     return replace(
-        blank,
+        blank.without_times(),
         hosts=[one.steps.host for one in known],
         name=[first.name[row] for row in first_rows],
         numbered=first.numbered[rows[0]],
@@ -218,22 +224,6 @@ def _joined(known: Sequence[Outline], workers: list[int], rows: list[Int64s]) ->
         compute_16bit_ps=sum(database.compute_16bit_ps for database in databases),
         compute_32bit_ps=sum(database.compute_32bit_ps for database in databases),
     )
-
-
-def _fill(joined: StepDatabase, databases: Iterable[StepDatabase], rows: Sequence[Int64s]) -> None:
-    """Writes the times of each host that takes part beside those of the host before. Where there is only 0, nothing is
-    written: memory that is not written takes none."""
-    first = 0
-    for database, row in zip(databases, rows, strict=True):
-        own = slice(first, first + len(database.cores))
-        first = own.stop
-        for name in BY_CORE:
-            values = getattr(database, name)
-            if name == "category_ps":
-                places = [joined.categories.index(category) for category in database.categories]
-                joined.category_ps[:, own, places] = values[row]
-            elif values.size and values.any() and (name != "type_ps" or not joined.is_tpu):
-                getattr(joined, name)[:, own] = values[row]
 
 
 def _categories(databases: Sequence[StepDatabase]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import compress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,11 @@ SPARSE_CORE_IDS: Final = 1_000_000
 GENERIC_CORE: Final = 1
 """The id of the one core that represents a host without TPUs."""
 
-_AT_ONCE: Final = 1 << 18
-"""Steps on cores."""
+AT_ONCE: Final = 1 << 18
+"""Steps on cores, of many hosts, that are in memory at a time."""
 
 MOST_BYTES: Final = 2 << 30
-"""What the steps of a session may take in memory."""
+"""What the steps of a session that are in memory may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,14 @@ class Collectives(ArrayRows):
     begin_ps: Int64s
     end_ps: Int64s
     bytes: Int64s  # moved, 0 where not recorded
+
+
+class Aside(Protocol):
+    """Times of steps that are not in memory."""
+
+    def chosen(self, steps: Bools) -> Aside: ...
+
+    def stretches(self, steps: StepDatabase) -> Iterator[StepDatabase]: ...
 
 
 BY_CORE: Final = ("present", "begin_ps", "duration_ps", "type_ps", "category_ps", "infeed_ps", "sparse_busy_ps")
@@ -110,6 +118,7 @@ class StepDatabase:
     empty_intersect: bool = False  # hosts have steps, but none in common
     shifts: dict[int, int] | None = None  # by number of host, if hosts are aligned by time: steps it is shifted by
     shifts_by_time: dict[int, int] | None = None  # the same, if alignment by time would differ from that by name
+    aside: Aside | None = None  # of many hosts, what the arrays of BY_CORE hold, which are empty then: stretches()
 
     def __len__(self) -> int:
         return len(self.step)
@@ -135,13 +144,21 @@ class StepDatabase:
         rows = self.collectives[steps[self.collectives.step]]
         rows = replace(rows, step=(np.cumsum(steps) - 1)[rows.step])
         parts: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        parts = {name: value[steps] for name, value in parts.items() if isinstance(value, np.ndarray)}
+        of_steps = (name for name in parts if name not in BY_CORE or len(parts[name]) == len(self))
+        parts = {name: parts[name][steps] for name in of_steps if isinstance(parts[name], np.ndarray)}
         parts |= {name: list(compress(getattr(self, name), steps.tolist())) for name in ("name", "label")}
-        return replace(self, collectives=rows, **parts)
+        aside = None if self.aside is None else self.aside.chosen(steps)
+        return replace(self, collectives=rows, aside=aside, **parts)
+
+    def without_times(self) -> StepDatabase:
+        return replace(self, aside=None, **no_times(self.hardware, 0, 0, 0))
 
     def stretches(self) -> Iterator[StepDatabase]:
-        """All steps, some after the others, so that what is computed of those of many cores takes little memory."""
-        many = max(_AT_ONCE // max(len(self.cores), 1), 1)
+        """All steps, some after the others, so that those of many cores take little memory. Each has its times."""
+        if self.aside is not None:
+            yield from self.aside.stretches(self)
+            return
+        many = at_once(len(self.cores))
         for first in range(0, max(len(self), 1), many):
             some = np.zeros(len(self), np.bool_)
             some[first : first + many] = True
@@ -167,15 +184,20 @@ class StepDatabase:
         return total
 
 
-def check_size(steps: int, cores: int, categories: int, hardware: str) -> None:
+def at_once(cores: int) -> int:
+    """How many steps on this many cores are in memory at a time."""
+    return max(AT_ONCE // max(cores, 1), 1)
+
+
+def check_size(steps: int, cores: int, categories: int, hardware: str, most: int = MOST_BYTES) -> None:
     """MemoryLimitError: a database of this many steps, cores and categories of ops takes more memory
     than it may. A capture of a few hundred kilobytes can ask for gigabytes."""
     of_type, others = 0 if hardware == "TPU" else len(TYPES) * 9, 33
     size = steps * cores * (of_type + others + 8 * (categories + len(OWN_CATEGORIES)))
-    if size > MOST_BYTES:
+    if size > most:
         raise MemoryLimitError(
             f"{steps:,} steps on {cores:,} cores, with {categories:,} categories of ops, would take "
-            f"{size / 2**30:,.1f} GiB of memory, more than the {MOST_BYTES / 2**30:,.1f} GiB that steps may; choose "
+            f"{size / 2**30:,.1f} GiB of memory, more than the {most / 2**30:,.1f} GiB that steps may; choose "
             "some of the steps (--steps A:B, select(steps=(a, b))) or of the hosts (--host, select(hosts=...))"
         )
 
@@ -203,15 +225,19 @@ def blank_database(
         complete=np.ones(n, np.bool_),
         cores=cores,
         group=group.reshape(n, 1),
-        present=np.zeros((n, c), np.bool_),
-        begin_ps=np.zeros((n, c), np.int64),
-        duration_ps=np.zeros((n, c), np.int64),
-        type_ps=np.zeros((n, c, 0 if hardware == "TPU" else len(TYPES)), np.int64),
         categories=categories,
-        category_ps=np.zeros((n, c, len(categories)), np.int64),
-        infeed_ps=np.zeros((n, c), np.int64),
-        sparse_busy_ps=np.zeros((n, c), np.int64),
+        **no_times(hardware, n, c, len(categories)),
         collectives=Collectives.none(),
         compute_16bit_ps=0,
         compute_32bit_ps=0,
     )
+
+
+def no_times(hardware: str, steps: int, cores: int, categories: int) -> dict[str, Any]:
+    """The arrays of BY_CORE: no core took part in a step."""
+    times: dict[str, Any] = {
+        name: np.zeros((steps, cores), np.bool_ if name == "present" else np.int64) for name in BY_CORE
+    }
+    times["type_ps"] = np.zeros((steps, cores, 0 if hardware == "TPU" else len(TYPES)), np.int64)
+    times["category_ps"] = np.zeros((steps, cores, categories), np.int64)
+    return times

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.outlines import Spans, spans_of
+from fastprof.derive.steps.outlines import Spans, spans_of_hosts
+from fastprof.derive.steps.stragglers import host_columns
 from fastprof.schema.array_types import Int64s
 
 WAITED_BETWEEN: Final = (
@@ -36,7 +38,7 @@ def waited_between(database: StepDatabase, own_steps: Sequence[Int64s]) -> list[
     waited: list[int | None] = [None] * hosts
     if count <= _FEWEST or hosts < 2:
         return waited
-    spans = [_spans(database, place) for place in range(hosts)]
+    spans = _spans(database)
     slowest = np.max([one.end_ps - one.begin_ps for one in spans], axis=0)[:-1]
     gap, period = (np.zeros(count - 1, np.int64) for _ in range(2))
     for one in reversed(spans):  # of equally slow hosts the first
@@ -55,12 +57,21 @@ def waited_between(database: StepDatabase, own_steps: Sequence[Int64s]) -> list[
     return waited
 
 
-def _spans(database: StepDatabase, place: int) -> Spans:
-    """Of the steps of a host, without its SparseCores."""
-    own = database.cores_of(place)
-    dense = ~database.cores.sparse[own]
-    columns = {name: getattr(database, name)[:, own][:, dense] for name in ("present", "begin_ps", "duration_ps")}
-    return spans_of(**columns)
+def _spans(database: StepDatabase) -> list[Spans]:
+    """Of the steps of each host, without its SparseCores."""
+    hosts, none = host_columns(database), np.zeros(len(database), np.int64)
+    spans = [Spans(none, none)] * len(database.hosts)
+    if len(hosts.place):
+        parts = [_in_some(some, hosts.first) for some in database.stretches()]
+        begin, end = (np.concatenate(of_parts) for of_parts in zip(*parts, strict=True))
+        for at, place in enumerate(hosts.place.tolist()):
+            spans[place] = Spans(begin[:, at], end[:, at])
+    return spans
+
+
+def _in_some(some: StepDatabase, first: npt.NDArray[np.intp]) -> tuple[Int64s, Int64s]:
+    dense = ~some.cores.sparse
+    return spans_of_hosts(some.present[:, dense], some.begin_ps[:, dense], some.duration_ps[:, dense], first)
 
 
 def _gaps(one: Spans) -> Int64s:

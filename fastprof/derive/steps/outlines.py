@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from fastprof.derive.steps.database import BY_CORE, StepDatabase
+from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Bools, Int64s
@@ -32,10 +33,20 @@ class Spans(ArrayRows):
 
 def spans_of(present: Bools, begin_ps: Int64s, duration_ps: Int64s) -> Spans:
     """Of [steps, cores]."""
-    begin = np.where(present, begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    end = np.where(present, ends_of(begin_ps, duration_ps), np.iinfo(np.int64).min)
-    some = present.any(axis=1)
-    return Spans(np.where(some, begin, 0), np.where(some, end.max(axis=1, initial=np.iinfo(np.int64).min), 0))
+    if not present.shape[1]:
+        return Spans(*np.zeros((2, len(present)), np.int64))
+    begin, end = spans_of_hosts(present, begin_ps, duration_ps, np.zeros(1, np.intp))
+    return Spans(begin[:, 0], end[:, 0])
+
+
+def spans_of_hosts(
+    present: Bools, begin_ps: Int64s, duration_ps: Int64s, first: npt.NDArray[np.intp]
+) -> tuple[Int64s, Int64s]:
+    """Begin and end [steps, hosts] of [steps, cores]. ``first``: the first core of each host."""
+    begin = np.minimum.reduceat(np.where(present, begin_ps, np.iinfo(np.int64).max), first, axis=1)
+    ends = np.where(present, ends_of(begin_ps, duration_ps), np.iinfo(np.int64).min)
+    some = np.logical_or.reduceat(present, first, axis=1)
+    return np.where(some, begin, 0), np.where(some, np.maximum.reduceat(ends, first, axis=1), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +62,12 @@ def outlines(hosts: Iterable[HostSteps]) -> Iterator[Outline]:
     before: StepDatabase | None = None
     for host in hosts:
         own = host.database
-        rest = _without_times(own)
+        rest = own.without_times()
         before = rest if before is None else _shared(rest, before)
         yield Outline(
             replace(host, database=before, host_ps=None, marked=None),
             spans_of(own.present, own.begin_ps, own.duration_ps),
         )
-
-
-def _without_times(database: StepDatabase) -> StepDatabase:
-    none: dict[str, Any] = {name: _NONE[getattr(database, name).ndim] for name in BY_CORE}
-    return replace(database, **none)
-
-
-_NONE: Final = {2: np.zeros((0, 0), np.int64), 3: np.zeros((0, 0, 0), np.int64)}
 
 
 def _shared(one: StepDatabase, before: StepDatabase) -> StepDatabase:

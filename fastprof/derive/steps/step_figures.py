@@ -7,6 +7,7 @@ database. On TPUs they follow the critical core, see TpuStepValues.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -40,9 +41,9 @@ PS_PER_MS: Final = 1e9
 
 def step_times(db: StepDatabase) -> Int64s:
     """[n] time of each step in ps: of the core that took longest, SparseCores left out; 0 where none took part."""
-    on_core = np.where(db.present & ~db.cores.sparse, db.duration_ps, 0)
-    longest: Int64s = on_core.max(axis=1, initial=0)
-    return longest
+    dense = ~db.cores.sparse
+    on_cores = (np.where(some.present & dense, some.duration_ps, 0) for some in db.stretches())
+    return np.concatenate([one.max(axis=1, initial=0) for one in on_cores])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,15 @@ def _with_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.ND
 
 def generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericSteps:
     """The steps of all cores, or of the one core of this id."""
+    parts, first = [], 0
+    for some in db.stretches():
+        part = _generic_steps(some, core_id)
+        parts.append(replace(part, row=part.row + first))
+        first += len(some)
+    return GenericSteps(*(np.concatenate([getattr(one, name) for one in parts]) for name in GenericSteps.__slots__))
+
+
+def _generic_steps(db: StepDatabase, core_id: int | None) -> GenericSteps:
     columns = np.arange(len(db.cores)) if core_id is None else np.flatnonzero(db.cores.id == core_id)
     present = db.present[:, columns]
     rows = np.flatnonzero(present.any(axis=1))
@@ -353,7 +363,7 @@ def longest_wait_cores(db: StepDatabase, steps: TpuStepValues) -> list[str | Non
 
 def has_sparse_cores(db: StepDatabase) -> bool:
     """Whether any SparseCore took part in a step."""
-    return bool((db.present & db.cores.sparse).any())
+    return any(bool(some.present[:, db.cores.sparse].any()) for some in db.stretches())
 
 
 def tpu_verdict(steps: TpuStepValues, step_ms: Float64s | None = None) -> verdicts.Bottleneck:

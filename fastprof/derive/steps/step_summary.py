@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.step_figures import core_breakdown, step_times
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.derive.steps.time_spread import spread
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Bools, Int64s
 
 
 def step_summary(kept: Sequence[HostSteps], database: StepDatabase) -> list[dict[str, Any]]:
@@ -33,5 +35,14 @@ def step_summary(kept: Sequence[HostSteps], database: StepDatabase) -> list[dict
 
 def longest_times(database: StepDatabase) -> Int64s:
     """Of each complete step, the time on the core that took longest."""
-    some = (database.present & ~database.cores.sparse).any(axis=1) & database.complete
-    return step_times(database)[some]
+    took, _ = took_part(database)
+    return step_times(database)[took & database.complete]
+
+
+def took_part(database: StepDatabase) -> tuple[Bools, Bools]:
+    """[n] whether any core but SparseCores took part in a step, and [c] whether a core took part in any."""
+    steps, cores = [], np.zeros(len(database.cores), np.bool_)
+    for some in database.stretches():
+        steps.append(some.present[:, ~database.cores.sparse].any(axis=1))
+        cores |= some.present.any(axis=0)
+    return np.concatenate(steps), cores

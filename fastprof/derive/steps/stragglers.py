@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.derive.steps.database import StepDatabase
@@ -113,58 +113,103 @@ class HostTime(NamedTuple):
 
 def host_times(database: StepDatabase) -> list[HostTime]:
     """The hosts that took part in complete steps."""
-    complete, sparse = np.flatnonzero(database.complete), database.cores.sparse
-    cores = [database.cores_of(place) for place in range(len(database.hosts))]
-    present_on = partial(_present_on, database, complete)
-    took = [place for place, own in enumerate(cores) if present_on(own).any()]
-    if not took:
-        return []
-    there = np.zeros((len(complete), len(took)), np.bool_)
-    times = np.zeros((len(complete), len(took)), np.int64)
-    spent = np.zeros((len(complete), len(took), len(OWN_CATEGORIES)), np.int64)
-    core_counts = []
-    for column, place in enumerate(took):  # one by one: what all cores of a pod spent takes much memory
-        own, present = cores[place], present_on(cores[place])
-        dense = ~sparse[own]
-        there[:, column] = present.any(axis=1)
-        times[:, column] = np.where(present, database.duration_ps[:, own][complete][:, dense], 0).max(axis=1)
-        spent[:, column] = _mean(core_breakdown(database, cores=own)[complete][:, dense], present)
-        core_counts.append(int(present.any(axis=0).sum()))
-    several = there.sum(axis=1) > 1
-    there_several = there & several[:, None]
-    middle = medians(times[:, :, None], there)[:, 0]
-    longest = np.where(there_several, times, -1).max(axis=1)
-    late = several & _is_late(longest, middle)
-    usual = np.concatenate([medians(spent[:, :, kind : kind + 1], there) for kind in range(spent.shape[2])], axis=1)
-    found = []
-    for column, place in enumerate(took):
-        own = there_several[:, column]
-        compared = int(own.sum())
-        excess, base = int((times[own, column] - middle[own]).sum()), int(middle[own].sum())
-        (category,), (by,) = (
-            one.tolist()
-            for one in _explaining((spent[own, column] - usual[own]).sum(axis=0)[None], np.array([max(excess, 0)]))
-        )
-        explained = excess > 0 and category >= 0
-        found.append(HostTime(
+    every = database.complete_steps()
+    parts = [_Compared.of(some) for some in every.stretches()]
+    there = np.concatenate([one.there for one in parts])
+    times = np.concatenate([one.times_ps for one in parts])
+    took_part = np.any([one.took_part for one in parts], axis=0)
+    compared, slowest, in_collectives, excess, base = (
+        np.sum([getattr(one, name) for one in parts], axis=0).tolist()
+        for name in ("compared", "slowest", "in_collectives_ps", "excess_ps", "base_ps")
+    )
+    beyond = np.maximum(np.array(excess, np.int64), 0)
+    categories, by = (
+        one.tolist() for one in _explaining(np.sum([one.category_excess_ps for one in parts], axis=0), beyond)
+    )
+    hosts = host_columns(every)
+    core_counts = np.add.reduceat(took_part.astype(np.int64), hosts.first).tolist() if len(took_part) else []
+    return [
+        HostTime(
             place,
-            core_counts[column],
-            times[there[:, column], column],
-            compared,
-            int((late & own & (times[:, column] == longest)).sum()),
-            excess / compared if compared else None,
-            excess / base if compared and base else None,
-            OWN_CATEGORIES[category].name if explained else None,
-            by / compared if explained else None,
-            int(spent[:, column, COLLECTIVES].sum()) / max(int(times[:, column].sum()), 1),
-        ))  # fmt: skip
-    return found
+            core_counts[at],
+            times[there[:, at], at],
+            compared[at],
+            slowest[at],
+            excess[at] / compared[at] if compared[at] else None,
+            excess[at] / base[at] if compared[at] and base[at] else None,
+            OWN_CATEGORIES[categories[at]].name if excess[at] > 0 and categories[at] >= 0 else None,
+            by[at] / compared[at] if excess[at] > 0 and categories[at] >= 0 else None,
+            in_collectives[at] / max(int(times[:, at].sum()), 1),
+        )
+        for at, place in enumerate(hosts.place.tolist())
+        if core_counts[at]
+    ]
 
 
-def _present_on(database: StepDatabase, steps: Int64s, cores: slice) -> Bools:
-    """[steps, cores that are no SparseCores]"""
-    present: Bools = database.present[:, cores][steps][:, ~database.cores.sparse[cores]]
-    return present
+class HostColumns(NamedTuple):
+    """Where the cores of each host are among those that are no SparseCores. ``place``: of hosts that have some, in
+    StepDatabase.hosts; ``first``: its first one."""
+
+    place: npt.NDArray[np.int32]
+    first: npt.NDArray[np.intp]
+
+
+def host_columns(database: StepDatabase) -> HostColumns:
+    return HostColumns(*np.unique(database.cores.host_number[~database.cores.sparse], return_index=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Hosts in some steps. ``there``, ``times_ps``: [steps, hosts]; ``took_part``: by core, without SparseCores; the
+    rest are sums over the steps in which several hosts took part, by host."""
+
+    there: Bools
+    times_ps: Int64s
+    took_part: Bools
+    compared: Int64s
+    slowest: Int64s
+    in_collectives_ps: Int64s
+    excess_ps: Int64s
+    base_ps: Int64s
+    category_excess_ps: Int64s  # [hosts, 10]
+
+    @classmethod
+    def of(cls, some: StepDatabase) -> _Compared:
+        dense, first = ~some.cores.sparse, host_columns(some).first
+        present = some.present[:, dense]
+        there = _by_host(np.logical_or, present, first)
+        times = _by_host(np.maximum, np.where(present, some.duration_ps[:, dense], 0), first)
+        spent = _by_host(np.add, np.where(present[:, :, None], core_breakdown(some)[:, dense], 0), first)
+        spent //= np.maximum(_by_host(np.add, present.astype(np.int64), first), 1)[:, :, None]
+        several = there.sum(axis=1) > 1
+        there_several = there & several[:, None]
+        middle = medians(times[:, :, None], there)
+        usual = [medians(spent[:, :, kind : kind + 1], there) for kind in range(spent.shape[2])]
+        longest = np.where(there_several, times, -1).max(axis=1, initial=-1)[:, None]
+        slowest = there_several & (times == longest) & _is_late(longest, middle)
+        in_collectives = spent[:, :, COLLECTIVES].sum(axis=0)
+        spent -= np.stack(usual, axis=2)
+
+        def total(values: Int64s) -> Int64s:
+            found: Int64s = np.where(there_several[(...,) + (None,) * (values.ndim - 2)], values, 0).sum(axis=0)
+            return found
+
+        return cls(
+            there,
+            times,
+            np.asarray(present.any(axis=0)),
+            there_several.sum(axis=0),
+            slowest.sum(axis=0),
+            in_collectives,
+            total(times - middle),
+            total(np.broadcast_to(middle, times.shape)),
+            total(spent),
+        )
+
+
+def _by_host(fold: np.ufunc, values: np.ndarray, first: npt.NDArray[np.intp]) -> Any:
+    """[steps, hosts, ...] of [steps, cores, ...]."""
+    return fold.reduceat(values, first, axis=1) if len(first) else values
 
 
 def slow_as(excess_share: float, others: Iterable[float | None]) -> int:
