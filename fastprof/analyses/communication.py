@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -29,7 +28,6 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.late_tables import LateTables
 from fastprof.derive.communication import clock_tables, host_communication, link_table
 from fastprof.derive.communication import communication_tables as tables_of
-from fastprof.derive.communication.arrivals import Arrivals
 from fastprof.derive.communication.blame import Blame, blame
 from fastprof.derive.communication.clock_remarks import clock_remarks, main_path, why_nobody
 from fastprof.derive.communication.clocks import Clocks
@@ -44,6 +42,7 @@ from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings, compared
 from fastprof.derive.communication.narrow_columns import Column, narrowed
 from fastprof.derive.communication.operation_sums import Merged
+from fastprof.derive.communication.session_arrivals import SessionArrivals
 from fastprof.derive.communication.step_numbers import StepNumbers
 from fastprof.derive.communication.step_sums import CostsOfHosts, StepCosts
 from fastprof.derive.devices import device_count
@@ -203,16 +202,17 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     hosts: list[HostCommunication] = []
     numbers: list[StepNumbers] = []
     programs: list[tuple[bool, tuple[str, ...]]] = []
-    arrivals: list[Arrivals] = []
+    merged, arrivals = Merged(), SessionArrivals()
     of_steps = CostsOfHosts()
     for place, one in enumerate(kept):
-        arrivals.append(one.communication.arrivals)
         hosts.append(one.communication.without_steps())
         numbers.append(_step_numbers(one, database, place))
         of_steps.add(one.communication.costs, numbers[-1])
+        places = merged.add(one.communication.operations)
+        arrivals.add(hosts[-1], one.communication.arrivals, places, numbers[-1])
         programs.append((one.has_programs, one.problems))
-    merged = Merged([one.operations for one in hosts])
-    found, seen = compared(hosts, numbers, merged, partial(_arrivals, arrivals, kept))
+    found, seen = compared(hosts, merged, arrivals)
+    del arrivals
     delays = None if seen is None else blame(seen, found.step)
     names, devices = [one.host for one in hosts], tables_of.devices_of(hosts)
     ops = tables_of.operations(hosts, merged)
@@ -248,13 +248,6 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     ]
     notices = tuple(Notice(severity, text) for severity, text in every)
     return Report(NAME, tables, scalars(SCALARS, values), notices, after)
-
-
-def _arrivals(first: list[Arrivals], kept: Sequence[KeptHost]) -> list[Arrivals]:
-    """Of each host. The ``first`` ones are handed over, so that they are in memory while they are compared only."""
-    found = first[:] if first else [one.communication.arrivals for one in kept]
-    first.clear()
-    return found
 
 
 def _path_values(

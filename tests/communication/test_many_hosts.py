@@ -14,8 +14,8 @@ from equal_reports import check_equal
 
 import fastprof
 from fastprof.analyses import runner
-from fastprof.derive.communication import arrivals, occurrences
-from fastprof.derive.communication.arrivals import Arrivals, compared_steps, of_middle_steps
+from fastprof.derive.communication import arrivals, session_arrivals
+from fastprof.derive.communication.arrivals import Arrivals, KeptSteps, compared_steps, of_middle_steps
 from fastprof.derive.communication.narrow_columns import Compressed
 from fastprof.derive.communication.step_numbers import StepNumbers
 
@@ -91,7 +91,8 @@ def test_blocks_of_any_size_make_the_same_report(pod: Path, tmp_path: Path, monk
     for folder in (pod, tmp_path):
         entire = fastprof.load(folder).communication()
         with monkeypatch.context() as patched:
-            patched.setattr(occurrences, "MOST_ROWS", 5)
+            patched.setattr(session_arrivals, "MOST_ROWS", 5)
+            patched.setattr(session_arrivals, "_PIECE_ROWS", 2)
             check_equal({"": fastprof.load(folder).communication()}, {"": entire})
 
 
@@ -123,14 +124,14 @@ def test_steps_in_the_middle_that_are_complete_are_kept() -> None:
 
 
 def test_steps_that_few_hosts_kept_are_not_compared() -> None:
-    complete, numbers = np.arange(20), StepNumbers(np.arange(20), np.arange(100, 120))
-    hosts = [of_middle_steps(kept([*range(9)]), complete, 6)] * 10
-    assert compared_steps([kept([1]), kept([2])], [numbers] * 2) is None
-    other = of_middle_steps(kept([*range(1, 10)]), complete, 6)
-    found = compared_steps([*hosts, other], [numbers] * 11)
-    assert found is not None and found.tolist() == [103, 104, 105]
-    found = compared_steps([*hosts[:3], other, other], [numbers] * 5)
-    assert found is not None and found.tolist() == [104, 105]
+    assert compared_steps([KeptSteps(None, np.array([1])), KeptSteps(None, np.array([2]))]) is None
+    most, other = [KeptSteps(20, np.array([-1, 3, 4, 5]))] * 10, KeptSteps(20, np.array([4, 5, 6]))
+    found = compared_steps([*most, other])
+    assert found is not None and found.tolist() == [3, 4, 5]
+    found = compared_steps([*most[:3], other, other])
+    assert found is not None and found.tolist() == [4, 5]
+    found = compared_steps([*most, other], np.array([2] * 10 + [1]))
+    assert found is not None and found.tolist() == [5, 6, 7]
 
 
 def test_other_analyses_have_all_but_the_tables_of_steps(pod: Path) -> None:
@@ -147,7 +148,6 @@ def test_other_analyses_have_all_but_the_tables_of_steps(pod: Path) -> None:
 def test_groups_without_a_step_have_no_number() -> None:
     numbers = StepNumbers(np.array([7, -1, 3]), np.array([0, 1, 2]))
     assert numbers.of(np.array([3, -1, 5, 7, 9])).tolist() == [2, -1, -1, 0, -1]
-    assert numbers.moved(2).of(np.array([7])).tolist() == [2]
     assert StepNumbers(np.zeros(0, np.int64), np.zeros(0, np.int64)).of(np.array([1])).tolist() == [-1]
 
 

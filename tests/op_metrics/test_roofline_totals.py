@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hand_made import generic_db
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
 from fastprof.derive.ops import roofline_totals
+from fastprof.derive.steps.database import StepDatabase
 from fastprof.errors import CaptureError
 from fastprof.profile.report import Report
 
@@ -132,11 +134,8 @@ def test_each_of_many_programs_has_its_own_sums() -> None:
 
 
 def test_steps_of_several_gpus_that_64_bits_do_not_hold_are_refused() -> None:
-    def steps(duration: int) -> Any:
-        cores = SimpleNamespace(sparse=np.array([False]), host_number=np.array([0]))
-        return SimpleNamespace(
-            cores=cores, present=np.array([[True]]), duration_ps=np.array([[duration]]), is_tpu=False
-        )
+    def steps(duration: int) -> StepDatabase:
+        return replace(generic_db([{"host_compute": 1}]), duration_ps=np.array([[duration]]))
 
     assert roofline_totals.observed_ps(steps(2**62 - 1), [2]).tolist() == [2**63 - 2]
     with pytest.raises(CaptureError, match="do not add up in 64 bits"):

@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from fastprof.derive.communication.flights import NO_BYTES, Flights
 from fastprof.derive.communication.narrow_columns import narrowed
-from fastprof.derive.communication.step_numbers import StepNumbers
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 
@@ -177,13 +176,22 @@ def _middle(count: Int64s, most: int) -> slice:
     return slice(first_step, first_step + fits)
 
 
-def compared_steps(kept: Sequence[Arrivals], numbers: Sequence[StepNumbers]) -> Int64s | None:
-    """The steps whose arrivals nearly all hosts kept. None: hosts kept all."""
+class KeptSteps(NamedTuple):
+    """The steps of a host whose arrivals it kept, by their numbers in the session, -1: of no step. ``of_steps``: as in
+    Arrivals."""
+
+    of_steps: int | None
+    steps: npt.NDArray[Any]
+
+
+def compared_steps(kept: Sequence[KeptSteps], shift: Int64s | None = None) -> Int64s | None:
+    """The steps whose arrivals nearly all hosts kept. None: hosts kept all. ``shift``: by host, what its numbers of
+    steps are moved by."""
     if all(one.of_steps is None for one in kept):
         return None
     count: Counter[int] = Counter()
-    for one, own in zip(kept, numbers, strict=True):
-        count.update(np.unique(own.of(one.groups[np.unique(one.group)])).tolist())
-    del count[-1]
+    for host, one in enumerate(kept):
+        steps = one.steps[one.steps >= 0].astype(np.int64)
+        count.update((steps if shift is None else steps + shift[host]).tolist())
     least = NEARLY_ALL * max(count.values(), default=0)
     return np.array(sorted(step for step, many in count.items() if many >= least), np.int64)

@@ -57,7 +57,7 @@ class _Grouped:
     these, and how many there are; ``together``: whether, on each host, all devices have begun before any is done."""
 
     def __init__(self, found: Occurrences, meeting: Int64s, count: int) -> None:
-        self.order = np.argsort(meeting.astype(np.uint16) if count <= _FEW else meeting, kind="stable")
+        self.order = np.argsort(meeting.astype(np.uint16) if count <= FEW else meeting, kind="stable")
         fresh = _changes(meeting[self.order])
         self.first = np.flatnonzero(fresh)
         self.many = np.diff(np.append(self.first, len(self.order)))
@@ -81,7 +81,7 @@ class _Grouped:
         return Met(rows, first, of_first, np.flatnonzero(fresh), int(self.many[apart].sum()))
 
 
-_FEW: Final = 1 << 16
+FEW: Final = 1 << 16
 """Up to this limit, numbers are sorted digit by digit."""
 
 

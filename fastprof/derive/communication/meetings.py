@@ -9,22 +9,20 @@ together; see ranks. Who came last of several hosts follows from their clocks, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.communication.arrivals import Arrivals
 from fastprof.derive.communication.clock_fit import Attended
 from fastprof.derive.communication.clocks import Clocks, Encounters, clocks, gaps, last_rows, step_shifts
 from fastprof.derive.communication.flights import Operation
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.matching import Block, Met, joined, matched, of_meetings
-from fastprof.derive.communication.occurrences import OfSession
 from fastprof.derive.communication.operation_sums import Merged
 from fastprof.derive.communication.ranks import at_once, offsets_ps
-from fastprof.derive.communication.step_numbers import StepNumbers
+from fastprof.derive.communication.session_arrivals import SessionArrivals
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int32s, Int64s
 
@@ -163,33 +161,27 @@ class _Hosts:
 
 def meetings(
     kept: Sequence[HostCommunication],
-    steps: Sequence[StepNumbers],
     operations: Merged,
-    arrivals: Callable[[], Sequence[Arrivals]],
+    arrivals: SessionArrivals,
+    shift: Int64s | None = None,
 ) -> Meetings:
-    of_session = OfSession(arrivals(), kept, steps, operations.places)
-    ranks, compared = _of_ranks(of_session, kept), of_session.compared
-    found = map(matched, of_session.blocks()) if ranks is None else [ranks]
-    del of_session  # the arrivals go when the last of them are matched
+    ranks = _of_ranks(arrivals, kept)
+    found = map(matched, arrivals.blocks(shift)) if ranks is None else [ranks]
     devices = sum(len(one.devices) for one in kept)
     grouped = sum(one.arrivals.grouped for one in kept)
-    return Meetings(operations.every, found, devices, grouped, compared)
+    return Meetings(operations.every, found, devices, grouped, arrivals.compared(shift))
 
 
 def compared(
-    kept: Sequence[HostCommunication],
-    steps: Sequence[StepNumbers],
-    operations: Merged,
-    arrivals: Callable[[], Sequence[Arrivals]],
+    kept: Sequence[HostCommunication], operations: Merged, arrivals: SessionArrivals
 ) -> tuple[Meetings, Clocks | None]:
-    """The meetings, and the clocks of the hosts; None: no host met another. ``steps``, ``arrivals``: of each host; the
-    hosts in ``kept`` need not have arrivals."""
-    found, names = meetings(kept, steps, operations, arrivals), [one.host for one in kept]
+    """The meetings, and the clocks of the hosts; None: no host met another. The hosts in ``kept`` need not have their
+    arrivals."""
+    found, names = meetings(kept, operations, arrivals), [one.host for one in kept]
     seen = clocks(found.encounters, names) if len(found.encounters.rows) else None
     shift = step_shifts(found.encounters, seen) if seen is not None else np.zeros(0, np.int64)
     if seen is not None and shift.any():
-        moved = [of.moved(more) for of, more in zip(steps, shift.tolist(), strict=True)]
-        other = meetings(kept, moved, operations, arrivals)
+        other = meetings(kept, operations, arrivals, shift)
         known = clocks(other.encounters, names, shift)
         if np.count_nonzero(known.doubtful) < np.count_nonzero(seen.doubtful):
             found, seen = other, known
@@ -198,13 +190,13 @@ def compared(
     return found, seen
 
 
-def _of_ranks(of_session: OfSession, kept: Sequence[HostCommunication]) -> Met | None:
+def _of_ranks(arrivals: SessionArrivals, kept: Sequence[HostCommunication]) -> Met | None:
     """Of ranks that count from one moment. None: they do not, or their clocks disagree, as less than half of the
     collectives have others at once."""
     offsets = offsets_ps([one.zero_ns for one in kept])
     if offsets is None or not all(one.of_torch for one in kept):
         return None
-    found = of_session.all_at_once(kept)
+    found = arrivals.all_at_once()
     if not len(found):
         return None
     shift = np.array(offsets, np.int64)[found.host]

@@ -55,15 +55,21 @@ class Merged:
     """``every``: the distinct operations of all hosts; of equal ones the first has the texts. ``places``: by host, of
     its operations among these."""
 
-    def __init__(self, hosts: Sequence[HostOperations]) -> None:
-        operations, known = Operations(), dict[object, Int64s]()
+    def __init__(self) -> None:
+        self._operations, self._known = Operations(), dict[object, Int64s]()
         self.places: list[Int64s] = []
-        for one in hosts:
-            key = (one.program_id.tobytes(), one.kind.tobytes(), one.names)
-            if key not in known:
-                known[key] = np.array([operations.number(each) for each in one.listed()], np.int64)
-            self.places.append(known[key])
-        self.every = operations.known
+
+    @property
+    def every(self) -> list[Operation]:
+        return self._operations.known
+
+    def add(self, one: HostOperations) -> Int64s:
+        """Those of the next host: their places."""
+        key = (one.program_id.tobytes(), one.kind.tobytes(), one.names)
+        if key not in self._known:
+            self._known[key] = np.array([self._operations.number(each) for each in one.listed()], np.int64)
+        self.places.append(self._known[key])
+        return self.places[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,3 @@ class StepNumbers:
         step = np.full(len(groups), -1, np.int64)
         step[known] = self._step[order[at[known]]]
         return step
-
-    def moved(self, shift: int) -> StepNumbers:
-        return StepNumbers(self._group, self._step + shift) if shift else self

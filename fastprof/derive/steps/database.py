@@ -189,9 +189,10 @@ def at_once(cores: int) -> int:
     return max(AT_ONCE // max(cores, 1), 1)
 
 
-def check_size(steps: int, cores: int, categories: int, hardware: str, most: int = MOST_BYTES) -> None:
+def check_size(steps: int, cores: int, categories: int, hardware: str, most: int | None = None) -> None:
     """MemoryLimitError: a database of this many steps, cores and categories of ops takes more memory
     than it may. A capture of a few hundred kilobytes can ask for gigabytes."""
+    most = MOST_BYTES if most is None else most
     of_type, others = 0 if hardware == "TPU" else len(TYPES) * 9, 33
     size = steps * cores * (of_type + others + 8 * (categories + len(OWN_CATEGORIES)))
     if size > most:
