@@ -151,6 +151,10 @@ def _by_kind(facts: Facts, kinds: Mapping[str, int]) -> str | None:
     return f"By kind, with waiting for the last device: {', '.join(times)}."
 
 
+_AT_ONCE: Final = 1 << 18
+"""Steps on devices."""
+
+
 def _spent(facts: Facts) -> _Spent | None:
     """None: no device waits for collectives."""
     every, parts = facts.gaps, []
@@ -162,13 +166,19 @@ def _spent(facts: Facts) -> _Spent | None:
     devices = np.concatenate([np.zeros(0, np.int32), *(own for own, _ in parts)])
     if not len(devices):
         return None
-    time = np.concatenate([time for _, time in parts], axis=1)
-    beyond = time - time.min(axis=1, keepdims=True)
-    waits = beyond * 2 > beyond.max(axis=1, keepdims=True)
-    waited = np.where(waits, beyond, 0).sum(axis=1) // np.maximum(waits.sum(axis=1), 1)
-    caused = np.where(waits, 0, waited[:, np.newaxis]).sum(axis=0)
+    common_ps = waited_ps = 0
+    caused = np.zeros(len(devices), np.int64)
+    many = max(_AT_ONCE // len(devices), 1)
+    for first in range(0, len(steps), many):
+        time = np.concatenate([time[first : first + many] for _, time in parts], axis=1)
+        least = time.min(axis=1, keepdims=True)
+        beyond = time - least
+        waits = beyond * 2 > beyond.max(axis=1, keepdims=True)
+        waited = np.where(waits, beyond, 0).sum(axis=1) // np.maximum(waits.sum(axis=1), 1)
+        caused += np.where(waits, 0, waited[:, np.newaxis]).sum(axis=0)
+        common_ps, waited_ps = common_ps + int(least.sum()), waited_ps + int(waited.sum())
     late: Counter[tuple[str, str]] = Counter()
     for one, wait in zip(devices.tolist(), caused.tolist(), strict=True):
         if wait:
             late[every.hosts[every.host_of[one]], every.devices[one]] += wait
-    return _Spent(int(time.min(axis=1).sum()), int(waited.sum()), late)
+    return _Spent(common_ps, waited_ps, late)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.outlines import Spans, spans_of_hosts
@@ -39,7 +38,10 @@ def waited_between(database: StepDatabase, own_steps: Sequence[Int64s]) -> list[
     if count <= _FEWEST or hosts < 2:
         return waited
     spans = _spans(database)
-    slowest = np.max([one.end_ps - one.begin_ps for one in spans], axis=0)[:-1]
+    slowest = spans[0].end_ps - spans[0].begin_ps
+    for one in spans:
+        slowest = np.maximum(slowest, one.end_ps - one.begin_ps)
+    slowest = slowest[:-1]
     gap, period = (np.zeros(count - 1, np.int64) for _ in range(2))
     for one in reversed(spans):  # of equally slow hosts the first
         slow = (one.end_ps - one.begin_ps)[:-1] == slowest
@@ -50,7 +52,7 @@ def waited_between(database: StepDatabase, own_steps: Sequence[Int64s]) -> list[
         follows = (np.diff(at) == 1) & there[1:] & there[:-1]
         more = _gaps(one) - gap
         waits = follows & (more > slowest // (2 * _ALIKE))
-        together = waits & (np.abs(np.diff(one.begin_ps) - period) * _ALIKE <= more) & (gap >= 0) & (gap <= more)
+        together = waits & (np.abs(np.diff(one.begin_ps) - period) <= more // _ALIKE) & (gap >= 0) & (gap <= more)
         many = int(np.count_nonzero(waits))
         if many >= _FEWEST and np.count_nonzero(together) >= _MOSTLY * many:
             waited[place] = sum(more[together].tolist())
@@ -59,19 +61,15 @@ def waited_between(database: StepDatabase, own_steps: Sequence[Int64s]) -> list[
 
 def _spans(database: StepDatabase) -> list[Spans]:
     """Of the steps of each host, without its SparseCores."""
-    hosts, none = host_columns(database), np.zeros(len(database), np.int64)
-    spans = [Spans(none, none)] * len(database.hosts)
-    if len(hosts.place):
-        parts = [_in_some(some, hosts.first) for some in database.stretches()]
-        begin, end = (np.concatenate(of_parts) for of_parts in zip(*parts, strict=True))
-        for at, place in enumerate(hosts.place.tolist()):
-            spans[place] = Spans(begin[:, at], end[:, at])
-    return spans
-
-
-def _in_some(some: StepDatabase, first: npt.NDArray[np.intp]) -> tuple[Int64s, Int64s]:
-    dense = ~some.cores.sparse
-    return spans_of_hosts(some.present[:, dense], some.begin_ps[:, dense], some.duration_ps[:, dense], first)
+    hosts, dense = host_columns(database), ~database.cores.sparse
+    begin, end = np.zeros((2, len(database.hosts), len(database)), np.int64)
+    first = 0
+    for some in database.stretches() if len(hosts.place) else ():
+        own = slice(first, first + len(some))
+        columns = (some.present[:, dense], some.begin_ps[:, dense], some.duration_ps[:, dense])
+        begin[hosts.place, own], end[hosts.place, own] = (one.T for one in spans_of_hosts(*columns, hosts.first))
+        first = own.stop
+    return list(map(Spans, begin, end))
 
 
 def _gaps(one: Spans) -> Int64s:

@@ -161,7 +161,7 @@ def host_columns(database: StepDatabase) -> HostColumns:
 @dataclass(frozen=True, slots=True)
 class _Compared:
     """Hosts in some steps. ``there``, ``times_ps``: [steps, hosts]; ``took_part``: by core, without SparseCores; the
-    rest are sums over the steps in which several hosts took part, by host."""
+    rest are sums by host, over the steps in which several took part, of ``in_collectives_ps`` over all."""
 
     there: Bools
     times_ps: Int64s
