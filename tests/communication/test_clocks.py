@@ -150,6 +150,13 @@ def test_a_host_that_counts_steps_from_another_one_on_is_shifted(late: dict[int,
     assert any("meet those that other hosts number" in notice.text for notice in found.notices)
 
 
+def test_meetings_of_one_host_stay_if_the_numbers_of_its_steps_are_shifted_below_0(tmp_path: Path) -> None:
+    """Of 9 steps on a host and 6 on the other, 3 are common after the shift."""
+    found = report(tmp_path, Pod(seed=1, hosts=2, steps=9, collectives=20, cores=2, late={0: 3}))
+    assert found.tables["clocks"]["step_shift"].to_pylist() == [0, -3]
+    assert found.tables["meetings"].num_rows == 20 * (9 + 6 - 3)
+
+
 def test_one_host_has_no_clocks_to_compare(tmp_path: Path) -> None:
     found = report(tmp_path, Pod(hosts=1, steps=3))
     assert [found.tables[name].num_rows for name in ("clocks", "blame", "host_steps")] == [0, 0, 0]

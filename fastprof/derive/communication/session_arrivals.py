@@ -200,7 +200,7 @@ class SessionArrivals:
         return {name: rows[name].astype(kind, copy=False) for name, kind in _TYPES.items()}
 
 
-_ALL: Final = (-1, 1 << 62)
+_ALL: Final = (-1 << 62, 1 << 62)
 _TYPES: Final = {
     "host": np.int32, "device": np.int32, "op": np.int32, "team": np.int32, "step": np.int64, "begin_ps": np.int64,
     "duration_ps": np.int64, "beyond_ps": np.int64, "blocks": np.bool_, "size": np.int64, "waited": np.bool_,
