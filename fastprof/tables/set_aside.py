@@ -15,7 +15,7 @@ import os
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
@@ -62,8 +62,13 @@ class Stored(Generic[T]):
 
     def value(self) -> T:
         data = _codec().decompress(self._files[0].read(self._piece), self._size, asbytes=True)
-        value: T = _Unpickler(data, self._files).load()
+        has_parts = len(self._files) > 1
+        value: T = _Unpickler(data, self._files).load() if has_parts else pickle.loads(data)
         return value
+
+    def part(self, place: int, length: int, size: int) -> Stored[Any]:
+        """What is within its bytes."""
+        return Stored.at(self._files, Piece(self._piece.offset + place, length), size)
 
     def packed(self) -> tuple[bytes, int]:
         """The value, with all parts, and its size before it is compressed."""
@@ -79,6 +84,23 @@ class Stored(Generic[T]):
         """As a part of another value, whose parts have these files, to which its own are added."""
         files += [file for file in self._files if file not in files]
         return _part, ([files.index(file) for file in self._files], self._piece, self._size)
+
+
+class StoredByName(Generic[T]):
+    """Values in a temporary file, one behind the other, each compressed and read by itself."""
+
+    def __init__(self, values: Mapping[str, T]) -> None:
+        """Raises UnreadableError if the disk has no room for them."""
+        every, self._places = io.BytesIO(), dict[str, tuple[int, int, int]]()
+        for name, value in values.items():
+            data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+            place = every.getbuffer().nbytes
+            self._places[name] = place, every.write(_codec().compress(data, asbytes=True)), len(data)
+        self._every: Stored[Any] = Stored.of_bytes(every.getvalue(), 0)
+
+    def value(self, name: str) -> T:
+        value: T = self._every.part(*self._places[name]).value()
+        return value
 
 
 def _part(files: Sequence[int], piece: Piece, size: int) -> Stored[Any]:

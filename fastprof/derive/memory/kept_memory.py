@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastprof.derive.memory.host_memory import HostMemory, MemoryFigures
+from fastprof.derive.memory.host_memory import AboutHost, HostMemory, MemoryFigures
 from fastprof.derive.memory.memory_cases import HostCases
 from fastprof.derive.memory.memory_tables import HOST_TABLES, HostTable
 from fastprof.derive.memory.table_rows import Rows, StoredRows
 from fastprof.schema.array_types import Int64s
-from fastprof.tables.set_aside import SetAside, Stored
+from fastprof.tables.set_aside import SetAside, Stored, StoredByName
 
 
 class Options(NamedTuple):
@@ -40,12 +40,14 @@ class KeptMemory(SetAside[HostMemory]):
     """``event_count``, ``module_count``: of the capture, whatever is chosen."""
 
     def __init__(self, memory: HostMemory, options: Options) -> None:
-        self.about, self._options = memory.about, options
+        self._options = options
         self.event_count, self.module_count = len(memory.events), len(memory.modules)
         self._figures: MemoryFigures | None = None
         self._allocators: StoredRows | None = None
+        self._about: AboutHost | None = memory.about
         self._totals: Totals | None = None
-        self._rows: dict[str, Stored[StoredRows | None]] | None = None
+        self._summary: Stored[tuple[AboutHost, Totals | None]] | None = None
+        self._rows: StoredByName[StoredRows | None] | None = None
         super().__init__(memory, is_large=self.event_count + self.module_count > 0)
 
     def figures(self) -> MemoryFigures:
@@ -59,8 +61,15 @@ class KeptMemory(SetAside[HostMemory]):
             return figures
 
     @property
+    def about(self) -> AboutHost:
+        with self._guard:
+            return self._recall() if self._about is None else self._about
+
+    @property
     def totals(self) -> Totals:
         with self._guard:
+            if self._about is None:
+                self._recall()
             if self._totals is None:
                 figures, table = self.figures(), HOST_TABLES["allocators"]
                 self._allocators = _without_events(table, table.rows(figures))
@@ -68,21 +77,28 @@ class KeptMemory(SetAside[HostMemory]):
                 self._totals = _totals(figures, self._allocators)
             return self._totals
 
+    def _recall(self) -> AboutHost:
+        assert self._summary is not None
+        self._about, self._totals = self._summary.value()
+        return self._about
+
     def rows(self, table: HostTable) -> Rows | StoredRows | None:
         """The rows of a table that is not large, None: the host has none."""
         with self._guard:
             if self._rows is not None:
-                return self._rows[table.schema.name].value()
+                return self._rows.value(table.schema.name)
             if table.schema.name == "allocators" and self._allocators is not None:
                 return self._allocators
             return table.rows(self.figures())
 
     def summarize(self) -> None:
         try:
-            if self._rows is None and self.event_count:
+            if self.event_count and self._rows is None:
                 _ = self.totals
                 small = {name: one for name, one in HOST_TABLES.items() if not one.is_large}
-                self._rows = {name: Stored(_without_events(one, self.rows(one))) for name, one in small.items()}
+                self._rows = StoredByName({name: _without_events(one, self.rows(one)) for name, one in small.items()})
+            self._summary = Stored((self.about, self._totals))
+            self._about = self._totals = None
         finally:
             self._figures = self._allocators = None
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fastprof.derive.pipelines.pipeline_tables import LARGE, TABLES, HostPipelines, InSteps, rows_of_host
 from fastprof.derive.pipelines.pipeline_verdicts import is_outside
-from fastprof.tables.set_aside import MadeTogether, SetAside, Stored, StoredTable
+from fastprof.tables.set_aside import MadeTogether, SetAside, Stored, StoredByName, StoredTable
 
 _MANY: Final = 1 << 16
 """Records of calls of several hosts whose large tables are in memory."""
@@ -72,7 +72,7 @@ class KeptPipelinesOfHost(SetAside[HostPipelines]):
         self.record_count = len(found.reading.records)
         self._totals: PipelineTotals | None = None
         self._summary: Stored[HostPipelines] | None = None
-        self._tables: dict[str, Stored[pa.Table]] = {}
+        self._tables: StoredByName[pa.Table] | None = None
         super().__init__(found, is_large=self.record_count > 0)
 
     @property
@@ -90,13 +90,13 @@ class KeptPipelinesOfHost(SetAside[HostPipelines]):
     def table(self, name: str) -> pa.Table:
         """The host's rows of a table that is not large."""
         with self._guard:
-            stored = self._tables.get(name)
-        return _table(self.value(), name) if stored is None else stored.value()
+            stored = self._tables
+        return _table(self.value(), name) if stored is None else stored.value(name)
 
     def summarize(self) -> None:
         if self._summary is None:
             found, _ = self.value(), self.totals
-            self._tables = {name: Stored(_table(found, name)) for name in TABLES if name not in LARGE}
+            self._tables = StoredByName({name: _table(found, name) for name in TABLES if name not in LARGE})
             self._summary = Stored(found.without_calls())
 
 
