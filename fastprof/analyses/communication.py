@@ -41,7 +41,7 @@ from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings, compared
 from fastprof.derive.communication.narrow_columns import Column, narrowed
-from fastprof.derive.communication.operation_sums import Merged
+from fastprof.derive.communication.operation_sums import Merged, OfSession
 from fastprof.derive.communication.session_arrivals import SessionArrivals
 from fastprof.derive.communication.step_numbers import StepNumbers
 from fastprof.derive.communication.step_sums import CostsOfHosts, StepCosts
@@ -202,20 +202,21 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     hosts: list[HostCommunication] = []
     numbers: list[StepNumbers] = []
     programs: list[tuple[bool, tuple[str, ...]]] = []
-    merged, arrivals = Merged(), SessionArrivals()
+    merged, ran, arrivals = Merged(), OfSession(), SessionArrivals()
     of_steps = CostsOfHosts()
     for place, one in enumerate(kept):
-        hosts.append(one.communication.without_steps())
+        hosts.append(one.communication.without_sums())
         numbers.append(_step_numbers(one, database, place))
         of_steps.add(one.communication.costs, numbers[-1])
         places = merged.add(one.communication.operations)
+        ran.add(one.communication.of_operations, places)
         arrivals.add(hosts[-1], one.communication.arrivals, places, numbers[-1])
         programs.append((one.has_programs, one.problems))
     found, seen = compared(hosts, merged, arrivals)
     del arrivals
     delays = None if seen is None else blame(seen, found.step)
     names, devices = [one.host for one in hosts], tables_of.devices_of(hosts)
-    ops = tables_of.operations(hosts, merged)
+    ops = tables_of.operations(ran.every(), merged)
     spans = tables_of.StepSpans(hosts, numbers, devices)
     made: dict[str, pa.Table | Callable[[], pa.Table]] = {
         "steps": lambda: tables_of.steps(spans),

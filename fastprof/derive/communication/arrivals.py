@@ -82,9 +82,11 @@ class Arrivals:
 
     def without_rows(self) -> Arrivals:
         """What else is known."""
-        return replace(self, **{name: getattr(self, name)[:0].copy() for name in (*_BY_ROW, "groups")})
+        none: dict[str, Any] = dict.fromkeys((*_BY_ROW, "groups"), _NONE)
+        return replace(self, **none)
 
 
+_NONE: Final = np.zeros(0, np.int64)
 _BY_ROW: Final = (
     "op", "group", "device", "team", "begin_ps", "duration_ps", "beyond_ps", "blocks", "bytes", "waited",
 )  # fmt: skip

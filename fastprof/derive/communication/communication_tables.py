@@ -311,30 +311,19 @@ _OPERATIONS = _table_of(
 )  # fmt: skip
 
 
-def operations(kept: Sequence[HostCommunication], every: Merged) -> pa.Table:
-    """Over all devices, the most exposed first."""
-    each = [(places, host.of_operations) for places, host in zip(every.places, kept, strict=True)]
-    met, place = np.unique(_concatenated(places[found.op] for places, found in each), return_inverse=True)
-    ops, place = [every.every[one] for one in met.tolist()], place.reshape(-1)
-    by_host = SimpleNamespace(**{
-        name: _concatenated(getattr(found, name) for _, found in each) for name in OfOperations.__slots__
-    })  # fmt: skip
-    count = len(ops)
-    if not count:
+def operations(ran: OfOperations, every: Merged) -> pa.Table:
+    """Over all devices, the most exposed first. ``ran``: of those of all hosts, which are ``every``."""
+    if not len(ran.op):
         return _OPERATIONS.empty()
-    sums = {name: sums_by(place, getattr(by_host, name), count) for name in _SUMMED}
-    least, most = np.full(count, 2**63 - 1), np.zeros(count, np.int64)
-    np.minimum.at(least, place, by_host.min_ps)
-    np.maximum.at(most, place, by_host.max_ps)
+    ops = [every.every[one] for one in ran.op.tolist()]
+    sums = {name: getattr(ran, name).astype(np.int64) for name in OfOperations.__slots__}
     order = np.lexsort((-sums["time_ps"], -sums["exposed_ps"]))
     payloads = [payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
-    size, moved = _sizes(payloads, place, by_host, sums["count"])
-    columns = sums | _rates(ops, payloads, size, moved, sums["time_ps"], least) | {
+    size, moved = _sizes(payloads, sums.pop("bytes"), sums["count"])
+    columns = sums | _rates(ops, payloads, size, moved, sums["time_ps"], sums["min_ps"]) | {
         "program_id": np.array([one.program_id for one in ops], np.int64),
         "kind": np.array([one.kind.number for one in ops]),
-        "device_count": sums_by(place, by_host.devices, count),
-        "min_ps": least,
-        "max_ps": most,
+        "device_count": sums["devices"],
         "payload_bytes": size,
         "moved_bytes": moved,
     }  # fmt: skip
@@ -343,17 +332,15 @@ def operations(kept: Sequence[HostCommunication], every: Merged) -> pa.Table:
 
 
 _MOST_BYTES = 2**62
-_SUMMED = ("count", "time_ps", "wait_ps", "hidden_ps", "exposed_ps")
 
 
-def _sizes(payloads: Sequence[Payload], place: Int64s, by_host: Any, count: Int64s) -> tuple[Int64s, Int64s]:
-    """Bytes of an occurrence, and of all: as recorded by events, maybe of several sizes, else by instructions.
+def _sizes(payloads: Sequence[Payload], recorded: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
+    """Bytes of an occurrence, and of all: as ``recorded`` by events, maybe of several sizes, else by instructions.
     NO_BYTES: unknown."""
-    unknown = np.bincount(place[by_host.bytes == NO_BYTES], minlength=len(count)) > 0
-    moved = np.where(unknown, NO_BYTES, sums_by(place, by_host.bytes, len(count), "the bytes of copies"))
+    unknown = recorded == NO_BYTES
     each = np.array([NO_BYTES if one.bytes is None else min(one.bytes, _MOST_BYTES) for one in payloads], np.int64)
     most = np.where((each >= 0) & (each <= _MOST_BYTES // np.maximum(count, 1)), each * count, NO_BYTES)
-    return np.where(unknown, each, moved // np.maximum(count, 1)), np.where(unknown, most, moved)
+    return np.where(unknown, each, recorded // np.maximum(count, 1)), np.where(unknown, most, recorded)
 
 
 def _rates(

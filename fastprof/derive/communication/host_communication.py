@@ -81,9 +81,13 @@ class HostCommunication:
     start_unix_ns: int | None = None
     """When the host's own clock had it that profiling began."""
 
-    def without_steps(self) -> HostCommunication:
-        """Without arrivals, and without what steps cost."""
-        return replace(self, arrivals=self.arrivals.without_rows(), costs=CostsOfSteps.none())
+    def without_sums(self) -> HostCommunication:
+        """Without arrivals, and without what is added up over hosts."""
+        return replace(self, arrivals=self.arrivals.without_rows(), costs=_NO_COSTS, of_operations=_NO_OPERATIONS)
+
+
+_NO_COSTS: Final = CostsOfSteps.none()
+_NO_OPERATIONS: Final = OfOperations.none()
 
 
 class _Windows(NamedTuple):
@@ -144,7 +148,7 @@ def host_communication(
         present=HostDevices.of(events),
         devices=tuple(one.device for one in each),
         operations=HostOperations.of(operations.known),
-        of_operations=OfOperations.of_host([one.operations for one in each]),
+        of_operations=OfOperations.joined([one.operations for one in each]),
         whole=whole,
         has_kind=np.array([np.isin(whole.kinds, one.whole.kinds) for one in each]).reshape(len(each), len(whole.kinds)),
         costs=CostsOfSteps.of(of_steps),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -102,8 +103,12 @@ class OfOperations:
         return cls(*columns)
 
     @classmethod
-    def of_host(cls, devices: Sequence[OfOperations]) -> OfOperations:
-        """Of all devices together."""
+    def none(cls) -> OfOperations:
+        return cls(*[np.zeros(0, np.int64)] * len(cls.__slots__))
+
+    @classmethod
+    def joined(cls, devices: Sequence[OfOperations]) -> OfOperations:
+        """Of all devices, or hosts, together."""
         columns = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in devices)])
                    for name in cls.__slots__}  # fmt: skip
         op, row = np.unique(columns.pop("op"), return_inverse=True)
@@ -118,5 +123,25 @@ class OfOperations:
         return cls(**{name: narrowed(column) for name, column in (sums | {"op": op}).items()})
 
 
+class OfSession:
+    """Those of hosts, one after the other, by operations of the session."""
+
+    def __init__(self) -> None:
+        self._every, self._some = OfOperations.none(), list[OfOperations]()
+
+    def add(self, one: OfOperations, places: Int64s) -> None:
+        """``places``: of the operations of the host among those of all."""
+        self._some.append(replace(one, op=places[one.op]))
+        if len(self._some) >= _TOGETHER:
+            self.every()
+
+    def every(self) -> OfOperations:
+        if self._some:
+            self._every, self._some = OfOperations.joined([self._every, *self._some]), []
+        return self._every
+
+
+_TOGETHER: Final = 32
+"""Hosts."""
 _BYTES: Final = "the bytes of copies"
 _SUMMED: Final = ("count", "time_ps", "wait_ps", "hidden_ps", "exposed_ps", "devices")
