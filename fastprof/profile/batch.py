@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def batch(
     logdir: str | os.PathLike[str],
     *names: str,
-    runs: Iterable[str | Run] | None = None,
+    runs: str | Run | Iterable[str | Run] | None = None,
     since: str | date | None = None,
     params: Mapping[str, Any] | None = None,
     on_error: str = "raise",
@@ -56,7 +56,7 @@ def batch(
 def trends(
     logdir: str | os.PathLike[str],
     *,
-    runs: Iterable[str | Run] | None = None,
+    runs: str | Run | Iterable[str | Run] | None = None,
     since: str | date | None = None,
     on_error: str = "raise",
     threads: int | None = None,
@@ -87,11 +87,14 @@ def trends(
     return table(rows)
 
 
-def _wanted(logdir: str | os.PathLike[str], runs: Iterable[str | Run] | None, since: str | date | None) -> list[Run]:
+def _wanted(
+    logdir: str | os.PathLike[str], runs: str | Run | Iterable[str | Run] | None, since: str | date | None
+) -> list[Run]:
     if runs is None:
         return sessions.runs(logdir, since)
+    given = [runs] if isinstance(runs, str | Run) else runs
     there = {run.name: run for run in sessions.runs(logdir)}
-    wanted = [one.name if isinstance(one, Run) else one for one in runs]
+    wanted = [one.name if isinstance(one, Run) else one for one in given]
     for name in wanted:
         if name not in there:
             raise NotFoundError(f"no run {name!r}; there are: {', '.join(there)}", path=os.fspath(logdir))

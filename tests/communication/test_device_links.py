@@ -141,6 +141,16 @@ def test_without_a_device_assignment_links_are_not_known() -> None:
     )
 
 
+def test_pairs_may_have_spaces_and_a_text_of_another_form_has_none() -> None:
+    """To try each way to share out the spaces of a text would take ages."""
+    text = permute(1, 4, [])
+    for pairs in ("{{0,1},{2,3}}", "{ { 0 , 1 } , { 2 , 3 } , }", "{{0,1} {2,3}}"):
+        read = device_links._pairs(text.replace("{}", pairs))
+        assert read is not None and (read.source.tolist(), read.target.tolist()) == ([0, 2], [1, 3])
+    for pairs in ("{" + "{0,1} " * 100 + "x", "{{0,1}" + " " * 100_000 + "x", "{{0,1},,{2,3}}"):
+        assert device_links._pairs(text.replace("{}", pairs)) is None
+
+
 def test_copies_of_gpus_record_where_they_go() -> None:
     def copy(at: float, took: float, details: str) -> Any:
         return ran("MemcpyP2P", at, took, memcpy_details=f"{details} async:1")

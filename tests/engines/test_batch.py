@@ -47,6 +47,7 @@ def test_runs_are_chosen_by_name_and_read_when_their_turn_comes(logdir: Path) ->
         (path.parent / "host1.xplane.pb").write_bytes(b"no capture")
         assert [run.name for run, _ in fastprof.batch(logdir, "steps", on_error="skip")] == [RUNS[0]]
     assert [run.name for run, _ in fastprof.batch(logdir, "steps", runs=RUNS[:1], since="2026-11-02")] == []
+    assert [run.name for run, _ in fastprof.batch(logdir, "steps", runs=RUNS[0])] == [RUNS[0]]
     assert [run.name for run, _ in fastprof.batch(logdir, "steps", since="2026-11-04")] == []
     with pytest.raises(NotFoundError, match="no run 'x'; there are: 2026_11_03"):
         fastprof.batch(logdir, runs=["x"])

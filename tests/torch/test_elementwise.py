@@ -43,6 +43,12 @@ def test_kernels_are_known_by_what_launched_them(kernel: str, op: str, op_type: 
     assert kind_of(kernel, op, op_type, program) == kind
 
 
+def test_names_of_any_length_are_looked_at_once() -> None:
+    """If each place where a pattern may begin were one where the rest is looked through, it would take minutes."""
+    for part, kind in (("at::native ", OTHER), ("softmax", OTHER), ("softmax<", REDUCTION)):
+        assert kind_of("at::native::" + part * 50_000, "", "", "") == kind
+
+
 def _slowly(kinds: Sequence[int], times: Sequence[int], lines: Sequence[int]) -> list[int]:
     """Kernel after kernel: the shortest of a run stays, unless a reduction does."""
     saved, run = [0] * len(kinds), list[int]()

@@ -39,7 +39,8 @@ MOST_LINKS: Final = 1 << 20
 """Of all hosts together; each keeps its share of them, the slowest, but at least as many as FEWEST_LINKS."""
 FEWEST_LINKS: Final = 32
 
-_PAIRS: Final = pattern_of(r'source_target_pairs="?(\{(?:\s*\{\s*\d{1,9}\s*,\s*\d{1,9}\s*\}\s*,?)*\s*\})')
+_PAIRS: Final = pattern_of(r'source_target_pairs="?(\{\s*(?:\{\s*\d{1,9}\s*,\s*\d{1,9}\s*\}\s*(?:,\s*)?)*\})')
+"""A space matches in one way only, so that a text that ends otherwise fails at once."""
 _NUMBER: Final = pattern_of(r"\d+")
 _CHANNEL: Final = pattern_of(r"\bchannel_id=(\d+)")
 _MOST_BYTES: Final = 2**62

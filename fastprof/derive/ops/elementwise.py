@@ -27,13 +27,14 @@ KINDS: Final = (None, "elementwise", "reduction")
 OTHER, ELEMENTWISE, REDUCTION = range(len(KINDS))
 
 _TORCH: Final = pattern_of(
-    r"at::native.*?\b(?:(?:vectorized_|unrolled_|vectorized_templated_)?elementwise_kernel(?:_with_index)?"
+    r"\A(?>.*?at::native).*?\b(?:(?:vectorized_|unrolled_|vectorized_templated_)?elementwise_kernel(?:_with_index)?"
     r"|distribution_elementwise_grid_stride_kernel|CatArrayBatchedCopy\w*)\s*<"
     r"|^void \(anonymous namespace\)::elementwise_kernel_with_index<"
 )
 _TORCH_REDUCES: Final = pattern_of(
-    r"at::native.*?\b(?:reduce_kernel|\w*softmax\w*|\w*layer_norm\w*)\s*<", re.IGNORECASE
+    r"\A(?>.*?at::native).*?\b(?:reduce_kernel|(?=\w*(?:softmax|layer_norm))\w++)\s*<", re.IGNORECASE
 )
+"""The first place and each word are tried once, so that time grows with the length of a name."""
 _OWN_KERNELS: Final = "aten::"
 """Ops of PyTorch itself: compilers know no others."""
 
