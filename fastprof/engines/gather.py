@@ -207,8 +207,7 @@ class Gathering:
         futures = [*self.running, *(self.ahead.running if self.ahead is not None else ())]
         if not futures:
             return
-        limited = self.ends_at is not None or self.engine.host_timeout is not None or self._may_run_twice()
-        wait(futures, _PATIENCE_S if limited else None, FIRST_COMPLETED)
+        wait(futures, _PATIENCE_S, FIRST_COMPLETED)  # which overlooks those that somebody cancels
         broken, lost = self._take_ended()
         broken_ahead, lost_ahead = self._collect_ahead()
         if self.ahead is not None:

@@ -7,7 +7,7 @@ import pickle
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +305,19 @@ def test_executors_are_checked(pod: Path) -> None:
     with pytest.raises(UsageError, match="makes no Executor"):
         fastprof.load(pod, executor=lambda: "x").steps()  # type: ignore[arg-type, return-value]
     assert isinstance(TestExecutor(), Executor)
+
+
+def test_hosts_that_somebody_cancels_are_not_waited_for(pod: Path) -> None:
+    """As who ends a pool may do: those that wait for a future do not hear of it."""
+
+    class Cancels(TestExecutor):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ARG002
+            future: Future[Any] = Future()
+            future.cancel()
+            return future
+
+    with pytest.raises(EngineError, match="the executor cancelled the host"):
+        fastprof.load(pod, executor=Cancels(), retries=0).reports(*NAMES)
 
 
 def test_executors_that_lie_are_an_error(pod: Path) -> None:
