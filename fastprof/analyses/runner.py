@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -29,6 +30,7 @@ from fastprof.tables.needs import Needs
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.set_aside import Stored
 from fastprof.tables.table_set import TableSet
+from fastprof.wording.quantities import few
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
@@ -196,7 +198,7 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
     if plan.keepers:
         return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
     facts = hosts.facts()
-    found = _of_session(facts, found)
+    found = _without_skipped(hosts.log, _of_session(facts, found))
     reasons = _not_of_torch(facts.sources, names)
     return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
 
@@ -262,6 +264,16 @@ def _of_session(facts: Facts, reports: dict[str, Report]) -> dict[str, Report]:
         else one
         for name, one in reports.items()
     }
+
+
+def _without_skipped(log: ImportLog, reports: dict[str, Report]) -> dict[str, Report]:
+    """The reports, with a remark if they are not of all hosts, because some cannot be read."""
+    skipped = sorted(PurePath(row.path or "").name for row in log.rows() if row.code == "skipped_host")
+    if not skipped:
+        return reports
+    are = "is" if len(skipped) == 1 else "are"
+    notice = Notice("warning", f"{few(skipped)} cannot be read and {are} left out: table import_log.")
+    return {name: dataclasses.replace(one, notices=(notice, *one.notices)) for name, one in reports.items()}
 
 
 def not_of_torch(session: OpenSession) -> dict[str, str]:

@@ -171,8 +171,8 @@ _TABLES = (
         Text("kind", "category (of step time), op (of a framework or a device), annotation (of a user), python (a "
              "frame), event (another one of a host's thread)", lambda rows: texts(KINDS, rows.kind)),
         Text("what", "name of what took most time beyond its usual time; null: no category did"),
-        Picoseconds("time_ps", "its time within the step, on all threads and devices of the host: self time of ops, "
-                    "frames and events, all time of annotations"),
+        Picoseconds("time_ps", "its time within the step, on the thread or device where it takes longest: self time of "
+                    "ops, frames and events, all time of annotations"),
         Picoseconds("usual_ps", "median (the lower of two) of its time in the steps that are in line"),
         Picoseconds("difference_ps", "time_ps - usual_ps", lambda rows: rows.time_ps - rows.usual_ps),
     ),

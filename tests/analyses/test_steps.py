@@ -256,8 +256,6 @@ def kernels(count: int) -> bytes:
             [spaces(host([step(0, 0, 10), ran("ForOp", 1, 2), ran("op", 4, 1)]))],
             "no steps can be distinguished: the capture has loops whose events do not record their iterations",
         ),
-        ([cpu(3), spaces(plane(HOST))], "not every host has steps: none on "),
-        ([cpu(3), spaces(plane(HOST)), spaces(hostnames=["c"])], "not every host has steps: none on "),
     ],
 )
 def test_where_there_are_no_steps_a_sentence_says_why(captures: list[bytes], reason: str) -> None:
@@ -271,6 +269,16 @@ def test_where_there_are_no_steps_a_sentence_says_why(captures: list[bytes], rea
             assert len(captures) > 1 or scalar.reason == reason
     assert report.tables["stragglers"].num_rows == 0
     assert len(captures) > 1 or report.tables["step_summary"].num_rows == 0
+
+
+def test_hosts_without_steps_are_left_out_and_named() -> None:
+    report = report_of(cpu(3, name="a"), spaces(plane(HOST), hostnames=["b"]), cpu(3, name="c"))
+    assert (report.scalars["step_count"].value, report.scalars["host_count"].value) == (3, 2)
+    assert report.tables["hosts"]["hostname"].to_pylist() == ["a", "c"]
+    text = "b has no steps and is left out where steps of hosts are compared."
+    assert [one.text for one in report.notices if "no steps" in one.text] == [text]
+    together = report_of(cpu(3, name="a"), cpu(3, name="c"))
+    assert report.scalars["step_time_mean_ps"] == together.scalars["step_time_mean_ps"]
 
 
 def test_executions_become_steps_where_that_is_asked_for() -> None:

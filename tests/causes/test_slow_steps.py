@@ -101,6 +101,20 @@ def test_an_op_that_takes_longer_is_named_with_its_usual_time() -> None:
     ]
 
 
+def test_what_devices_take_at_once_is_not_added_up() -> None:
+    """The second device explains the step."""
+    main = [step(k, 200 * k, 150) for k in range(8)]
+    kernels: tuple[list[Event], list[Event]] = ([], [])
+    for number, on_device in enumerate(kernels):
+        for k in range(8):
+            took = 30 + (10 + 20 * number) * (k == 4)
+            main.append(ran("cuLaunchKernel", 200 * k + 5 + 4 * number, 2, correlation_id=2 * k + number + 1))
+            on_device.append(ran("gemm", 200 * k + 20, took, correlation_id=2 * k + number + 1))
+    gpus = [plane(f"/device:GPU:{n}", [line("Stream #1", on_device)], id=n + 1) for n, on_device in enumerate(kernels)]
+    (op,) = (row for row in rows(report(host(main), *gpus)) if row[3] == "op")
+    assert op == ("train 4", 60, 30, "op", "gemm", 60, 30, 30)
+
+
 def test_steps_of_different_names_are_compared_with_their_own() -> None:
     main = []
     for k in range(12):

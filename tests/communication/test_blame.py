@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from statistics import median_low
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from clock_pods import CROSSED, US_PS, Pod, attended, judged, seen, write_clocks
 
@@ -160,6 +162,24 @@ def test_medians_of_others_are_exact_beyond_what_floats_hold() -> None:
 
 
 # ---- of captures
+
+
+def test_hosts_that_are_late_together_cost_what_the_others_wait(tmp_path: Path) -> None:
+    write_clocks(tmp_path, Pod(seed=5, hosts=4, steps=16, collectives=3, cores=2, straggler=2))
+    straggler = next(tmp_path.rglob("host002*"))
+    shutil.copy(straggler, straggler.with_name(straggler.name.replace("host002", "host004")))
+    session = fastprof.load(tmp_path)
+    figures = {name: one.value for name, one in session.communication().scalars.items()}
+    (finding,) = (one for one in session.diagnosis().tables["findings"].to_pylist() if one["cause"] == "straggler")
+    assert figures["straggler_host"] == "host002" and figures["straggler_saved_ps"] == 0
+    assert finding["host"] is None and finding["cost_ps"] > 0 and "other hosts are late, too" in finding["detail"]
+    by_step = session.gaps().tables["by_step"].filter(pc.field("cause") == "communication").to_pylist()
+    time: dict[int, list[int]] = {}
+    for row in by_step:
+        time.setdefault(row["step"], []).append(row["time_ps"])
+    beyond = ([one - min(some) for one in some] for some in time.values())
+    waits = ([one for one in some if 2 * one > max(some)] for some in beyond)
+    assert finding["cost_ps"] == sum(sum(some) // len(some) for some in waits if some)
 
 
 def test_reports_name_the_straggler_with_its_numbers(tmp_path: Path) -> None:

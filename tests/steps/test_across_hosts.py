@@ -120,9 +120,11 @@ def test_steps_in_order_overlap_as_a_walk_along_both_finds(seed: int) -> None:
     assert across_hosts._overlaps_in_order(host, chief) == walked
 
 
-def test_a_host_without_steps_leaves_none() -> None:
-    database = found(on_host(every(3)), spaces(host([ran("op", 0, 5)])))
-    assert len(database) == 0 and not database.empty_intersect
+def test_a_host_without_steps_is_left_out_but_for_xprof() -> None:
+    captures = on_host(every(3)), spaces(host([ran("op", 0, 5)]))
+    database = found(*captures)
+    assert database.group.tolist() == [[0, -1], [1, -1], [2, -1]] and database.without == ("vm#2",)
+    assert not len(shown(*captures))
 
 
 def test_steps_that_leave_nothing_in_common_are_distinguished_from_none() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from fastprof.analyses.findings.advice import advice, on_collectives
 from fastprof.analyses.findings.facts import Facts
@@ -97,11 +98,12 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
         text = str(straggler.reason) if host is None else in_words(delays, host, before)
         detail = f"{text[0].upper()}{text[1:]}."
         if host is not None:
-            saved, is_bound = saving_of(delays, host)
-            cost, evidence = saved + before, f"{COMMUNICATION}.blame"
-        steps, compared = (facts.figure(COMMUNICATION, name) for name in ("step_count", "compared_step_count"))
-        if host is not None and isinstance(steps, int) and isinstance(compared, int) and 0 < compared < steps:
-            cost, is_bound = cost * steps // compared, True  # if the other steps are like these
+            own, is_bound = _cost_of(facts, delays, host, before)
+            if 2 * own < spent.waited_ps:
+                host, is_bound = None, True
+                detail = f"{detail} That is less than half of what devices wait: other hosts are late, too."
+            else:
+                cost, evidence = own, f"{COMMUNICATION}.blame"
     return Finding(
         "straggler",
         f"Devices wait in collectives for {device or host or 'the last of them'}",
@@ -114,6 +116,16 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
         host=host,
         device=device,
     )
+
+
+def _cost_of(facts: Facts, delays: pa.Table, host: str, before_ps: int) -> tuple[int, bool]:
+    """What a host that delays the others costs, and whether that is the most that it may."""
+    saved, is_bound = saving_of(delays, host)
+    cost = saved + before_ps
+    steps, compared = (facts.figure(COMMUNICATION, name) for name in ("step_count", "compared_step_count"))
+    if isinstance(steps, int) and isinstance(compared, int) and 0 < compared < steps:
+        return cost * steps // compared, True  # if the other steps are like these
+    return cost, is_bound
 
 
 def _ranks_missing(facts: Facts) -> str | None:

@@ -2,8 +2,9 @@
 
 Steps are compared with those of their name that run the same program most of the time. A step is out of line if it
 takes longer than their median by more than five times the median deviation from it, and by more than a tenth. What
-differs is the time by name within its span, on all threads and devices of the host, compared with the median of the
-steps that are in line. Ops, frames of Python and other events count for their self time, annotations for all of theirs.
+differs is the time by name within its span, compared with the median of the steps that are in line. It is that of the
+thread or device on which it takes longest: what several take at once would be more than the step. Ops, frames
+of Python and other events count for their self time, annotations for all of theirs.
 """
 
 from __future__ import annotations
@@ -225,7 +226,7 @@ class _Times:
 
 
 def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s) -> _Times:
-    """Of some steps, by name."""
+    """Of some steps, by name, on the line on which it takes longest."""
     order = steps[np.argsort(begin[steps], kind="stable")]
     begin, end = begin[order], end[order]
     lines = [line for line in events.lines if line.last > line.first and (is_thread(line) or _runs_ops(line))]
@@ -243,9 +244,13 @@ def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s) -> _Ti
     counts = (time > 0) & (kind[event] >= 0)
     event, place, time = event[counts], place[counts], time[counts]
     name = kind[event] * (len(events.names) + 1) + _first_of_name(events, meta)[event] + 1  # 0: it has no name
-    keys, number = np.unique(name * len(order) + place, return_inverse=True)
+    on_line = np.repeat(np.arange(len(lines)), np.diff(first_of_line))[event]
+    keys, number = np.unique((name * len(order) + place) * len(lines) + on_line, return_inverse=True)
     total = np.zeros(len(keys), np.int64)
     np.add.at(total, number.reshape(-1), time)
+    keys //= max(len(lines), 1)
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    keys, total = keys[first], np.maximum.reduceat(total, first) if len(first) else total
     name, place = np.divmod(keys, len(order))
     kind, name = np.divmod(name, len(events.names) + 1)
     return _Times(name - 1, kind, order[place], total)

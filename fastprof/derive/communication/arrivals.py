@@ -24,8 +24,8 @@ from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 
 MOST_BYTES = 600 << 20
-"""Of memory for the arrivals of all hosts together, about, while they are compared: each takes ``_ROW_BYTES``, and each
-host at a collective ``_PAIR_BYTES``, however many of its devices are there."""
+"""For the arrivals of all hosts together, about: each takes ``_ROW_BYTES`` in a temporary file, and each host at a
+collective ``_PAIR_BYTES`` of memory while they are compared, however many of its devices are there."""
 _ROW_BYTES: Final = 20
 _PAIR_BYTES: Final = 160
 FEWEST_STEPS: Final = 3

@@ -59,13 +59,15 @@ def paired(hosts: Sequence[HostSteps]) -> StepDatabase:
 
 def _paired(known: Sequence[Outline]) -> tuple[StepDatabase, list[int], list[Int64s]]:
     """The steps without times, the places of the hosts that take part, and the rows of the steps on each of these."""
-    workers = workers_of([one.steps for one in known])
+    every_worker = workers_of([one.steps for one in known])
+    workers = [place for place in every_worker if len(known[place].steps.database)] or every_worker
     rows = rows_of_names([known[place].steps.database for place in workers])
     if rows is None:
         every, rows = _by_time(known, workers)
     else:
         every = replace(_joined(known, workers, rows), shifts_by_time=_shifts_by_time(known, rows, workers))
-    return replace(every, step=every.group[:, workers[0]]), workers, rows
+    without = tuple(known[place].steps.host for place in every_worker if place not in set(workers))
+    return replace(every, step=every.group[:, workers[0]], without=without), workers, rows
 
 
 def workers_of(hosts: Sequence[HostSteps]) -> list[int]:
@@ -273,9 +275,9 @@ def _why(hosts: Sequence[HostSteps], steps_from: str) -> str:
     missed = [host.missed for host in hosts if host.missed is not None]
     if missed and not any(len(host.database) for host in hosts):
         return missed[0]
-    without = [host.host for host in hosts if not len(host.database)]
-    if not without:
+    if any(len(hosts[place].database) for place in workers_of(hosts)):
         return "the hosts have steps, but none in common"
+    without = [host.host for host in hosts if not len(host.database)]
     if len(without) < len(hosts):
         return f"not every host has steps: none on {without[0]}{' and others' if len(without) > 1 else ''}"
     if steps_from not in (AUTO, MARKERS):
@@ -312,10 +314,13 @@ def on_kinds(kept: Sequence[HostSteps]) -> Iterator[str]:
 
 
 def on_pairs(database: StepDatabase) -> list[str]:
-    """How steps of several hosts were paired; empty where names, times and numbers agree."""
+    """Which hosts have no steps, and how those of the others were paired where names, times and numbers disagree."""
     if not len(database) or len(database.hosts) == 1:
         return []
     found = []
+    if database.without:
+        have, are = ("has", "is") if len(database.without) == 1 else ("have", "are")
+        found.append(f"{few(database.without)} {have} no steps and {are} left out where steps of hosts are compared.")
     if database.shifts is not None:
         found.append(
             "Steps of hosts cannot be paired by their names: they are aligned by when they ran, with "

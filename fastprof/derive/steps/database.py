@@ -115,6 +115,7 @@ class StepDatabase:
     collectives: Collectives
     compute_16bit_ps: int  # time of 16-bit kernels in all groups, whether they are steps or not
     compute_32bit_ps: int
+    without: tuple[str, ...] = ()  # hosts that have no steps, while others like them do
     empty_intersect: bool = False  # hosts have steps, but none in common
     shifts: dict[int, int] | None = None  # by number of host, if hosts are aligned by time: steps it is shifted by
     shifts_by_time: dict[int, int] | None = None  # the same, if alignment by time would differ from that by name
