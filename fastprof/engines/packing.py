@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from fastprof.decode.import_log import ImportLog
+from fastprof.errors import EngineError
 from fastprof.hlo.programs import Program, program_of_bytes
 from fastprof.inputs.spill import Piece, Spill
 from fastprof.tables.set_aside import Stored
@@ -61,8 +62,11 @@ def unpack(
 ) -> Any:
     """The value. ``beside``: what is set aside of it. ``fetch``: the bytes of the program of an id, which its capture
     has at an offset. ``texts``: those of values before: hosts of a pod have the same ops, and each name is in memory
-    once."""
-    data = pa.decompress(packed, raw_bytes, codec=_CODEC)
+    once. EngineError: it is not what ``pack`` made."""
+    try:
+        data = pa.decompress(packed, raw_bytes, codec=_CODEC)
+    except OSError as error:
+        raise EngineError(f"an answer of a worker was damaged on its way: {error}") from error
     here: dict[str, Callable[..., Any]] = {
         _log.__name__: lambda: log,
         _program.__name__: lambda described: _fetched(described, fetch),

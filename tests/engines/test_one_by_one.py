@@ -20,6 +20,7 @@ from fastprof.decode.import_log import ImportLog
 from fastprof.derive.memory.kept_memory import KeptMemory
 from fastprof.derive.pipelines.kept_pipelines import KeptPipelinesOfHost
 from fastprof.engines.packing import pack, unpack
+from fastprof.errors import EngineError
 from fastprof.inputs.spill import Spill
 from fastprof.tables.set_aside import Stored
 
@@ -87,6 +88,8 @@ def test_what_is_set_aside_stays_beside_what_is_unpacked() -> None:
     for place in (beside, (file, file.write(beside))):
         head, first, second = unpack(payload, size, place, ImportLog(), lambda *_: b"", {})
         assert (head, first.value(), second.value()) == ("head", list(range(10_000)), "tail")
+    with pytest.raises(EngineError, match="damaged on its way"):
+        unpack(payload[:-8], size, beside, ImportLog(), lambda *_: b"", {})
 
 
 def _host(number: int) -> bytes:

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 STATS: Final = tuple(dict.fromkeys((*event_origin.STATS, "hlo_op")))
 """What is read of events beyond what grouping reads."""
-_NUMBER: Final = pattern_of(r"\W*\d+\W*$")
-"""At the end of the name of a step's marker."""
+_NUMBER: Final = pattern_of(r"\W*\d+\W*")
+"""At the end of the name of a step's marker, which is read from its end: else each place where a number might begin
+would be tried."""
 THREAD_PS, DEVICE_PS = range(2)
 """Columns of amounts of the tree: time on the thread, and of what ran elsewhere for it."""
 KINDS: Final = ("root", "thread", "function", "annotation", "op", "input", "framework", "kernel", "rest")
@@ -151,9 +152,14 @@ def step_kinds(host: Host) -> dict[str, str]:
     marked = host.source_of_steps(AUTO).marked
     names = {host.events.names[meta] for meta in np.unique(host.events.meta[marked]).tolist()}
     names.update(name for name in host.events.names if name.startswith(STEP))
-    kinds = {name: _NUMBER.sub("", name) for name in names}
+    kinds = {name: _without_number(name) for name in names}
     count = Counter(kinds.values())
     return {name: kind for name, kind in kinds.items() if kind and count[kind] > 1}
+
+
+def _without_number(name: str) -> str:
+    number = _NUMBER.match(name[::-1])
+    return name if number is None else name[: len(name) - number.end()]
 
 
 def _labels(events: HostEvents, origins: EventOrigins, folded: dict[str, str]) -> tuple[list[str], UInt8s, Int64s]:
