@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def test_a_report_is_shown_as_tables() -> None:
 def test_advice_names_parameters_of_python() -> None:
     report = fastprof.load(DEMO / "pod").overview()
     for shown in (report.to_text(), repr(report), report._repr_html_().replace("&quot;", '"')):
-        own = shown.replace("--xla_", "")  # flags of XLA are none of ours
+        own = re.sub(r"--(xla_|python-level|host-level)", "", shown)  # of XLA, and of the command fastprof capture
         assert 'limit="all" shows the others' in own and "--" not in own
     assert "wide=True" in report.to_text(width=40)
 
@@ -136,6 +137,10 @@ def test_advice_names_parameters_of_python() -> None:
         ("--limit all shows the others; --wide shows all", 'limit="all" shows the others; wide=True shows all'),
         ("--request shows when", "request shows when"),
         ("select --steps A:B", "select select(steps=(a, b))"),
+        (
+            "fastprof capture --python-level 1 and --host-level 2",
+            "fastprof capture --python-level 1 and --host-level 2",
+        ),
         ("a -- b, all--reduce, --- ", "a -- b, all--reduce, --- "),
     ],
 )

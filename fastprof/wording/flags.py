@@ -6,6 +6,8 @@ from fastprof.wording.patterns import pattern_of
 
 _FLAG = pattern_of(r"(?<![\w-])--([a-z][a-z-]*)(?: (NAME|FILE|N|A:B|all|modules|vmem))?(?![\w-])")
 _SWITCHES = ("wide", "force")
+_OF_CAPTURE = ("python-level", "host-level")
+"""Of ``fastprof capture``, which is a command for all readers."""
 _OF_SELECT = {"host": "hosts", "steps": "steps"}
 
 
@@ -15,6 +17,8 @@ def in_python(text: str) -> str:
 
 
 def _parameter(flag: str, value: str | None) -> str:
+    if flag in _OF_CAPTURE:
+        return f"--{flag}"
     name = flag.replace("-", "_")
     if flag in _OF_SELECT:
         chosen = "(a, b)" if value == "A:B" else value or "..."
