@@ -165,11 +165,6 @@ class StepDatabase:
             some[first : first + many] = True
             yield self.chosen(some)
 
-    def cores_of(self, place: int) -> slice:
-        """The cores of a host, which are beside each other."""
-        first, end = np.searchsorted(self.cores.host_number, [place, place + 1]).tolist()
-        return slice(first, end)
-
     def of_type(self, number: int) -> Int64s:
         """[n, c] time of events of a type."""
         return np.zeros_like(self.duration_ps) if self.is_tpu else np.asarray(self.type_ps[:, :, number])

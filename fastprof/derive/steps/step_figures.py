@@ -419,23 +419,18 @@ def place_of(op: str) -> int:
     return _OF_KINDS.get(part.kind, COLLECTIVES if part.kind.scope == BETWEEN_DEVICES else COPIES)
 
 
-def core_breakdown(
-    database: StepDatabase, place: Callable[[str], int] = place_of, cores: slice = slice(None)
-) -> Int64s:
+def core_breakdown(database: StepDatabase, place: Callable[[str], int] = place_of) -> Int64s:
     """[n, c, 10]: time of each core by category, in the order of OWN_CATEGORIES, whatever the hardware. A SparseCore
-    that does not mark its steps computes while it is busy. ``place``: of the category of an op of a TPU; ``cores``:
-    only these."""
+    that does not mark its steps computes while it is busy. ``place``: of the category of an op of a TPU."""
     if not database.is_tpu:
-        type_ps = database.type_ps[:, cores]
-        return _with_copies(category_times(type_ps), type_ps)
-    duration_ps, infeed_ps = database.duration_ps[:, cores], database.infeed_ps[:, cores]
-    category_ps, busy_ps = database.category_ps[:, cores], database.sparse_busy_ps[:, cores]
+        return _with_copies(category_times(database.type_ps), database.type_ps)
+    duration_ps, category_ps = database.duration_ps, database.category_ps
     times = np.zeros((*duration_ps.shape, len(OWN_CATEGORIES)), np.int64)
     for number, op in enumerate(database.categories):
         times[:, :, place(op)] += category_ps[:, :, number]
-    times[:, :, INPUT] += infeed_ps
-    times[:, :, OTHER] -= infeed_ps
-    busy = database.cores.sparse[cores] & ~category_ps.any(axis=2)
+    times[:, :, INPUT] += database.infeed_ps
+    times[:, :, OTHER] -= database.infeed_ps
+    busy, busy_ps = database.cores.sparse & ~category_ps.any(axis=2), database.sparse_busy_ps
     times[:, :, COMPUTE] = np.where(busy, busy_ps, times[:, :, COMPUTE])
     times[:, :, OTHER] = np.where(busy, duration_ps - busy_ps, times[:, :, OTHER])
     return times

@@ -217,13 +217,6 @@ def slow_as(excess_share: float, others: Iterable[float | None]) -> int:
     return sum((one or 0) >= _ALIKE * excess_share for one in others)
 
 
-def _mean(times: Int64s, there: np.ndarray) -> Int64s:
-    """[n, k]: of [n, c, k] times the mean over the cores that are there, rounded down."""
-    total = np.where(there[:, :, None], times, 0).sum(axis=1)
-    mean: Int64s = total // np.maximum(there.sum(axis=1), 1)[:, None]
-    return mean
-
-
 def verdict(database: StepDatabase, times: list[HostTime]) -> str | None:
     """A sentence about the host that is slowest in most steps, by a hundredth at least; None: there is none."""
     if not times:
