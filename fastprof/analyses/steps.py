@@ -53,7 +53,7 @@ from fastprof.derive.steps.outlines import Outline, outlines
 from fastprof.derive.steps.step_columns import CORE, CORE_ID, HOST, IN_CATEGORIES, SPAN, STEP, OnCores
 from fastprof.derive.steps.step_figures import core_breakdown, fitted
 from fastprof.derive.steps.step_source import AUTO, MARKERS, STEPS_FROM
-from fastprof.derive.steps.step_summary import longest_times, step_summary, took_part
+from fastprof.derive.steps.step_summary import cores_in_steps, longest_times, step_summary
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, TYPES, EventType
 from fastprof.derive.steps.stragglers import HostTime, host_times, kept_together, stragglers, verdict, worth_naming
 from fastprof.derive.steps.time_spread import PERCENTILES, spread
@@ -455,7 +455,7 @@ def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | Non
         "step_count": len(database),
         "incomplete_step_count": int((~database.complete).sum()),
         "host_count": sum(1 for host in kept if len(host.database)),
-        "core_count": int(took_part(database)[1].sum()),
+        "core_count": int(cores_in_steps(database).sum()),
         "module_execution_count": sum(host.module_executions for host in kept),
     }
     for name in SCALARS:

@@ -60,7 +60,7 @@ def alignment_in_words(communication: Report, hosts: Sequence[str]) -> str:
     moved = [row for row in rows if row["offset_ps"] is not None and row["host"] != row["reference"]]
     aligned = {row["host"] for row in moved} | {row["reference"] for row in moved}
     left = [host for host in hosts if host not in aligned]
-    met = [row for row in rows if row["host"] in left]
+    met = [row for row in rows if row["host"] not in aligned]
     why = "no collectives show how they differ"
     if any(row["violated"] for row in met):
         why = "in some collectives one was done before another began, so that hosts do not count these alike"

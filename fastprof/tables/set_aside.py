@@ -74,8 +74,7 @@ class Stored(Generic[T]):
         """The value, with all parts, and its size before it is compressed."""
         if len(self._files) == 1:
             return self._files[0].read(self._piece), self._size
-        data = pickle.dumps(self.value(), pickle.HIGHEST_PROTOCOL)
-        return _codec().compress(data, asbytes=True), len(data)
+        return _compressed(pickle.dumps(self.value(), pickle.HIGHEST_PROTOCOL))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).of_bytes, self.packed()
@@ -93,9 +92,9 @@ class StoredByName(Generic[T]):
         """Raises UnreadableError if the disk has no room for them."""
         every, self._places = io.BytesIO(), dict[str, tuple[int, int, int]]()
         for name, value in values.items():
-            data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+            packed, size = _compressed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
             place = every.getbuffer().nbytes
-            self._places[name] = place, every.write(_codec().compress(data, asbytes=True)), len(data)
+            self._places[name] = place, every.write(packed), size
         self._every: Stored[Any] = Stored.of_bytes(every.getvalue(), 0)
 
     def value(self, name: str) -> T:
@@ -209,8 +208,12 @@ def _packed(value: object) -> tuple[bytes, int, list[Spill]]:
     pickler = pickle.Pickler(into, pickle.HIGHEST_PROTOCOL)
     pickler.dispatch_table = copyreg.dispatch_table | {Stored: lambda part: part.within(files)}
     pickler.dump(value)
-    data = into.getbuffer()
-    return _codec().compress(data, asbytes=True), len(data), files
+    return *_compressed(into.getbuffer()), files
+
+
+def _compressed(data: bytes | memoryview) -> tuple[bytes, int]:
+    """And the size before."""
+    return _codec().compress(data, asbytes=True), len(data)
 
 
 def _codec() -> pa.Codec:

@@ -23,6 +23,7 @@ from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Findin
 from fastprof.derive.communication.clock_remarks import in_words, saving_of
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.steps.database import at_once
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import measured
 
@@ -163,10 +164,6 @@ def _by_kind(facts: Facts, kinds: Mapping[str, int]) -> str | None:
     return f"By kind, with waiting for the last device: {', '.join(times)}."
 
 
-_AT_ONCE: Final = 1 << 18
-"""Steps on devices."""
-
-
 def _spent(facts: Facts) -> _Spent | None:
     """None: no device waits for collectives."""
     every, parts = facts.gaps, []
@@ -180,7 +177,7 @@ def _spent(facts: Facts) -> _Spent | None:
         return None
     common_ps = waited_ps = 0
     caused = np.zeros(len(devices), np.int64)
-    many = max(_AT_ONCE // len(devices), 1)
+    many = at_once(len(devices))
     for first in range(0, len(steps), many):
         time = np.concatenate([time[first : first + many] for _, time in parts], axis=1)
         least = time.min(axis=1, keepdims=True)

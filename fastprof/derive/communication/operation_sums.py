@@ -53,24 +53,21 @@ def _unpickled(columns: bytes) -> HostOperations:
 
 
 class Merged:
-    """``every``: the distinct operations of all hosts; of equal ones the first has the texts. ``places``: by host, of
-    its operations among these."""
+    """``every``: the distinct operations of all hosts; of equal ones the first has the texts."""
 
     def __init__(self) -> None:
         self._operations, self._known = Operations(), dict[object, Int64s]()
-        self.places: list[Int64s] = []
 
     @property
     def every(self) -> list[Operation]:
         return self._operations.known
 
     def add(self, one: HostOperations) -> Int64s:
-        """Those of the next host: their places."""
+        """Those of the next host: their places in ``every``."""
         key = (one.program_id.tobytes(), one.kind.tobytes(), one.names)
         if key not in self._known:
             self._known[key] = np.array([self._operations.number(each) for each in one.listed()], np.int64)
-        self.places.append(self._known[key])
-        return self.places[-1]
+        return self._known[key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,14 +59,14 @@ def paired(hosts: Sequence[HostSteps]) -> StepDatabase:
 
 def _paired(known: Sequence[Outline]) -> tuple[StepDatabase, list[int], list[Int64s]]:
     """The steps without times, the places of the hosts that take part, and the rows of the steps on each of these."""
-    every_worker = workers_of([one.steps for one in known])
-    workers = [place for place in every_worker if len(known[place].steps.database)] or every_worker
+    alike = workers_of([one.steps for one in known])
+    workers = [place for place in alike if len(known[place].steps.database)] or alike
     rows = rows_of_names([known[place].steps.database for place in workers])
     if rows is None:
         every, rows = _by_time(known, workers)
     else:
         every = replace(_joined(known, workers, rows), shifts_by_time=_shifts_by_time(known, rows, workers))
-    without = tuple(known[place].steps.host for place in every_worker if place not in set(workers))
+    without = tuple(known[place].steps.host for place in sorted({*alike} - {*workers}))
     return replace(every, step=every.group[:, workers[0]], without=without), workers, rows
 
 
@@ -214,9 +214,10 @@ def _joined(known: Sequence[Outline], workers: list[int], rows: list[Int64s]) ->
     for database, row in zip(databases, rows, strict=True):
         complete &= database.complete[row]
     labels = [first.label[row] for row in first_rows]
-    blank = blank_database(hardware, "", _cores(databases, numbers, workers), np.arange(n), labels, categories)
+    cores = _cores(databases, numbers, workers)
+    blank = blank_database(hardware, "", cores, np.arange(n), labels, categories, has_times=False)
     return replace(
-        blank.without_times(),
+        blank,
         hosts=[one.steps.host for one in known],
         name=[first.name[row] for row in first_rows],
         numbered=first.numbered[rows[0]],

@@ -208,9 +208,17 @@ def empty_database(hardware: str, hosts: list[str], cores: Cores | None = None) 
 
 
 def blank_database(
-    hardware: str, host: str, cores: Cores, group: Int64s, label: list[str], categories: list[str]
+    hardware: str,
+    host: str,
+    cores: Cores,
+    group: Int64s,
+    label: list[str],
+    categories: list[str],
+    *,
+    has_times: bool = True,
 ) -> StepDatabase:
-    """A database of the steps of one host, of these groups, all complete, on no core, and without any time."""
+    """A database of the steps of one host, of these groups, all complete, on no core, and without any time.
+    ``has_times``: there is room for times."""
     n, c = len(group), len(cores)
     return StepDatabase(
         hardware=hardware,
@@ -223,7 +231,7 @@ def blank_database(
         cores=cores,
         group=group.reshape(n, 1),
         categories=categories,
-        **no_times(hardware, n, c, len(categories)),
+        **(no_times(hardware, n, c, len(categories)) if has_times else no_times(hardware, 0, 0, 0)),
         collectives=Collectives.none(),
         compute_16bit_ps=0,
         compute_32bit_ps=0,

@@ -35,14 +35,12 @@ def step_summary(kept: Sequence[HostSteps], database: StepDatabase) -> list[dict
 
 def longest_times(database: StepDatabase) -> Int64s:
     """Of each complete step, the time on the core that took longest."""
-    took, _ = took_part(database)
-    return step_times(database)[took & database.complete]
+    dense = ~database.cores.sparse
+    some = database.complete_steps().stretches()
+    return np.concatenate([step_times(one)[one.present[:, dense].any(axis=1)] for one in some])
 
 
-def took_part(database: StepDatabase) -> tuple[Bools, Bools]:
-    """[n] whether any core but SparseCores took part in a step, and [c] whether a core took part in any."""
-    steps, cores = [], np.zeros(len(database.cores), np.bool_)
-    for some in database.stretches():
-        steps.append(some.present[:, ~database.cores.sparse].any(axis=1))
-        cores |= some.present.any(axis=0)
-    return np.concatenate(steps), cores
+def cores_in_steps(database: StepDatabase) -> Bools:
+    """[c] whether a core took part in any step."""
+    took_part: Bools = np.any([some.present.any(axis=0) for some in database.stretches()], axis=0)
+    return took_part

@@ -1,10 +1,12 @@
-"""Times of steps on the cores of many hosts, in a temporary file: all cores of some steps are in memory at a time.
+"""Times of steps on the cores of many hosts, in a temporary file.
 
-hosts join one after the other          blocks of hosts are cut       a stretch of steps is read from all blocks
-and make a block [steps, cores]         into pieces by step
-┌ h0 h1 h2 ┐  ┌ h3 h4 h5 ┐              [0 to m) [m to 2m) ...        [0 to m) of h0 h1 h2 h3 h4 h5
-│          │  │          │      ─►      [0 to m) [m to 2m) ...   ─►   [m to 2m) of h0 h1 h2 h3 h4 h5
-└          ┘  └          ┘                                            ...
+All cores of some steps are in memory at a time:
+
+    hosts join one after the other          blocks of hosts are cut       a stretch of steps is read from all blocks
+    and make a block [steps, cores]         into pieces by step
+    ┌ h0 h1 h2 ┐  ┌ h3 h4 h5 ┐              [0 to m) [m to 2m) ...        [0 to m) of h0 h1 h2 h3 h4 h5
+    │          │  │          │      ─►      [0 to m) [m to 2m) ...   ─►   [m to 2m) of h0 h1 h2 h3 h4 h5
+    └          ┘  └          ┘                                            ...
 """
 
 from __future__ import annotations
