@@ -150,7 +150,7 @@ def _annotation(field: dataclasses.Field[Any]) -> str:
     """The annotation of a parameter; its choices if it has any."""
     if field.metadata.get("type") in _SIGNS:
         return "int | str | None"
-    choices = field.metadata.get("choices")
+    choices = None if field.metadata.get("or_name") else field.metadata.get("choices")
     return f"Literal[{', '.join(map(_literal, choices))}]" if choices else str(field.type)
 
 

@@ -42,7 +42,7 @@ from fastprof.derive.causes.gaps import host_gaps
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.devices import device_count
-from fastprof.derive.host import Host
+from fastprof.derive.host import CPU_ONLY, Host
 from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps import of_host as host_steps
@@ -181,10 +181,12 @@ SECTIONS = (
 def of_host(host: Host, params: Params) -> HostBudget:
     every = host.entire
     events = every.events
-    spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
-    steps = every.steps_from(params.steps_from).database.step
+    spans = every.thread_spans
+    if every.hardware != CPU_ONLY:
+        spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
     groups, causes = every.groups_from(params.steps_from), every.causes_from(params.steps_from)
-    found = host_gaps(events, groups, steps, spans, causes, every.foremost_from(params.steps_from))
+    periods = every.periods_from(params.steps_from)
+    found = host_gaps(events, groups, periods, spans, causes, every.foremost_from(params.steps_from))
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
     return host_budget(events, found, params.top, chosen)
 

@@ -141,7 +141,7 @@ _TABLES: Final = (
 )  # fmt: skip
 TABLES: Final = {table.name: table for table in _TABLES}
 
-STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step_" in name}
+STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step" in name}
 """Figures that are those of the steps."""
 
 SCALARS = {

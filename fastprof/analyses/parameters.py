@@ -87,7 +87,8 @@ def checked(field: Field[Any], value: Any) -> Any:
         return str(int(value))
     choices = field.metadata.get("choices")
     if choices is not None:
-        if not (isinstance(value, str) and value in choices):
+        is_name = isinstance(value, str) and value.strip() != "" and field.metadata.get("or_name", False)
+        if not is_name and not (isinstance(value, str) and value in choices):
             raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
         return value
     least = field.metadata.get("min", kind.least)

@@ -52,7 +52,7 @@ from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.outlines import Outline, outlines
 from fastprof.derive.steps.step_columns import CORE, CORE_ID, HOST, IN_CATEGORIES, SPAN, STEP, OnCores
 from fastprof.derive.steps.step_figures import core_breakdown, fitted
-from fastprof.derive.steps.step_source import AUTO, MARKERS, STEPS_FROM
+from fastprof.derive.steps.step_source import AUTO, CERTAINTIES, CERTAINTY, MARKERS, STEPS_FROM
 from fastprof.derive.steps.step_summary import cores_in_steps, longest_times, step_summary
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, TYPES, EventType
 from fastprof.derive.steps.stragglers import HostTime, host_times, kept_together, stragglers, verdict, worth_naming
@@ -184,6 +184,7 @@ _TABLES = (
         Picoseconds("time_ps", "time in these gaps"),
         Picoseconds("longest_ps", "longest gap"),
         Picoseconds("longest_start_ps", "start of the longest gap, from the start of the host's capture"),
+        Text("longest_before", "name of the step that begins after the longest gap", attrgetter("longest_before")),
         Share("share", "time_ps / time from the begin of the host's first step to the end of its last"),
         *IN_CATEGORIES,
     ),
@@ -208,16 +209,20 @@ _TABLES = (
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
 
-_OF_STEPS = "of complete steps; a step takes as long as on its slowest core"
+_OF_STEPS = "until the next one begins, of complete steps; a step takes as long as on its slowest core"
 SCALARS = {
     "steps_source": ScalarSpec(None, "what steps are made from: markers, launched (markers that only hold the "
-                               "dispatch, each with the work that it launched), modules (executions of a program), "
-                               "annotations or launches that repeat"),
+                               "dispatch, each with the work that it launched), loader (calls of the data loader), "
+                               "modules (executions of a program), annotations or launches that repeat"),
+    "steps_certainty": ScalarSpec(None, "certain: the program or its framework marks the steps; likely, possible: they "
+                                  "are inferred from what repeats"),
     "step_count": ScalarSpec(None, "number of steps, complete or not; of several hosts, the steps that all have"),
     "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages"),
     "host_count": ScalarSpec(None, "number of hosts with steps"),
     "core_count": ScalarSpec(None, "number of cores that took part in steps"),
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
+    "step_time_is_bound": ScalarSpec(None, "whether step times are lower bounds: no step is followed by the next one, "
+                                     "and each has its extent"),
     "slow_step_count": ScalarSpec(None, "complete steps out of line, of each host: longer than the median of steps of "
                                   "their name and main program by more than 5 median deviations and a tenth",
                                   "slow steps, summed over hosts"),
@@ -276,9 +281,9 @@ class KeptHost:
 def of_host(host: Host, params: Params) -> KeptHost:
     found = host.explained_steps(params.steps_from)
     found = found if host.missed is None else replace(found, missed=host.missed)
-    source = host.source_of_steps(params.steps_from)
-    reasons = None if params.steps_from == MARKERS else host.reasons_from(params.steps_from)
-    between = between_steps(source, found.database, host.hardware, host.workers, reasons)
+    source, extents = host.source_of_steps(params.steps_from), host.steps_from(params.steps_from).database
+    times = None if host.raw.planes_of("TPU") else host.times_from(params.steps_from)
+    between = between_steps(found.database, extents, host.events, times)
     return KeptHost(found, slow_steps(source.groups, found.database), between)
 
 
@@ -306,7 +311,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
             _slow(of_hosts, [place for place, (count, _, _) in enumerate(slow) if count], database)
         ),
         "between_steps": lambda: TABLES["between_steps"].of_parts(
-            one.between.rows(one.steps.host) for one in of_hosts
+            one.between.rows(one.steps.host, one.steps.database.label) for one in of_hosts
         ),
         "stragglers": lambda: TABLES["stragglers"].of_parts(stragglers(database)),
     })  # fmt: skip
@@ -452,16 +457,18 @@ def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | Non
     unknown = (None, reason or "no core took part in a complete step")
     values: dict[str, Known] = {
         "steps_source": ", ".join(sources(kept)) or unknown,
+        "steps_certainty": min((CERTAINTY[one] for one in sources(kept)), key=CERTAINTIES.index, default=unknown),
+        "step_time_is_bound": database.is_bound if summary is not None else unknown,
         "step_count": len(database),
         "incomplete_step_count": int((~database.complete).sum()),
         "host_count": sum(1 for host in kept if len(host.database)),
         "core_count": int(cores_in_steps(database).sum()),
         "module_execution_count": sum(host.module_executions for host in kept),
     }
-    for name in SCALARS:
-        if name.startswith("step_time_"):
-            value = None if summary is None else summary[name.removeprefix("step_time_")]
-            values[name] = unknown if summary is None else (None, "a single step has none") if value is None else value
+    for name in _SPREAD:
+        value = None if summary is None else summary[name]
+        known = (None, "a single step has none") if value is None else value
+        values[f"step_time_{name}"] = unknown if summary is None else known
     return values
 
 

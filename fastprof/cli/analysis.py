@@ -140,7 +140,7 @@ def _reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
     described = {"help": f"{field.metadata['help']}{usual}".replace("%", "%%")}
     if bool in kind.types:
         return {**described, "action": argparse.BooleanOptionalAction}
-    if "choices" in field.metadata:
+    if "choices" in field.metadata and not field.metadata.get("or_name"):
         return {**described, "choices": tuple(field.metadata["choices"])}
     read = arguments.reader(partial(parameters.of_text, field))
     return {**described, "type": read, "metavar": field.metadata.get("metavar", kind.metavar)}

@@ -21,9 +21,11 @@ from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.device_ops import HostDeviceOps
+    from fastprof.derive.ops.device_time import Spans
     from fastprof.derive.steps.host_causes import HostCauses
     from fastprof.derive.steps.host_reasons import HostReasons
     from fastprof.derive.steps.of_host import HostSteps
+    from fastprof.derive.steps.periods import HostTimes, Periods
     from fastprof.hlo.modules import Modules
 
 Choice = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.bool_]]
@@ -50,7 +52,8 @@ class Host:
         self._entire: Host | None = None
         self._sources: dict[str, StepSource] = {}
         self._steps: dict[str, HostSteps] = {}
-        self._explained: set[str] = set()
+        self._periods: dict[str, Periods] = {}
+        self._explained: dict[str, HostSteps] = {}
         self._reasons: dict[str, HostReasons] = {}
         self._causes: dict[str, HostCauses] = {}
         self._foremost: dict[str, Records] = {}
@@ -135,13 +138,27 @@ class Host:
         return self.steps_from(MARKERS)
 
     def steps_from(self, source: str) -> HostSteps:
-        """The steps that are made from ``source``, one of the choices of STEPS_FROM."""
+        """The steps that are made from ``source``, one of the choices of STEPS_FROM, with their extents."""
         from fastprof.derive.steps.of_host import steps_of_host
 
         if source not in self._steps:
-            found = steps_of_host(self.source_of_steps(source), self.hardware, self.workers)
-            self._steps[source] = found if source != AUTO else self._with_marked(found)
+            by = self.source_of_steps(source)
+            if source != MARKERS and by.groups is self.groups and by.spans is None:
+                found = replace(self.steps, source=by.source, why=by.why, kinds=by.kinds)
+            else:
+                found = steps_of_host(by, self.hardware, self.workers)
+            if source == AUTO and by.source == MARKERS:
+                found = replace(found, unfit=self.steps.unfit)
+            self._steps[source] = found
         return self._steps[source]
+
+    def periods_from(self, source: str) -> Periods:
+        """When each of these steps lasts until the next one begins."""
+        from fastprof.derive.steps.periods import periods_of
+
+        if source not in self._periods:
+            self._periods[source] = periods_of(self.steps_from(source), self.source_of_steps(source))
+        return self._periods[source]
 
     def causes_from(self, source: str) -> HostCauses:
         """What the threads of the host say that they do, with the steps that are made from ``source``. Reads the stats
@@ -167,31 +184,38 @@ class Host:
         return self._reasons[source]
 
     def explained_steps(self, source: str) -> HostSteps:
-        """The same as ``steps_from``; time in which threads of the host load input or compile is counted as such, if
-        nothing computes. Steps of markers alone are those of XProf."""
-        from fastprof.derive.steps.of_host import steps_of_host
+        """The steps that are made from ``source``, with the times of their periods; of markers alone those of XProf,
+        with the times of their extents."""
+        from fastprof.derive.steps.periods import in_periods
 
-        if source != MARKERS and source not in self._explained:
-            by = self.source_of_steps(source)
-            if self.hardware == TPU and by.groups is self.groups and by.spans is None:
-                found = replace(self.steps_from(MARKERS), source=by.source, why=by.why, kinds=by.kinds)
-            else:
-                found = steps_of_host(by, self.hardware, self.workers, self.reasons_from(source))
-            if source == AUTO:
-                found = self._with_marked(found)
-            elif by.spans is None:
-                found = replace(found, marked=self.steps_from(source))
-            self._explained.add(source)
-            self._steps[source] = found
-        return self.steps_from(source)
-
-    def _with_marked(self, found: HostSteps) -> HostSteps:
-        """XProf has the steps of markers, with other events in them."""
-        source = self.source_of_steps(AUTO)
-        if source.groups is self.groups and source.spans is None and found.host_ps is None:
+        if source == MARKERS:
             return self.steps
-        unfit = self.steps.unfit if source.source == MARKERS else found.unfit
-        return replace(found, marked=self.steps, unfit=unfit)
+        if source not in self._explained:
+            own = self.steps_from(source)
+            times = None if self.raw.planes_of("TPU") else self.times_from(source)
+            found = in_periods(own, self.periods_from(source), self.events, times, self.workers)
+            self._explained[source] = replace(found, marked=self.steps if source == AUTO else own)
+        return self._explained[source]
+
+    def times_from(self, source: str) -> HostTimes:
+        """What divides the time of these steps, on a host without TPUs."""
+        from fastprof.derive.ops.threads_as_device import time_on_threads
+        from fastprof.derive.steps.periods import HostTimes, work_by_name
+
+        if self.hardware == GPU:
+            return HostTimes(None, self.reasons_from(source))
+        busy = time_on_threads(self.thread_spans)
+        if busy is None:
+            busy = work_by_name(self.source_of_steps(source))
+        return HostTimes(busy, self.reasons_from(source))
+
+    @cached_property
+    def thread_spans(self) -> list[Spans]:
+        """What the threads of a host without devices run as a device."""
+        from fastprof.derive.ops.threads_as_device import spans_of_threads
+        from fastprof.derive.steps.host_causes import op_computes
+
+        return spans_of_threads(self.events, self.forest, op_computes)
 
     def groups_from(self, source: str) -> Groups:
         """The groups that make these steps."""

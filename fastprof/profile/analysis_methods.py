@@ -19,23 +19,25 @@ class AnalysisMethods:
         self,
         *,
         top_ops: int = 10,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+        steps_from: str = "auto",
         device: str | None = None,
         peak: str | None = None,
     ) -> Report:
         """How long steps take, what they spend it on, and what to do about it.
 
         top_ops: number of the most expensive ops to list
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: findings, steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
-        Figures: headline, window_ps, compute_share, step_count, incomplete_step_count, step_time_mean_ps,
-        step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps,
-        step_time_max_ps, slow_step_count, slow_step_excess_ps, input_percent, output_percent,
+        Figures: headline, window_ps, compute_share, steps_source, steps_certainty, step_count,
+        incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps,
+        step_time_p90_ps, step_time_p99_ps, step_time_max_ps, step_time_is_bound, slow_step_count,
+        slow_step_excess_ps, between_steps_ps, between_steps_share, input_percent, output_percent,
         step_time_shared_out_ps, compute_percent, idle_percent, input_verdict, host_count, task_count, device_type,
         device_count, framework, is_training, duty_cycle_percent, duty_cycle_sure_percent, busy_ps, idle_ps,
         device_idle_percent, host_idle_percent, mxu_utilization_percent, hbm_utilization_percent,
@@ -45,18 +47,13 @@ class AnalysisMethods:
         """
         return self.report("overview", top_ops=top_ops, steps_from=steps_from, device=device, peak=peak)
 
-    def diagnosis(
-        self,
-        *,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-        device: str | None = None,
-        peak: str | None = None,
-    ) -> Report:
+    def diagnosis(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -66,25 +63,21 @@ class AnalysisMethods:
         """
         return self.report("diagnosis", steps_from=steps_from, device=device, peak=peak)
 
-    def input_pipeline(
-        self,
-        *,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-        device: str | None = None,
-        peak: str | None = None,
-    ) -> Report:
+    def input_pipeline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """How much of each step waits for input, and which input ops take the time.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: steps, step_breakdown, breakdown, input_ops, input_time.
-        Figures: step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
-        step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, slow_step_count,
-        slow_step_excess_ps, input_percent, output_percent, compute_percent, step_time_shared_out_ps, idle_percent,
+        Figures: steps_source, steps_certainty, step_count, incomplete_step_count, step_time_mean_ps,
+        step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps,
+        step_time_max_ps, step_time_is_bound, slow_step_count, slow_step_excess_ps, between_steps_ps,
+        between_steps_share, input_percent, output_percent, compute_percent, step_time_shared_out_ps, idle_percent,
         input_verdict, uses_tf_data, input_op_self_ps, enqueue_share.
         """
         return self.report("input_pipeline", steps_from=steps_from, device=device, peak=peak)
@@ -138,22 +131,17 @@ class AnalysisMethods:
             long_delay_us=long_delay_us,
         )
 
-    def critical_path(
-        self,
-        *,
-        annotation: str = "",
-        instance: int = -1,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-    ) -> Report:
+    def critical_path(self, *, annotation: str = "", instance: int = -1, steps_from: str = "auto") -> Report:
         """Critical path of a step: the ops and kernels that follow from each other and take longest.
 
         annotation: examine the annotation whose name contains this text; without it a step, and all that is
         recorded where there are no steps
         instance: which of several such annotations or steps, from 0 in order of time; -1: the one of median
         duration
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
 
         Tables: windows, kinds, names, path.
         Figures: path_ps, window_ps, path_share, host_share, kernel_share, collective_share, copy_share,
@@ -193,18 +181,13 @@ class AnalysisMethods:
         """
         return self.report("hlo_stats", device=device, peak=peak)
 
-    def roofline(
-        self,
-        *,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-        device: str | None = None,
-        peak: str | None = None,
-    ) -> Report:
+    def roofline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """How near ops, steps and programs come to the peaks of the device, and what bounds them.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -239,16 +222,13 @@ class AnalysisMethods:
         """
         return self.report("memory_viewer", module=module, memory_space=memory_space)
 
-    def communication(
-        self,
-        *,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-    ) -> Report:
+    def communication(self, *, steps_from: str = "auto") -> Report:
         """Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
 
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers, links, clocks, blame,
         host_steps.
@@ -266,7 +246,7 @@ class AnalysisMethods:
         at: int | str | None = None,
         request: int | str | None = None,
         short_lived_us: int = 1000,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
+        steps_from: str = "auto",
     ) -> Report:
         """Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
 
@@ -274,9 +254,10 @@ class AnalysisMethods:
         request: also report when a request of this size would have fitted, in bytes or as 2GiB: a failed allocation
         writes no event, but its error message has the size
         short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
 
         Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline,
         snapshots, allocations.
@@ -293,18 +274,14 @@ class AnalysisMethods:
             steps_from=steps_from,
         )
 
-    def gaps(
-        self,
-        *,
-        top: int = 50,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-    ) -> Report:
+    def gaps(self, *, top: int = 50, steps_from: str = "auto") -> Report:
         """Gaps: what devices do with their time, and what the program did while they did not compute.
 
         top: number of the longest gaps to list
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
 
         Tables: devices, by_cause, by_step, gaps.
         Figures: device_count, used_device_count, unused_device_count, window_ps, busy_ps, compute_ps,
@@ -326,16 +303,13 @@ class AnalysisMethods:
         """
         return self.report("tf_data", parallel=parallel, slow_call_us=slow_call_us)
 
-    def pod_viewer(
-        self,
-        *,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-    ) -> Report:
+    def pod_viewer(self, *, steps_from: str = "auto") -> Report:
         """Each step on each core of all hosts: what it spent its time on, and its bottleneck.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
 
         Tables: cores, collectives.
         Figures: step_count, host_count, core_count, device_type, slowest_core_step_ps, collective_wait_ps.
@@ -371,18 +345,13 @@ class AnalysisMethods:
         """
         return self.report("inference", request_order=request_order, batch_order=batch_order)
 
-    def annotations(
-        self,
-        *,
-        steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto",
-        device: str | None = None,
-        peak: str | None = None,
-    ) -> Report:
+    def annotations(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """Annotations of users: time by name and step, what devices do meanwhile; time by named scope.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -402,17 +371,18 @@ class AnalysisMethods:
         """
         return self.report("python_time", nodes=nodes)
 
-    def steps(self, *, steps_from: Literal["auto", "markers", "modules", "annotations", "launches"] = "auto") -> Report:
+    def steps(self, *, steps_from: str = "auto") -> Report:
         """Every step on every host and core: its time by category, stragglers, percentiles.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), an
-        execution of a compiled program (modules), an annotation or a pattern of launches that repeats (annotations,
-        launches); auto: the first of these that there is, with the work that it launched
+        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
+        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
+        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
+        launched. Any other text is the name of markers or of an annotation, without their numbers
 
         Tables: steps, breakdown, step_summary, hosts, slow_steps, between_steps, stragglers.
-        Figures: steps_source, step_count, incomplete_step_count, host_count, core_count, step_time_mean_ps,
-        step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps,
-        step_time_max_ps, slow_step_count, slow_step_excess_ps, between_steps_ps, between_steps_share,
-        module_execution_count.
+        Figures: steps_source, steps_certainty, step_count, incomplete_step_count, host_count, core_count,
+        step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps,
+        step_time_p99_ps, step_time_max_ps, step_time_is_bound, slow_step_count, slow_step_excess_ps,
+        between_steps_ps, between_steps_share, module_execution_count.
         """
         return self.report("steps", steps_from=steps_from)

@@ -20,7 +20,7 @@ from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.host import Host
 from fastprof.derive.steps.across_hosts import SessionSteps, aligned_by_time, workers_of
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.gpu_step_events import GpuStepEvents, gpu_step_events, with_host_times
+from fastprof.derive.steps.gpu_step_events import GpuStepEvents, gpu_step_events
 from fastprof.derive.steps.of_host import HostSteps, of_gpus
 from fastprof.derive.steps.step_source import AUTO, MARKERS
 from fastprof.schema.array_types import Bools, Int32s
@@ -91,7 +91,7 @@ def _database(host: HostSteps, kernels: GpuStepEvents | None) -> StepDatabase:
             type_[moves.row[unknown]] = moves.kernel_type[unknown]
             kernels = replace(kernels, events=replace(kernels.events, type=type_))
             return of_gpus(host.host, host.hostname, kernels, _unnamed)[0]
-    return host.database if host.host_ps is None else with_host_times(host.database, -host.host_ps)
+    return host.database
 
 
 def _unnamed(groups: Int32s) -> tuple[list[str], Bools]:

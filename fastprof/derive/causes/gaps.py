@@ -53,6 +53,7 @@ from fastprof.tables.host_events import HostEvents
 
 if TYPE_CHECKING:
     from fastprof.derive.steps.grouping import Groups
+    from fastprof.derive.steps.periods import Periods
 
 GAP: Final = np.dtype([
     ("begin", "i8"), ("end", "i8"), ("row", "i8"), ("group", "i4"), ("transfer", "i4"), ("cause", "i4"), ("kind", "i4"),
@@ -96,12 +97,12 @@ class DeviceGaps:
 
 
 def host_gaps(
-    events: HostEvents, groups: Groups, steps: Int64s, spans: Sequence[Spans], causes: HostCauses, host: Records
+    events: HostEvents, groups: Groups, periods: Periods, spans: Sequence[Spans], causes: HostCauses, host: Records
 ) -> Iterator[DeviceGaps]:
-    """The gaps of a host's devices, which ran ``spans``. ``steps``: the groups that are steps; ``host``: what the host
-    does at any time, PIECE. CaptureError: times of a device are more than 64 bits can count."""
-    steps = np.sort(steps)
-    marked = markers(events, groups, steps)
+    """Yield the gaps of a host's devices, which ran ``spans``, by the ``periods`` of its steps. ``groups``: those that
+    make the steps; ``host``: what the host does at any time, PIECE. CaptureError: times of a device are more than 64
+    bits can count."""
+    marked = markers(events, groups, np.sort(periods.step))
     window = window_of(events, marked, spans, causes)
     if window is None:
         return
@@ -111,9 +112,7 @@ def host_gaps(
     busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
     meanwhile = Meanwhile.of(events, causes, _meeting(host, _waiting(times, clocks)), works)
     for time, ahead in zip(times, clocks, strict=True):
-        own = time.ran.events
-        known = marked if ahead is None else (np.full_like(marked[0], NEVER), np.full_like(marked[1], -NEVER))
-        within = intervals(steps, groups.group_id[own.rows], own.start_ps, own.end_ps, known)
+        within = intervals(periods, time.ran.name)
         device = _Device(time, ahead, _launched(events, time), busy)
         pieces = _of_runs(events, _of_silence(events, causes, time, _pieces(device, host, causes.code, within)))
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)

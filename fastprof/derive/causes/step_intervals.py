@@ -1,13 +1,4 @@
-"""Which step each moment of a device belongs to.
-
-A step lasts on a device from the begin of its marker on the host, or of its first event on the device if that is
-earlier, to the end of both. Hosts launch work ahead, so that these overlap: the next step then begins when the device
-is done with the one before, and at the latest with its own first event.
-
-    markers         |--1--|--2--|--3--|
-    device             |---1----| |----2----|  |--3--|
-    steps           |-----1-----|-----2-----|----3---|
-"""
+"""Which step each moment of a device belongs to, and where steps are marked on the threads of its host."""
 
 from __future__ import annotations
 
@@ -16,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.derive.steps.grouping import Groups
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
+    from fastprof.derive.steps.periods import Periods
     from fastprof.tables.host_events import HostEvents
 
 NEVER: Final[int] = np.iinfo(np.int64).max
@@ -65,23 +57,10 @@ def markers(events: HostEvents, groups: Groups, steps: Int64s) -> tuple[Int64s, 
     return begin, end
 
 
-def intervals(
-    steps: Int64s, group_of: Int32s, begin_ps: Int64s, end_ps: Int64s, marked: tuple[Int64s, Int64s]
-) -> Intervals:
-    """The steps of a device. ``steps``: groups, ascending; ``group_of``, ``begin_ps``, ``end_ps``: of the device's
-    events; ``marked``: see markers."""
-    first, last = np.full(len(steps), NEVER), np.full(len(steps), -NEVER)
-    if len(steps) and len(group_of):
-        place = np.minimum(np.searchsorted(steps, group_of), len(steps) - 1)
-        mine = steps[place] == group_of
-        np.minimum.at(first, place[mine], begin_ps[mine])
-        np.maximum.at(last, place[mine], end_ps[mine])
-    begin, end = np.minimum(first, marked[0]), np.maximum(last, marked[1])
-    known = np.flatnonzero(begin < end)
-    order = known[np.lexsort((begin[known], np.minimum(first, end)[known]))]
-    begin, end, first, last = begin[order], end[order], np.minimum(first, end)[order], last[order]
-    done = np.maximum.accumulate(np.append(-NEVER, last[:-1])) if len(last) else last
-    begin = np.minimum(np.maximum(begin, done), np.maximum(first, begin))
-    begin = np.maximum.accumulate(begin) if len(begin) else begin
-    end = np.minimum(np.maximum(end, begin), np.append(begin[1:], NEVER)) if len(end) else end
-    return Intervals(steps[order], begin, end)
+def intervals(periods: Periods, device: str) -> Intervals:
+    """Return the steps of a device, in order of time: periods, disjoint."""
+    begin, end = periods.of_device(device)
+    lasts = end > begin
+    order = np.flatnonzero(lasts)[np.argsort(begin[lasts], kind="stable")]
+    begin, end = begin[order], end[order]
+    return Intervals(periods.step[order].astype(np.int64), begin, np.minimum(end, np.append(begin[1:], NEVER)))

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.cause_kernels import foremost
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, Kind
 from fastprof.derive.devices.device_count import CPU as CPU
 from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps.stretches import PIECE as PIECE
@@ -39,6 +40,16 @@ class Transfer:
     name: str
     kind: int
     waits_for: str = ""
+
+
+_WAITS: Final = {Kind.INFEED: INFEED, Kind.OUTFEED: OUTFEED, Kind.HOST_SEND_RECV: HOST, Kind.OFFLOAD: CORE}
+
+
+def transfer(name: str, kind: Kind) -> Transfer:
+    """Return how a device that waits for a transfer of a kind spends its time."""
+    if kind.scope == BETWEEN_DEVICES:
+        return Transfer(name, COMMUNICATION)
+    return Transfer(name, WAIT, _WAITS[kind]) if kind in _WAITS else Transfer(name, COPY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,9 +210,10 @@ def _joined(known: Sequence[Outline], workers: list[int], rows: list[Int64s]) ->
     for place, database, row in zip(workers, databases, rows, strict=True):
         group[:, place] = database.step[row]
     first, first_rows = databases[0], rows[0].tolist()
-    complete = np.ones(n, np.bool_)
+    complete, has_period = np.ones((2, n), np.bool_)
     for database, row in zip(databases, rows, strict=True):
         complete &= database.complete[row]
+        has_period &= database.has_period[row]
     labels = [first.label[row] for row in first_rows]
     cores = _cores(databases, numbers, workers)
     blank = blank_database(hardware, "", cores, np.arange(n), labels, categories, has_times=False)
@@ -222,6 +223,8 @@ def _joined(known: Sequence[Outline], workers: list[int], rows: list[Int64s]) ->
         name=[first.name[row] for row in first_rows],
         numbered=first.numbered[rows[0]],
         complete=complete,
+        has_period=has_period,
+        is_bound=any(database.is_bound for database in databases),
         group=group,
         collectives=_collectives(databases, numbers, rows),
         compute_16bit_ps=sum(database.compute_16bit_ps for database in databases),

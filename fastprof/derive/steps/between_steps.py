@@ -1,25 +1,21 @@
-"""Time between the steps of a host: from the end of one to the begin of the next, by the same categories."""
+"""Time between the steps of a host: from the end of one extent to the begin of the next, by the same categories.
+
+It is part of the period of the step before the pause.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 
-from fastprof.decode.workers import Workers
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.device_steps import DeviceSteps
-from fastprof.derive.steps.grouping import known_names
-from fastprof.derive.steps.host_reasons import HostReasons
-from fastprof.derive.steps.of_host import steps_of_host
-from fastprof.derive.steps.step_figures import OTHER, core_breakdown, fitted
-from fastprof.derive.steps.step_source import StepSource
+from fastprof.derive.steps.periods import HostTimes
+from fastprof.derive.steps.step_figures import OTHER, core_breakdown, fitted, of_types
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, Markers
 from fastprof.derive.steps.stretches import union
-from fastprof.derive.steps.tpu_stretches import times_within
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
@@ -27,12 +23,13 @@ from fastprof.tables.host_events import HostEvents
 
 @dataclass(frozen=True, slots=True)
 class BetweenSteps:
-    """``begin_ps``, ``duration_ps``: the gaps between steps of a host, in order. ``span_ps``: from the begin of the
-    first step to the end of the last. ``core_id``: [c] ids of cores on the host; ``times_ps``: [c, 10] time in the gaps
-    by category."""
+    """``begin_ps``, ``duration_ps``: pauses between steps of a host, in order; ``before``: rows of the steps that begin
+    after them. ``span_ps``: from the begin of the first step to the end of the last. ``core_id``: [c] ids of cores on
+    the host; ``times_ps``: [c, k] time in the pauses by category."""
 
     begin_ps: Int64s
     duration_ps: Int64s
+    before: Int64s
     span_ps: int
     core_id: Int64s
     times_ps: Int64s
@@ -41,8 +38,8 @@ class BetweenSteps:
     def time_ps(self) -> int:
         return int(self.duration_ps.sum())
 
-    def rows(self, host: str) -> SimpleNamespace:
-        """A row for each core; none if no gap lies between steps."""
+    def rows(self, host: str, labels: list[str]) -> SimpleNamespace:
+        """Return a row for each core; none if no pause lies between steps. ``labels``: names of the steps."""
         n = len(self.core_id) if len(self.begin_ps) else 0
         longest = int(self.duration_ps.argmax()) if n else 0
         values = {
@@ -53,35 +50,40 @@ class BetweenSteps:
             "share": self.time_ps / max(self.span_ps, 1),
         }
         columns = {name: np.full(n, value) for name, value in values.items()}
-        return SimpleNamespace(host=host, core_id=self.core_id[:n], times_ps=self.times_ps[:n], **columns)
+        before = [labels[int(self.before[longest])]] * n if n else []
+        return SimpleNamespace(
+            host=host, longest_before=before, core_id=self.core_id[:n], times_ps=self.times_ps[:n], **columns
+        )
 
 
 def between_steps(
-    source: StepSource, database: StepDatabase, hardware: str, workers: Workers, reasons: HostReasons | None
+    database: StepDatabase, extents: StepDatabase, events: HostEvents, times: HostTimes | None
 ) -> BetweenSteps:
-    """Of the steps of a host that are made from ``source``. On several cores a gap is where none is in a step."""
+    """Return the time between the steps of a host; on several cores a pause is where none is in a step.
+
+    ``database``: steps with the times of their periods; ``extents``: those of their extents. ``times``: None on TPUs.
+    """
     there = database.present
-    span = _span(database.begin_ps[there], database.duration_ps[there])
-    begins, ends = union(database.begin_ps[there], database.duration_ps[there])
+    begin, duration = extents.begin_ps[there], extents.duration_ps[there]
+    span = _span(begin, duration)
+    begins, ends = union(begin, duration)
     core_id = database.cores.local_id[there.any(axis=0)]
-    begin, duration = ends[:-1], begins[1:] - ends[:-1]
-    begin, duration = begin[duration > 0], duration[duration > 0]
-    times = np.zeros((len(core_id), len(OWN_CATEGORIES)), np.int64)
-    if len(begin) and database.is_tpu:
-        devices = [database.cores.device[core] for core in np.flatnonzero(there.any(axis=0)).tolist()]
-        times = times_within(source.groups.events, devices, (begin, begin + duration), workers)
-        times = fitted(times, np.full(len(times), duration.sum()))
-        times[:, OTHER] += int(duration.sum()) - times.sum(axis=1)
-    elif len(begin):
-        gaps = steps_of_host(_of_gaps(source, begin, duration), hardware, workers, reasons).database
-        spent = fitted(core_breakdown(gaps), gaps.duration_ps)
-        spent[~gaps.present] = 0
-        place = {one: at for at, one in enumerate(gaps.cores.local_id.tolist())}
-        known = [place.get(one, -1) for one in core_id.tolist()]
-        for at, column in enumerate(known):
-            times[at] = spent[:, column].sum(axis=0) if column >= 0 else 0
-        times[:, OTHER] += int(duration.sum()) - times.sum(axis=1)
-    return BetweenSteps(begin, duration, span, core_id, times)
+    start, pause = ends[:-1], begins[1:] - ends[:-1]
+    start, pause = start[pause > 0], pause[pause > 0]
+    first = np.where(there, extents.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
+    order = np.argsort(first, kind="stable")
+    before = order[np.minimum(np.searchsorted(first[order], start + pause), max(len(order) - 1, 0))]
+    spent = np.zeros((len(core_id), len(OWN_CATEGORIES)), np.int64)
+    if len(start) and times is None:
+        of_cores = core_breakdown(database).sum(axis=0) - core_breakdown(extents).sum(axis=0)
+        spent = fitted(np.maximum(of_cores[there.any(axis=0)], 0), np.full(len(core_id), pause.sum()))
+    elif len(start) and times is not None:
+        spans = Markers(np.arange(len(start), dtype=np.int32), start, pause)
+        type_ps, _ = times.divide(events, spans)
+        spent = of_types(type_ps).sum(axis=0, keepdims=True)
+    if len(start):
+        spent[:, OTHER] += int(pause.sum()) - spent.sum(axis=1)
+    return BetweenSteps(start, pause, before, span, core_id, spent)
 
 
 def _span(begin: Int64s, duration: Int64s) -> int:
@@ -92,38 +94,3 @@ def _span(begin: Int64s, duration: Int64s) -> int:
     if span >= 2**63:
         raise CaptureError("the steps span more than 64 bits of picoseconds can count")
     return span
-
-
-def _of_gaps(source: StepSource, begin: Int64s, duration: Int64s) -> StepSource:
-    """The gaps as if each were a step: events belong to the one that they begin in."""
-    groups = source.groups
-    events, count = groups.events, len(begin)
-    number, none = np.arange(count, dtype=np.int32), np.zeros(0, np.int32)
-    spans = Markers(number, begin, duration)
-    planes = [plane.number for plane in events.planes if plane.kind == "GPU"]
-    made = replace(
-        groups,
-        group_id=_beginning_in(events, begin, ends_of(begin, duration)),
-        count=count,
-        root_rows=np.full(count, -1, np.int32),
-        step_rows=none,
-        step_groups=none,
-        relations=np.zeros((0, 2), np.int32),
-        device_steps={plane: DeviceSteps(number, begin, duration, begin, duration) for plane in planes},
-        vetoed=False,
-        _naming=known_names({}),
-    )
-    return replace(source, groups=made, spans=None if planes else spans)
-
-
-def _beginning_in(events: HostEvents, begin: Int64s, end: Int64s) -> Int32s:
-    """By row the span that the event begins in, -1: none. Lines are in order of time, so each span is a range of rows
-    on each of them: only what lies within is written."""
-    found = np.full(len(events), -1, np.int32)
-    for line in events.lines:
-        start = events.start_ps[line.first : line.last]
-        if len(start):
-            low, high = np.searchsorted(start, begin) + line.first, np.searchsorted(start, end) + line.first
-            for span in np.flatnonzero(high > low).tolist():
-                found[low[span] : high[span]] = span
-    return found

@@ -82,7 +82,10 @@ class Aside(Protocol):
     def stretches(self, steps: StepDatabase) -> Iterator[StepDatabase]: ...
 
 
-BY_CORE: Final = ("present", "begin_ps", "duration_ps", "type_ps", "category_ps", "infeed_ps", "sparse_busy_ps")
+BY_CORE: Final = (
+    "present", "begin_ps", "duration_ps", "extent_begin_ps", "extent_ps", "type_ps", "category_ps", "infeed_ps",
+    "sparse_busy_ps",
+)  # fmt: skip
 """The arrays of a StepDatabase that have a place for each core."""
 
 
@@ -91,6 +94,10 @@ class StepDatabase:
     """Steps of a host, or of all hosts of a session aligned with each other.
 
     `step` is the group id that the events carry; of several hosts that number steps differently, the first one's.
+
+    The time of a step, `duration_ps`, is its period, until the next step begins (see periods.py), and its times by type
+    and category add up to it. Its extent is what its marker or its work on the device spans. Steps in the form of XProf
+    have extents alone: both are equal.
     """
 
     hardware: str  # "GPU", "TPU", "CPU_ONLY": of the session
@@ -99,14 +106,15 @@ class StepDatabase:
     name: list[str]  # [n] of steps of host threads: "train 7"; empty where devices mark the steps
     label: list[str]  # [n] name of the step's group, also on devices
     numbered: Bools  # [n] the capture records the number in that name; False: it only counts the groups of the host
-    complete: (
-        Bools  # [n] False: the first and the last of more than five steps, except on TPUs and of PyTorch's profiler
-    )
+    complete: Bools  # [n] False: the step may be cut off, or when it ends is not recorded
+    has_period: Bools  # [n] False: the next step is not recorded, and duration_ps is the extent
     cores: Cores  # [c]
     group: Int64s  # [n, hosts] the step's group id on each host; -1: no such step there
     present: Bools  # [n, c] the core took part in the step
     begin_ps: Int64s  # [n, c]
-    duration_ps: Int64s  # [n, c]
+    duration_ps: Int64s  # [n, c] of the period
+    extent_begin_ps: Int64s  # [n, c]
+    extent_ps: Int64s  # [n, c]
     type_ps: Int64s  # [n, c, 18] time by event type; [n, c, 0] on TPUs, which have none
     categories: list[str]  # [k] op categories on TPUs, IDLE first; empty otherwise
     category_ps: Int64s  # [n, c, k] self time by category; of SparseCores that do not mark their steps, nothing
@@ -119,6 +127,7 @@ class StepDatabase:
     empty_intersect: bool = False  # hosts have steps, but none in common
     shifts: dict[int, int] | None = None  # by number of host, if hosts are aligned by time: steps it is shifted by
     shifts_by_time: dict[int, int] | None = None  # the same, if alignment by time would differ from that by name
+    is_bound: bool = False  # no period is known: times of complete steps are extents, and so lower bounds
     aside: Aside | None = None  # of many hosts, what the arrays of BY_CORE hold, which are empty then: stretches()
 
     def __len__(self) -> int:
@@ -189,7 +198,7 @@ def check_size(steps: int, cores: int, categories: int, hardware: str, most: int
     """MemoryLimitError: a database of this many steps, cores and categories of ops takes more memory
     than it may. A capture of a few hundred kilobytes can ask for gigabytes."""
     most = MOST_BYTES if most is None else most
-    of_type, others = 0 if hardware == "TPU" else len(TYPES) * 9, 33
+    of_type, others = 0 if hardware == "TPU" else len(TYPES) * 9, 49
     size = steps * cores * (of_type + others + 8 * (categories + len(OWN_CATEGORIES)))
     if size > most:
         raise MemoryLimitError(
@@ -228,6 +237,7 @@ def blank_database(
         label=label,
         numbered=np.zeros(n, np.bool_),
         complete=np.ones(n, np.bool_),
+        has_period=np.zeros(n, np.bool_),
         cores=cores,
         group=group.reshape(n, 1),
         categories=categories,

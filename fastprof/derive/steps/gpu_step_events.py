@@ -2,29 +2,24 @@
 
 Drivers name copies in several ways: ``MEMCPYHtoD``, ``MemcpyH2D``, ``CopyHostToDevice``. All of them are copies.
 
-GPUs record that they stood still, not why. Host threads that wait for input of the same step explain it: events that
-host_step_events takes for waiting, except ops that pass the input on (``IteratorGetNext/_3:_Send``), as the rest of the
-step may run inside these; and whatever says that it loads input or compiles, see host_reasons.
+GPUs record that they stood still, not why. What host threads say that they do explains it, see host_reasons.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from typing import NamedTuple
 
 import numpy as np
 
 from fastprof._native import records
 from fastprof.derive.devices.kineto_categories import is_kineto
-from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
-from fastprof.derive.steps.host_reasons import INPUT, HostReasons, meetings
-from fastprof.derive.steps.host_step_events import host_step_events
-from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types, time_by_type
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.derive.steps.host_reasons import meetings
+from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types
+from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
+from fastprof.tables.host_events import HostEvents, Plane
 
 _OF_RUN = "op_end_ps"
 """A stat of events that a RunMetadata recorded, which knows no launches."""
@@ -57,8 +52,7 @@ class NamedMoves:
 @dataclass(frozen=True, slots=True)
 class GpuStepEvents:
     """``group_count``: groups of the host. ``lines``: the events at which lines begin, and the end of the last;
-    ``line_plane``: by line, the recorded id of its plane; ``fit``: groups that are steps even if the GPUs did nothing
-    in them, None: none."""
+    ``line_plane``: by line, the recorded id of its plane."""
 
     group_count: int
     markers: Markers
@@ -66,7 +60,6 @@ class GpuStepEvents:
     lines: Int64s
     line_plane: Int64s
     moves: NamedMoves
-    fit: Bools | None = None
 
 
 def type_of_name(name: str) -> int:
@@ -126,25 +119,28 @@ def _of_plane(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, 
     return steps.markers[seen[steps.group_id]], rows
 
 
-def events_in_time(events: HostEvents, groups: Groups, spans: Markers) -> GpuStepEvents:
-    """What all GPUs of a host ran in the time of steps, whichever step launched it. An event that two steps meet is an
-    event of both."""
+class GpuTimes(NamedTuple):
+    """What the GPUs of a host ran in spans of time, whichever step launched it; an event is repeated for each span that
+    it overlaps. ``lines``: the events at which lines begin, and the end of the last; ``plane``: [lines] recorded id of
+    the plane of each line."""
+
+    events: TypedEvents
+    lines: Int64s
+    plane: Int64s
+
+
+def events_in_time(events: HostEvents, spans: Markers) -> GpuTimes:
+    """Return what all GPUs of a host ran in the time of spans. Events without duration take no part."""
     planes = events.planes_of("GPU")
     own = [(plane, line) for plane in planes for line in plane.lines if not is_derived(line)]
     rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for _, line in own)])
-    type_, moves = _types(events, rows)
+    bounds = np.cumsum([0, *(line.last - line.first for _, line in own)])
+    type_, _ = _types(events, rows)
+    type_[events.duration_ps[rows] <= 0] = NO_TYPE
     none = np.full(len(rows), -1, np.int32)
     met, place = meetings(TypedEvents(none, type_, events.start_ps[rows], events.duration_ps[rows]), spans)
-    lines = np.searchsorted(place, np.cumsum([0, *(line.last - line.first for _, line in own)]))
-    number = np.full(len(rows), -1, np.int64)
-    number[moves.row] = np.arange(len(moves.row))
-    row = np.flatnonzero(number[place] >= 0)
-    of = number[place[row]]
-    moved = NamedMoves(row, moves.name[of], moves.names, moves.kernel_type[of])
-    fit = np.zeros(groups.count, np.bool_)
-    fit[spans.group] = True
-    ids = np.array([plane.xplane_id for plane, _ in own], np.int64)
-    return GpuStepEvents(groups.count, spans, met, lines.astype(np.int64), ids, moved, fit)
+    lines = np.searchsorted(place, bounds).astype(np.int64)
+    return GpuTimes(met, lines, np.array([plane.xplane_id for plane, _ in own], np.int64))
 
 
 def _types(events: HostEvents, rows: Int32s | Int64s) -> tuple[Types, NamedMoves]:
@@ -169,87 +165,3 @@ def _types(events: HostEvents, rows: Int32s | Int64s) -> tuple[Types, NamedMoves
     used, name = np.unique(place[moves], return_inverse=True)
     named = [names[one] for one in used.tolist()]
     return type_, NamedMoves(moves, name.astype(np.int32), named, kernel_type)
-
-
-_STAGE: Final = "_ipl_stage_name"
-_WAITS: Final = "iteratorgetnext"
-
-
-def host_times(
-    database: StepDatabase, kernels: GpuStepEvents, events: HostEvents, groups: Groups, reasons: HostReasons | None
-) -> Int64s | None:
-    """[n, 2]: the unknown time of each step in which the host waited for input, and in which it compiled; None: it did
-    neither. ``kernels``: what the GPUs did; ``reasons``: what threads say that they do."""
-    if not len(database):
-        return None
-    slot = np.full(groups.count + 1, -1, np.int32)
-    slot[database.step] = np.arange(len(database), dtype=np.int32)
-    begin, duration = database.begin_ps[:, 0], database.duration_ps[:, 0]
-    parts, lines = [], [kernels.lines]
-    for one, ends in (_waits_of_groups(events, groups, slot), _said(reasons, begin, duration)):
-        parts.append(one)
-        lines.append(ends + lines[-1][-1])
-    if not any(map(len, parts)):
-        return None
-    busy = kernels.events
-    computing = np.where(busy.type == NO_TYPE, NO_TYPE, EventType.DEVICE_COMPUTE_32).astype(np.uint8)
-    both = TypedEvents.joined([replace(busy, type=computing, group=slot[busy.group]), *parts])
-    time = time_by_type(both, np.concatenate(lines), begin, duration)
-    unknown = database.type_ps[:, 0, EventType.UNKNOWN_TIME]
-    waited = np.minimum(time.within_ps[:, EventType.HOST_WAIT_INPUT], unknown)
-    compiled = np.minimum(time.within_ps[:, EventType.HOST_COMPILE], unknown - waited)
-    found = np.stack([waited, compiled], axis=1)
-    return found if found.any() else None
-
-
-def _waits_of_groups(events: HostEvents, groups: Groups, slot: Int32s) -> tuple[TypedEvents, Int64s]:
-    """What threads record that waits for input, by step, and where their lines end."""
-    plane = events.plane_named(HOST_THREADS)
-    threads = host_step_events(events, groups) if plane is not None and _may_wait(events, plane) else None
-    if threads is None or threads.rows is None or threads.lines is None:
-        return _NONE, np.zeros(1, np.int64)
-    hands_on = np.array([_hands_on(name) for name in events.names], np.bool_)[events.meta[threads.rows]]
-    waits = threads.events
-    rows = np.flatnonzero((waits.type == EventType.HOST_WAIT_INPUT) & (waits.group >= 0) & ~hands_on)
-    return replace(waits[rows], group=slot[waits.group[rows]]), np.searchsorted(rows, threads.lines[1:]).astype(
-        np.int64
-    )
-
-
-def _said(reasons: HostReasons | None, begin: Int64s, duration: Int64s) -> tuple[TypedEvents, Int64s]:
-    """When threads say that they load input or compile, by step, as one line."""
-    if reasons is None:
-        return _NONE, np.zeros(1, np.int64)
-    spans = Markers(np.arange(len(begin), dtype=np.int32), begin, duration)
-    found = reasons.within(spans)
-    type_ = np.where(found.type == INPUT, EventType.HOST_WAIT_INPUT, EventType.HOST_COMPILE).astype(np.uint8)
-    return replace(found, type=type_), np.array([len(found)], np.int64)
-
-
-_NONE: Final = TypedEvents(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
-
-
-def with_host_times(database: StepDatabase, found: Int64s | None) -> StepDatabase:
-    """The steps of a host's GPUs, with this part of their unknown time as waiting for input and compilation."""
-    if found is None:
-        return database
-    type_ps = database.type_ps.copy()
-    type_ps[:, 0, [EventType.HOST_WAIT_INPUT, EventType.HOST_COMPILE]] += found
-    type_ps[:, 0, EventType.UNKNOWN_TIME] -= found.sum(axis=1)
-    return replace(database, type_ps=type_ps)
-
-
-def _may_wait(events: HostEvents, plane: Plane) -> bool:
-    """Whether there is a name or a stage to look for at all: most captures of GPUs have none."""
-    if len(events.stat(_STAGE)):
-        return True
-    waits = np.array([name[: len(_WAITS)].lower() == _WAITS for name in events.names], np.bool_)
-    return bool(waits.any() and waits[events.meta[plane.first : plane.last]].any())
-
-
-def _hands_on(name: str) -> bool:
-    """Whether it is named after what waits for input, and does not wait itself: the op's type is another."""
-    if name[: len(_WAITS)].lower() != _WAITS:
-        return False
-    of_type = name.rpartition(":")[2]
-    return of_type != "DoCompute" and not of_type.lower().startswith(_WAITS)

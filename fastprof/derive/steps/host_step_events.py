@@ -34,14 +34,13 @@ STATS = (_STAGE, "_pt", "_p", "_ct", "_c")
 class HostStepEvents:
     """``events``: those of a group; ``rows``: where they are in the events of the host, None: others are among them;
     ``lines``: the events at which lines begin, and the end of the last, None: in any order; ``named``: the groups whose
-    steps have a name; ``fit``: groups that are steps even if nothing was computed in them, None: none."""
+    steps have a name."""
 
     markers: Markers
     events: TypedEvents
     rows: Int64s | None
     lines: Int64s | None
     named: Bools  # by group
-    fit: Bools | None = None
 
 
 def type_of_name(name: str) -> int:

@@ -66,7 +66,7 @@ def _spans(database: StepDatabase) -> list[Spans]:
     first = 0
     for some in database.stretches() if len(hosts.place) else ():
         own = slice(first, first + len(some))
-        columns = (some.present[:, dense], some.begin_ps[:, dense], some.duration_ps[:, dense])
+        columns = (some.present[:, dense], some.extent_begin_ps[:, dense], some.extent_ps[:, dense])
         begin[hosts.place, own], end[hosts.place, own] = (one.T for one in spans_of_hosts(*columns, hosts.first))
         first = own.stop
     return list(map(Spans, begin, end))

@@ -17,22 +17,27 @@ _LEAST: Final = 2
 """A kind occurs at least so often: names that never repeat are no kinds."""
 
 
+def kinds(database: StepDatabase) -> list[str]:
+    """Return the kind of each step: its name without numbers."""
+    return [_NUMBER.sub("", label).strip() for label in database.label]
+
+
 def one_kind(database: StepDatabase) -> tuple[Bools, str]:
     """Which steps are of the kind that counts: of those that the program numbers, else of all, the one that takes most
     time. And the names in words, "" if all steps are of one kind."""
-    kinds = [_NUMBER.sub("", label).strip() for label in database.label]
+    of_steps = kinds(database)
     duration = database.duration_ps.max(axis=1, initial=0).tolist()
     weight: dict[str, list[int]] = {}
-    for kind, numbered, time in zip(kinds, database.numbered.tolist(), duration, strict=True):
+    for kind, numbered, time in zip(of_steps, database.numbered.tolist(), duration, strict=True):
         found = weight.setdefault(kind, [0, 0, 0])
         found[0], found[1], found[2] = max(found[0], int(numbered)), found[1] + time, found[2] + 1
-    every = np.ones(len(kinds), np.bool_)
+    every = np.ones(len(of_steps), np.bool_)
     repeated = {kind: found for kind, found in weight.items() if found[2] >= _LEAST}
     if len(weight) < 2 or not repeated:
         return every, ""
     best = max(repeated, key=lambda kind: repeated[kind])
     others = [f"{count} {_called(kind)}" for kind, (_, _, count) in weight.items() if kind != best]
-    chosen = np.array([kind == best for kind in kinds], np.bool_)
+    chosen = np.array([kind == best for kind in of_steps], np.bool_)
     return chosen, f"markers {_called(best)} make the steps; others are left out: {', '.join(others)}"
 
 

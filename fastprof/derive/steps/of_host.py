@@ -20,12 +20,11 @@ from fastprof.derive.steps.database import (
     blank_database,
     empty_database,
 )
-from fastprof.derive.steps.gpu_step_events import GpuStepEvents, host_times, with_host_times
+from fastprof.derive.steps.gpu_step_events import GpuStepEvents
 from fastprof.derive.steps.grouping import Groups
-from fastprof.derive.steps.host_reasons import HostReasons, counted
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource
-from fastprof.derive.steps.step_time import TYPES, EventType, longest, time_by_type
+from fastprof.derive.steps.step_time import TYPES, EventType, Markers, longest, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
@@ -48,8 +47,7 @@ class HostSteps:
     """The steps of one host. ``groups``: the number of its groups of events; ``unfit``: step markers that make no
     step, since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether
     grouping was given up; ``outside``: on a host without devices, runs of compiled programs during no step;
-    ``host_ps``: [n, 2] by step, idle time of GPUs that ``database`` counts as waiting for input and as compilation,
-    None: none; ``missed``: a sentence, where the host lacks the requested steps. ``source``, ``why``: what the steps
+    ``missed``: a sentence, where the host lacks the requested steps. ``source``, ``why``: what the steps
     are made from, as ``step_source`` has it; ``kinds``: which of several kinds of markers make them, "": there is one;
     ``marked``: those that XProf has, None: the same."""
 
@@ -63,7 +61,6 @@ class HostSteps:
     module_executions: int
     vetoed: bool
     outside: int
-    host_ps: Int64s | None = None
     missed: str | None = None
     source: str = MARKERS
     why: str = ""
@@ -75,15 +72,13 @@ class HostSteps:
         return self.marked or self
 
 
-def steps_of_host(
-    source: StepSource, hardware: str, workers: Workers | None = None, reasons: HostReasons | None = None
-) -> HostSteps:
-    """The steps of a host, TPUs before GPUs. ``reasons``: what its threads say that they do: time in which they load
-    input or compile is counted as such, if nothing computes."""
+def steps_of_host(source: StepSource, hardware: str, workers: Workers | None = None) -> HostSteps:
+    """Return the steps of a host with the time of their extents, TPUs before GPUs. Spans of a source have no times by
+    type: `periods` divides the time from step to step."""
     groups = source.groups
     events = groups.events
     hostname = events.capture.hostnames[0] if events.capture.hostnames else NO_HOSTNAME
-    unfit, waited = 0, None
+    unfit = 0
 
     tpus, gpus = bool(events.planes_of("TPU")), bool(events.planes_of("GPU"))
     if tpus:
@@ -91,16 +86,12 @@ def steps_of_host(
         database, unfit = tpu_steps.of_tpus(
             events.host, hostname, cores, groups, source.on_threads, together=source.source != MODULES
         )
+    elif source.spans is not None:
+        database = of_spans("GPU" if gpus else "CPU_ONLY", events.host, hostname, source.spans, groups.step_names)
     elif gpus:
-        kernels = (
-            gpu_step_events.gpu_step_events(events, groups)
-            if source.spans is None
-            else gpu_step_events.events_in_time(events, groups, source.spans)
-        )
+        kernels = gpu_step_events.gpu_step_events(events, groups)
         database, unfit = of_gpus(events.host, hostname, kernels, groups.step_names)
-        waited = host_times(database, kernels, events, groups, reasons)
-        database = with_host_times(database, waited)
-    elif (threads := source.on_threads(reasons)) is None:
+    elif (threads := source.on_threads()) is None:
         database = empty_database(hardware, [events.host], one_core(hostname))
     else:
         database, unfit = of_threads(events.host, hostname, threads, groups)
@@ -118,7 +109,6 @@ def steps_of_host(
         unfit=unfit,
         module_executions=executions.count(events),
         vetoed=groups.vetoed,
-        host_ps=waited,
         source=source.source,
         why=source.why,
         kinds=source.kinds,
@@ -139,13 +129,20 @@ def one_core(hostname: str) -> Cores:
     return Cores(one, one, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_), [None])
 
 
+def of_spans(hardware: str, host: str, hostname: str, spans: Markers, step_names: StepNames) -> StepDatabase:
+    """Return the steps that spans of time make, without their times by type."""
+    spans = longest(spans)
+    cores = empty_database(hardware, [host], one_core(hostname)).cores
+    return _on_one_core(hardware, host, cores, spans, step_names)
+
+
 def of_threads(host: str, hostname: str, threads: HostStepEvents, groups: Groups) -> tuple[StepDatabase, int]:
     """The steps of a host without devices, and how many markers are of none."""
     blank = empty_database("CPU_ONLY", [host], one_core(hostname))
     database, _, unfit = _of_events(blank, threads, (EventType.HOST_COMPUTE,), groups.count, groups.step_names)
     named = threads.named[database.step].tolist()
     names = [label if has_name else "" for label, has_name in zip(database.label, named, strict=True)]
-    return replace(database, name=names, type_ps=counted(database.type_ps)), unfit
+    return replace(database, name=names), unfit
 
 
 def of_gpus(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNames) -> tuple[StepDatabase, int]:
@@ -185,20 +182,28 @@ def _of_events(
         events = replace(events, group=slot[events.group])
     time = time_by_type(events, seen.lines, spans.start_ps, spans.duration_ps)
     fit: Bools = np.asarray(time.seen[:, list(needs)].any(axis=1))
-    if seen.fit is not None:
-        fit |= seen.fit[spans.group]
-    spans, n = spans[fit], int(fit.sum())
+    spans = spans[fit]
+    database = _on_one_core(blank.hardware, blank.hosts[0], blank.cores, spans, step_names)
+    database = replace(database, type_ps=time.within_ps[fit].reshape(len(spans), 1, len(TYPES)))
+    return database, time.total_ps.sum(axis=0), len(fit) - len(spans)
+
+
+def _on_one_core(hardware: str, host: str, cores: Cores, spans: Markers, step_names: StepNames) -> StepDatabase:
+    """Return steps of the one core of a host, without their times by type."""
+    n = len(spans)
+    begin, duration = spans.start_ps.reshape(n, 1), spans.duration_ps.reshape(n, 1)
     labels, numbered = step_names(spans.group)
     complete = np.ones(n, np.bool_)
     if n > MOST_WITHOUT_ENDS:
         complete[[0, -1]] = False
-    database = replace(
-        blank_database(blank.hardware, blank.hosts[0], blank.cores, spans.group.astype(np.int64), labels, []),
+    return replace(
+        blank_database(hardware, host, cores, spans.group.astype(np.int64), labels, []),
+        name=labels if hardware == "CPU_ONLY" else [""] * n,
         numbered=numbered,
         complete=complete,
         present=np.ones((n, 1), np.bool_),
-        begin_ps=spans.start_ps.reshape(n, 1),
-        duration_ps=spans.duration_ps.reshape(n, 1),
-        type_ps=time.within_ps[fit].reshape(n, 1, len(TYPES)),
+        begin_ps=begin,
+        duration_ps=duration,
+        extent_begin_ps=begin,
+        extent_ps=duration,
     )
-    return database, time.total_ps.sum(axis=0), len(fit) - n

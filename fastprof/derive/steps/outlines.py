@@ -20,7 +20,7 @@ from fastprof.schema.value_classes import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spans(ArrayRows):
-    """When the steps of a host were, over all of its cores; steps without cores last no time."""
+    """Extents of the steps of a host, over all of its cores; steps without cores last no time."""
 
     begin_ps: Int64s
     end_ps: Int64s
@@ -65,8 +65,8 @@ def outlines(hosts: Iterable[HostSteps]) -> Iterator[Outline]:
         rest = own.without_times()
         before = rest if before is None else _shared(rest, before)
         yield Outline(
-            replace(host, database=before, host_ps=None, marked=None),
-            spans_of(own.present, own.begin_ps, own.duration_ps),
+            replace(host, database=before, marked=None),
+            spans_of(own.present, own.extent_begin_ps, own.extent_ps),
         )
 
 
@@ -75,7 +75,7 @@ def _shared(one: StepDatabase, before: StepDatabase) -> StepDatabase:
     return replace(one, cores=cores, **_same(one, before, _OF_STEPS))
 
 
-_OF_STEPS: Final = ("step", "name", "label", "numbered", "complete", "group", "categories")
+_OF_STEPS: Final = ("step", "name", "label", "numbered", "complete", "has_period", "group", "categories")
 _OF_CORES: Final = ("id", "local_id", "host_number", "host", "name", "sparse", "has_details", "device")
 
 

@@ -14,17 +14,13 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.devices.kineto_categories import is_kineto, is_op
-from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.executions import Executions
 from fastprof.derive.steps.grouping import Groups
-from fastprof.derive.steps.host_causes import Code
-from fastprof.derive.steps.host_reasons import WORK, HostReasons, in_order, spread
-from fastprof.derive.steps.host_step_events import HostStepEvents, host_step_events, type_of_name
-from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents
+from fastprof.derive.steps.host_reasons import in_order
+from fastprof.derive.steps.step_time import Markers
 from fastprof.derive.steps.stretches import filled, union
 from fastprof.derive.steps.traceme_names import NameKind, kind_of_name
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.wording.patterns import pattern_of
@@ -42,19 +38,6 @@ def is_annotation(name: str) -> bool:
     """Whether a user may have named an event so, and no framework does."""
     fits = _ANNOTATION.fullmatch(name) is not None and not name.startswith(_RUNTIME)
     return fits and kind_of_name(name) in (NameKind.UNKNOWN, NameKind.ANNOTATION)
-
-
-def type_of_own(name: str) -> int:
-    """As ``type_of_name``, but frames of Python compute nothing."""
-    return NO_TYPE if is_frame(name) else type_of_name(name)
-
-
-def type_among_runs(name: str) -> int:
-    """As ``type_of_name``, of events outside of the threads that run ops, in a capture that records runs."""
-    if name.startswith(_WAITS) or is_frame(name):
-        return NO_TYPE
-    type_ = type_of_name(name)
-    return NO_TYPE if type_ == EventType.HOST_COMPUTE and is_annotation(name) else type_
 
 
 def held_by(runs: Executions, markers: Markers) -> bool:
@@ -107,81 +90,6 @@ def with_runs(events: HostEvents, groups: Groups, runs: Executions, of_run: Int6
     return replace(groups, group_id=group_id)
 
 
-def on_threads(
-    events: HostEvents,
-    groups: Groups,
-    spans: Markers,
-    runs: Executions | None,
-    reasons: HostReasons | None,
-    *,
-    annotated: bool = False,
-) -> HostStepEvents | None:
-    """The events of steps of a host without devices, each in the ``spans`` of its group, which are steps whatever ran
-    in them. Events that last no time are left out: XProf takes them for the begin of some time. ``reasons``: what
-    threads say that they do; None: that is not wanted. ``annotated``: the steps are annotations."""
-    has_runs = runs is not None and len(runs.rows) > 0
-    seen = host_step_events(events, groups, type_among_runs if has_runs or annotated else type_of_own)
-    if seen is None:
-        return None
-    fit = np.zeros(groups.count, np.bool_)
-    fit[spans.group] = True
-    seen = replace(seen, markers=spans, fit=fit, named=fit)
-    if runs is not None and has_runs:
-        seen = _with_pools(events, groups, spans, runs, seen, reasons)
-    else:
-        seen = _with_ops(events, seen, reasons)
-    if reasons is None:
-        return seen
-    said = reasons.within(spans)
-    lines = None if seen.lines is None else np.append(seen.lines, seen.lines[-1] + len(said))
-    return replace(seen, events=TypedEvents.joined([seen.events, said]), rows=None, lines=lines)
-
-
-_CALLS: Final = ((), (Code.LAUNCH,))
-"""What ops may be beside work: those of PyTorch also short ones in a row."""
-
-
-def _with_ops(events: HostEvents, seen: HostStepEvents, reasons: HostReasons | None) -> HostStepEvents:
-    """With ops set apart from what else threads do, and without events that last no time, nor annotations of PyTorch
-    but for those that wait: its ops are recorded."""
-    type_ = np.where(seen.events.duration_ps > 0, seen.events.type, np.uint8(NO_TYPE))
-    if seen.rows is not None and is_kineto(events):
-        others = ~is_op(events)[events.meta[seen.rows]]
-        type_[others & (type_ == EventType.HOST_COMPUTE)] = NO_TYPE
-    if reasons is not None and seen.rows is not None:
-        works = np.isin(reasons.code[seen.rows], (Code.HOST_COMPUTE, *_CALLS[is_kineto(events)]))
-        type_[works & (type_ == EventType.HOST_COMPUTE)] = WORK
-    return replace(seen, events=replace(seen.events, type=type_))
-
-
-def _with_pools(
-    events: HostEvents,
-    groups: Groups,
-    spans: Markers,
-    runs: Executions,
-    seen: HostStepEvents,
-    reasons: HostReasons | None,
-) -> HostStepEvents:
-    """With what pools run in the time of steps. Nothing says what it is, or it is an op: else it may be compilation."""
-    first = runs.plane.first
-    of_runs, by_time = (np.zeros(runs.plane.last - first, np.bool_) for _ in range(2))
-    of_runs[runs.rows - first] = True
-    pool = _pool_rows(runs, groups)
-    waits, lasts = _waits(events), events.duration_ps[pool] > 0
-    pool = pool[lasts & ~waits[events.meta[pool]] & ~of_runs[pool - first]]
-    by_time[pool - first] = True
-    rows = seen.rows
-    assert rows is not None, "these are events of threads alone"
-    apart = (seen.events.duration_ps > 0) & ~by_time[rows - first]
-    works = of_runs[rows - first] & ~waits[events.meta[rows]]
-    own = replace(seen.events, type=np.where(works, np.uint8(WORK), seen.events.type))
-    is_op = np.isin(reasons.code[pool], (Code.NOTHING, Code.HOST_COMPUTE)) if reasons is not None else pool < 0
-    type_ = np.where(is_op, np.uint8(WORK), np.uint8(EventType.HOST_COMPUTE))
-    none = np.full(len(pool), -1, np.int32)
-    moved = TypedEvents(none, type_, events.start_ps[pool], events.duration_ps[pool])
-    return replace(seen, events=TypedEvents.joined([own[apart], spread(moved, spans)]), rows=None, lines=None)
-
-
 def _holding(spans: Markers, time: Int64s) -> Int64s:
     """The group of the span that holds each moment, -1: none does."""
     spans = in_order(spans)
@@ -227,8 +135,3 @@ def outermost(events: HostEvents, plane: Plane, rows: Int64s) -> Int64s:
     for low, high in pairwise(bounds):
         keep[low + 1 : high] = events.start_ps[rows[low + 1 : high]] >= np.maximum.accumulate(end[low:high])[:-1]
     return rows[keep]
-
-
-def _waits(events: HostEvents) -> Bools:
-    """By name, whether the event only waits."""
-    return np.array([name.startswith(_WAITS) for name in events.names], np.bool_)

@@ -46,11 +46,12 @@ def numbers(events: HostEvents, marks: Int32s, most: int) -> Int32s:
     return found if is_usable else np.arange(len(marks), dtype=np.int32)
 
 
-def group_ids(events: HostEvents, marks: Int32s) -> Int32s:
-    """The number of the marker in whose step each event is, by row; -1: in none."""
+def group_ids(events: HostEvents, marks: Int32s, until_ps: Int64s | None = None) -> Int32s:
+    """Return by row the number of the marker in whose step each event is, -1 if it is in none. ``until_ps``: when steps
+    end; by default with their markers."""
     group_id = np.full(len(events), -1, np.int32)
     begin = events.start_ps[marks]
-    end = begin + np.maximum(events.duration_ps[marks], 0)
+    end = begin + np.maximum(events.duration_ps[marks], 0) if until_ps is None else until_ps
     threads = events.plane_named(HOST_THREADS)
     if threads is not None:
         rows = slice(threads.first, threads.last)

@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from fastprof._native import records
+from fastprof.derive.devices.kineto_categories import ANNOTATIONS, is_kineto, is_of, is_op
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.executions import Executions
 from fastprof.derive.steps.pool_work import is_annotation, outermost
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, beside
 from fastprof.wording.patterns import pattern_of
 
 LEAST: Final = 3
@@ -20,11 +22,14 @@ LEAST: Final = 3
 _LEAST_SHARE: Final = (1, 2)
 _ALIKE: Final = (19, 20)
 """Annotations whose time is at least this part of the most: the one that occurs most often of them counts."""
+_NEARLY: Final = 0.9
+"""Least part of the work of a thread that lies in an annotation, and of its occurrences that hold work."""
 _PERIODIC: Final = (9, 10)
 """Least part of launches that are what was launched a period before."""
+_NUMBER: Final = pattern_of(r"\d+")
 _RAREST: Final = 8
 _PROFILER: Final = pattern_of(r"profiler\.py:\d+ (start_trace|stop_trace|trace|__exit__|__enter__)|ProfilerSession")
-_LAUNCH: Final = pattern_of(
+LAUNCH: Final = pattern_of(
     r"PjitFunction\(|Executable::Execute|EagerExecute: |EagerLocalExecute: |FunctionRun|SessionRun|RunGraph|"
     r"(?<![\w./>-])(?=[_/>-]*[A-Za-z0-9.])[\w./>-]*:[A-Z_]\w*$"
 )
@@ -40,8 +45,9 @@ class Repeated(NamedTuple):
 
 
 def annotation(events: HostEvents) -> Repeated | None:
-    """The annotation that occurs at least three times on one thread and covers most time of the host's threads, half
-    of it or more; of those that cover about as much, the one that occurs most often."""
+    """Return the annotation that occurs at least three times on one thread and covers most time of the host's threads:
+    half of it or more, or nearly all work that threads do or launch. Of those that cover about as much, the one that
+    occurs most often."""
     plane = events.plane_named(HOST_THREADS)
     if plane is None or plane.first == plane.last:
         return None
@@ -64,12 +70,47 @@ def annotation(events: HostEvents) -> Repeated | None:
     number = number.reshape(-1)
     time = np.zeros(len(keys), np.int64)
     np.add.at(time, number, end[rows] - start[rows])
-    wide = (counts >= LEAST) & (time * _LEAST_SHARE[1] >= lasts * _LEAST_SHARE[0]) & (time <= lasts)
+    wide = (time * _LEAST_SHARE[1] >= lasts * _LEAST_SHARE[0]) | _hold_work(events, plane, rows, number, len(keys))
+    wide &= (counts >= LEAST) & (time <= lasts)
     if not wide.any():
         return None
     near = wide & (time * _ALIKE[1] >= int(time[wide].max()) * _ALIKE[0])
     best = int(np.where(near, counts, 0).argmax())
     return Repeated(rows[number == best].astype(np.int64) + plane.first, events.names[int(keys[best, 1])])
+
+
+def called(events: HostEvents, name: str) -> Repeated | None:
+    """Return the events of this name, whatever their numbers, on the thread with most of them; None without any."""
+    plane = events.plane_named(HOST_THREADS)
+    if plane is None:
+        return None
+    named = np.array([_NUMBER.sub("", one).strip() == name or one == name for one in events.names], np.bool_)
+    rows = plane.first + np.flatnonzero(named[events.meta[plane.first : plane.last]])
+    if not len(rows):
+        return None
+    line = np.searchsorted([line.first for line in plane.lines], rows, side="right") - 1
+    rows = rows[line == int(np.bincount(line).argmax())]
+    return Repeated(outermost(events, plane, rows), name)
+
+
+def _hold_work(events: HostEvents, plane: Plane, rows: Int64s, number: Int64s, count: int) -> Bools:
+    """Return for each of ``count`` annotations whether nearly all launches and ops of their thread lie in them.
+    ``rows``, ``number``: occurrences within the plane, and which annotation each is."""
+    works = is_op(events) if is_kineto(events) else _named(events, LAUNCH)
+    own = np.flatnonzero(works[events.meta[plane.first : plane.last]])
+    start = events.start_ps[plane.first : plane.last]
+    holds = np.zeros(count, np.bool_)
+    bounds = [line.first - plane.first for line in plane.lines]
+    for one in np.flatnonzero(np.bincount(number, minlength=count) >= LEAST).tolist():
+        here = rows[number == one]
+        line = int(np.searchsorted(bounds, here[0], side="right")) - 1
+        work = own[(own >= bounds[line]) & (own < plane.lines[line].last - plane.first)]
+        end = ends_of(start[here], events.duration_ps[plane.first + here])
+        at = np.searchsorted(start[here], start[work], side="right") - 1
+        inside = (at >= 0) & (start[work] < end[at])
+        within = np.bincount(at[inside], minlength=len(here))
+        holds[one] = len(work) > 0 and inside.mean() >= _NEARLY and np.count_nonzero(within) >= _NEARLY * len(here)
+    return holds
 
 
 def as_executions(events: HostEvents, repeated: Repeated) -> list[Executions]:
@@ -88,13 +129,15 @@ def launches(events: HostEvents) -> list[Executions]:
     plane = events.plane_named(HOST_THREADS)
     if gpus or plane is None:
         return found
-    wanted = _named(events, _LAUNCH)
+    wanted = _named(events, LAUNCH)
     rows = np.flatnonzero(wanted[events.meta[plane.first : plane.last]]) + plane.first
     rows = outermost(events, plane, rows)
     period = _periods(events, rows[np.argsort(events.start_ps[rows], kind="stable")])
     if period is None:
         return []
     rows, of = period
+    if _are_layers(events, events.start_ps[rows[_firsts(of)]]):
+        return []
     first, last = np.flatnonzero(np.append(True, of[1:] != of[:-1])), np.flatnonzero(np.append(of[1:] != of[:-1], True))
     end = np.maximum.accumulate(ends_of(events.start_ps[rows], events.duration_ps[rows]))
     begin = np.maximum(events.start_ps[rows[first]], np.append(np.iinfo(np.int64).min, end[last[:-1]]))
@@ -110,12 +153,57 @@ def _of_gpu(events: HostEvents, plane: Plane) -> Executions | None:
     if period is None:
         return None
     rows, of = period
+    calls, ids = _launches_of(events, rows)
+    first, last = _firsts(of), np.append(_firsts(of)[1:], len(of)) - 1
+    of_one_call = (ids[first[1:]] > 0) & (ids[first[1:]] == ids[last[:-1]])
+    if 2 * np.count_nonzero(of_one_call) > len(of_one_call) or _are_layers(events, calls[first]):
+        return None
     n = int(of[-1]) + 1
     end = np.full(n, np.iinfo(np.int64).min)
     np.maximum.at(end, of, ends_of(events.start_ps[rows], events.duration_ps[rows]))
     first = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
     name = f"{events.names[int(events.meta[rows[0]])]} …"
     return Executions(plane, rows, of, events.start_ps[rows[first]], end, np.zeros(n, np.int64), [name])
+
+
+def _firsts(of: Int64s) -> Int64s:
+    """Return the places at which periods begin."""
+    return np.flatnonzero(np.append(True, of[1:] != of[:-1]))
+
+
+def _launches_of(events: HostEvents, rows: Int64s) -> tuple[Int64s, Int64s]:
+    """Return when the work of a device was launched, or begins if that is unknown, and the id that it shares with its
+    launch, 0 if it has none. All kernels of a graph share the launch of the graph."""
+    stat = events.stat("correlation_id").of_kinds((records.INT64, records.UINT64))
+    ids, start = np.zeros(len(rows), np.int64), events.start_ps[rows].copy()
+    known, value = beside(rows, stat.rows, stat.value)
+    ids[known] = value[known]
+    threads = events.plane_named(HOST_THREADS)
+    if threads is not None:
+        calls = (stat.rows >= threads.first) & (stat.rows < threads.last)
+        order = np.argsort(stat.value[calls], kind="stable")
+        call_ids, call_rows = stat.value[calls][order], stat.rows[calls][order]
+        at = np.minimum(np.searchsorted(call_ids, ids), max(len(call_ids) - 1, 0))
+        found = (ids > 0) & (call_ids[at] == ids) if len(call_ids) else np.zeros(len(ids), np.bool_)
+        start[found] = events.start_ps[call_rows[at[found]]]
+    return start, ids
+
+
+def _are_layers(events: HostEvents, begins: Int64s) -> bool:
+    """Return whether most periods follow another one within one annotation: then they are parts of a step. ``begins``:
+    when the first launch of each is."""
+    plane = events.plane_named(HOST_THREADS)
+    if plane is None:
+        return False
+    named = np.array([is_annotation(name) for name in events.names], np.bool_)
+    if is_kineto(events):
+        named &= is_of(events, ANNOTATIONS)
+    rows = plane.first + np.flatnonzero(named[events.meta[plane.first : plane.last]])
+    start, end = events.start_ps[rows], ends_of(events.start_ps[rows], events.duration_ps[rows])
+    order = np.argsort(start, kind="stable")
+    reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(end[order]))
+    together = reached[np.searchsorted(start[order], begins[:-1], side="right")] > begins[1:]
+    return 2 * int(np.count_nonzero(together)) > len(together)
 
 
 def _in_time(events: HostEvents, plane: Plane, begin: Int64s, end: Int64s, name: str) -> Executions:

@@ -35,6 +35,7 @@ class OnCores:
 
     @property
     def duration_ps(self) -> Int64s:
+        """[n] the time that is divided: periods, or extents."""
         return self.database.duration_ps[self.step, self.core]
 
 
@@ -64,13 +65,18 @@ CORE = (
 STEP = Count("step", "number of the step, as in the analysis steps", lambda rows: rows.database.step[rows.step])
 SPAN = (
     Flag("sparse_core", "the core is a SparseCore", lambda rows: rows.database.cores.sparse[rows.core]),
-    Flag("complete", "false if the step may be cut off: the first and the last of more than five steps of a host, "
-         "except on TPUs and of PyTorch's profiler", lambda rows: rows.database.complete[rows.step]),
-    Picoseconds("start_ps", "start of the step on the core, from the start of the host's capture; on TPUs by the clock "
-                "of the device if it is recorded",
-                lambda rows: rows.database.begin_ps[rows.step, rows.core]),
-    Picoseconds("duration_ps", "duration of the step: its longest marker or interval on a device; cores of a TPU host "
-                "share it"),
+    Flag("complete", "false if the step does not count for averages: it may be cut off (the first and the last of more "
+         "than five steps of a host, except on TPUs and of PyTorch's profiler), or its end is not recorded",
+         lambda rows: rows.database.complete[rows.step]),
+    Picoseconds("start_ps", "start of the step's marker or of its work on the core, from the start of the host's "
+                "capture; on TPUs by the clock of the device if it is recorded",
+                lambda rows: rows.database.extent_begin_ps[rows.step, rows.core]),
+    Picoseconds("duration_ps", "extent of the step: its longest marker or interval on a device; cores of a TPU host "
+                "share it", lambda rows: rows.database.extent_ps[rows.step, rows.core]),
+    Picoseconds("period_ps", "time until the next step begins; categories add up to it; null: the next step is not "
+                "recorded, or steps are markers alone, and categories add up to duration_ps",
+                lambda rows: rows.database.duration_ps[rows.step, rows.core],
+                lambda rows: ~rows.database.has_period[rows.step]),
 )  # fmt: skip
 """What kind of step it is on the core, and when."""
 

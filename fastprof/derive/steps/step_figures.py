@@ -84,14 +84,15 @@ class GenericSteps:
         return _with_copies(self.category_ps, self.type_ps)
 
     def bottleneck(self, uses_tf_data: bool, *, copies_apart: bool) -> verdicts.Bottleneck:
-        """The verdicts on these steps together. ``copies_apart``: copies to devices are no input, unlike to XProf."""
+        """The verdicts on these steps together. ``copies_apart``: copies to devices are no input, and computing threads
+        of a host without devices are its device, unlike to XProf."""
         total, copied = self.category_ps.sum(axis=0), float(self.to_device_ps.sum())
         return verdicts.of_generic(
             step=float(self.step_ps.sum()),
             input=float(self.wait_input_ps.sum()) + (0.0 if copies_apart else copied),
             copies=copied if copies_apart else 0.0,
             output=float(total[OUTPUT]),
-            compute=float(total[COMPUTE]),
+            compute=float(total[COMPUTE]) + (float(total[HOST_COMPUTE]) if copies_apart else 0.0),
             collectives=float(total[COLLECTIVES]),
             launch=float(total[LAUNCH]),
             other=float(total[OTHER]),
@@ -419,11 +420,16 @@ def place_of(op: str) -> int:
     return _OF_KINDS.get(part.kind, COLLECTIVES if part.kind.scope == BETWEEN_DEVICES else COPIES)
 
 
+def of_types(type_ps: Int64s) -> Int64s:
+    """[..., 10]: time by category, in the order of OWN_CATEGORIES, of [..., 18] time by type of event."""
+    return _with_copies(category_times(type_ps), type_ps)
+
+
 def core_breakdown(database: StepDatabase, place: Callable[[str], int] = place_of) -> Int64s:
     """[n, c, 10]: time of each core by category, in the order of OWN_CATEGORIES, whatever the hardware. A SparseCore
     that does not mark its steps computes while it is busy. ``place``: of the category of an op of a TPU."""
     if not database.is_tpu:
-        return _with_copies(category_times(database.type_ps), database.type_ps)
+        return of_types(database.type_ps)
     duration_ps, category_ps = database.duration_ps, database.category_ps
     times = np.zeros((*duration_ps.shape, len(OWN_CATEGORIES)), np.int64)
     for number, op in enumerate(database.categories):

@@ -4,6 +4,7 @@ By itself (``auto``) the first of these that the capture has counts, in this ord
 
     markers       set by the program or its framework, if they hold the work
     launched      markers that only hold the dispatch, each extended to the work that it launched
+    loader        calls of a data loader that work follows, except on TPUs
     modules       executions of the compiled program that takes most time, at least three
     annotations   an annotation that repeats on one thread and covers at least half of the time
     launches      the longest pattern of launches that repeats
@@ -23,8 +24,8 @@ from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.executions import Executions, executions, main_module
 from fastprof.derive.steps.forest import Forest
 from fastprof.derive.steps.grouping import Groups, known_names
-from fastprof.derive.steps.host_reasons import HostReasons
 from fastprof.derive.steps.host_step_events import HostStepEvents, host_step_events
+from fastprof.derive.steps.loader_steps import loader_steps
 from fastprof.derive.steps.module_steps import grouped_by_execution
 from fastprof.derive.steps.step_time import Markers, longest
 from fastprof.errors import MemoryLimitError
@@ -35,6 +36,7 @@ from fastprof.tables.host_events import HostEvents, Plane
 AUTO: Final = "auto"
 MARKERS: Final = "markers"
 LAUNCHED: Final = "launched"
+LOADER: Final = "loader"
 MODULES: Final = "modules"
 ANNOTATIONS: Final = "annotations"
 LAUNCHES: Final = "launches"
@@ -42,16 +44,30 @@ NOTHING: Final = "nothing"
 SOURCES: Final = {
     MARKERS: "markers",
     LAUNCHED: "markers and what they launched",
+    LOADER: "calls of the data loader",
     MODULES: "executions of programs",
     ANNOTATIONS: "an annotation that repeats",
     LAUNCHES: "launches that repeat",
 }
 """In words."""
+CERTAINTY: Final = {
+    MARKERS: "certain",
+    LAUNCHED: "certain",
+    LOADER: "likely",
+    MODULES: "likely",
+    ANNOTATIONS: "likely",
+    LAUNCHES: "possible",
+}
+"""How sure it is that these are the steps of the program."""
+CERTAINTIES: Final = ("possible", "likely", "certain")
 STEPS_FROM: Final[dict[str, Any]] = {
-    "help": "what is a step: a marker of the program or its framework, as XProf has it (markers), an execution of a "
-    "compiled program (modules), an annotation or a pattern of launches that repeats (annotations, launches); auto: "
-    "the first of these that there is, with the work that it launched",
-    "choices": (AUTO, MARKERS, MODULES, ANNOTATIONS, LAUNCHES),
+    "help": "what is a step: a marker of the program or its framework, as XProf has it (markers), a call of the data "
+    "loader (loader), an execution of a compiled program (modules), an annotation or a pattern of launches that "
+    "repeats (annotations, launches); auto: the first of these that there is, with the work that it launched. Any "
+    "other text is the name of markers or of an annotation, without their numbers",
+    "choices": (AUTO, MARKERS, LOADER, MODULES, ANNOTATIONS, LAUNCHES),
+    "or_name": True,
+    "metavar": "SOURCE",
 }
 """Metadata of the field ``steps_from`` of parameters; the default is AUTO."""
 
@@ -86,16 +102,9 @@ class StepSource:
         marks = self.marks if self.marks is None else (np.cumsum(keep) - 1)[self.marks[keep[self.marks]]]
         return replace(self, groups=groups, spans=spans, marks=marks)
 
-    def on_threads(self, reasons: HostReasons | None = None) -> HostStepEvents | None:
-        """What threads of the host did in the steps; None: the host has no plane of threads. ``reasons``: what they say
-        that they do, if that is wanted."""
-        events = self.groups.events
-        if self.spans is None:
-            return host_step_events(events, self.groups)
-        runs = executions(events) if not _has_devices(events) else []
-        return pool_work.on_threads(
-            events, self.groups, self.spans, runs[0] if runs else None, reasons, annotated=self.source == ANNOTATIONS
-        )
+    def on_threads(self) -> HostStepEvents | None:
+        """Return what threads of the host did in the steps; None if the host has no plane of threads."""
+        return host_step_events(self.groups.events, self.groups)
 
 
 def requested(
@@ -106,13 +115,34 @@ def requested(
         return StepSource(groups, MARKERS, "each marker is a step")
     if source == MODULES:
         return _of_modules(groups, every=True)
+    if source == LOADER:
+        return _of_loader(groups) or _of_nothing(groups, "no data loader is called three times with work in between")
     if source == ANNOTATIONS:
         return _of_annotation(groups, forest) or _of_nothing(
             groups, "no annotation repeats and covers half of the time"
         )
     if source == LAUNCHES:
         return _of_launches(groups) or _of_nothing(groups, "no pattern of launches repeats")
+    if source != AUTO:
+        return _of_name(groups, forest, marked(), source)
     return _by_itself(groups, forest, marked)
+
+
+def _of_name(groups: Groups, forest: Callable[[], Forest], database: StepDatabase, name: str) -> StepSource:
+    """Return the steps that markers of a name make, whatever their numbers, else an annotation of this name."""
+    kinds = marker_kinds.kinds(database)
+    chosen = np.array([kind == name for kind in kinds], np.bool_)
+    if chosen.any():
+        if _has_devices(groups.events):
+            steps = marker_kinds.without(groups, database.step[~chosen])
+            return StepSource(steps, MARKERS, f"each marker called {name} is a step")
+        return _of_markers(groups, database.step[chosen])
+    repeated = repeating.called(groups.events, name)
+    made = None if repeated is None else _of_repeated(groups, forest, repeated)
+    if made is not None:
+        return made
+    others = ", ".join(dict.fromkeys(kind for kind in kinds if kind)) or "none"
+    return _of_nothing(groups, f"no marker and no annotation is called {name} (markers of this capture: {others})")
 
 
 def _of_torch(groups: Groups) -> StepSource | None:
@@ -139,6 +169,8 @@ def _by_itself(groups: Groups, forest: Callable[[], Forest], marked: Callable[[]
             return StepSource(steps, MARKERS, "each marker is a step", kinds=kinds)
         own = _of_markers(groups, database.step[chosen])
         return replace(own, kinds=kinds if own.source in (MARKERS, LAUNCHED) else "")
+    if (of_loader := _of_loader(groups)) is not None:
+        return of_loader
     of_planes = executions(groups.events)
     main = main_module(of_planes)
     count = max((one.counts()[main] for one in of_planes), default=0) if main is not None else 0
@@ -150,6 +182,17 @@ def _by_itself(groups: Groups, forest: Callable[[], Forest], marked: Callable[[]
     if count:
         return _of_modules(groups, every=False)
     return StepSource(groups, NOTHING, "nothing marks steps, and nothing repeats")
+
+
+def _of_loader(groups: Groups) -> StepSource | None:
+    if groups.events.planes_of("TPU"):
+        return None
+    found = loader_steps(groups)
+    if found is None:
+        return None
+    why = f"each lasts from one call of {found.name} to the next"
+    spans = None if _has_devices(groups.events) else found.spans
+    return StepSource(found.groups, LOADER, why, spans)
 
 
 def _of_markers(groups: Groups, marked: Int64s) -> StepSource:
@@ -198,10 +241,12 @@ def _of_modules(groups: Groups, *, every: bool) -> StepSource:
 
 
 def _of_annotation(groups: Groups, forest: Callable[[], Forest]) -> StepSource | None:
+    repeated = repeating.annotation(groups.events)
+    return None if repeated is None else _of_repeated(groups, forest, repeated)
+
+
+def _of_repeated(groups: Groups, forest: Callable[[], Forest], repeated: repeating.Repeated) -> StepSource | None:
     events = groups.events
-    repeated = repeating.annotation(events)
-    if repeated is None:
-        return None
     why = f"the annotation {repeated.name} repeats: each is a step"
     if not _has_devices(events):
         made = _of_executions(groups, repeating.as_executions(events, repeated), ANNOTATIONS, why)

@@ -1,4 +1,7 @@
-"""Which core, and which host, each step waited for: step times compared with the median of cores and of hosts."""
+"""Which core, and which host, each step waited for: own work compared with the median of cores and of hosts.
+
+Extents of steps are compared, not periods: what keeps cores together makes all of their periods equal.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.step_figures import COLLECTIVES, COMPUTE, OTHER, core_breakdown, step_times
+from fastprof.derive.steps.step_figures import COLLECTIVES, COMPUTE, OTHER, core_breakdown
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
@@ -42,14 +45,15 @@ def stragglers(database: StepDatabase) -> Iterator[Stragglers]:
 
 def _stragglers(database: StepDatabase) -> Stragglers:
     every = database.present & ~database.cores.sparse
-    longer = step_times(database) > medians(database.duration_ps[:, :, None], every)[:, 0]
+    own = database.extent_ps
+    longer = np.where(every, own, 0).max(axis=1, initial=0) > medians(own[:, :, None], every)[:, 0]
     rows = np.flatnonzero((every.sum(axis=1) > 1) & longer)
     if not len(rows):
         none = np.zeros(0, np.int64)
         return Stragglers(database, *(none,) * 7)
     there = every[rows]
     times = core_breakdown(database)[rows]
-    duration = np.where(there, database.duration_ps[rows], -1)
+    duration = np.where(there, own[rows], -1)
     longest = duration == duration.max(axis=1)[:, None]
     slowest = np.where(longest, times[:, :, COMPUTE], -1).argmax(axis=1)
     at = np.arange(len(rows))
@@ -178,7 +182,7 @@ class _Compared:
         dense, first = ~some.cores.sparse, host_columns(some).first
         present = some.present[:, dense]
         there = _by_host(np.logical_or, present, first)
-        times = _by_host(np.maximum, np.where(present, some.duration_ps[:, dense], 0), first)
+        times = _by_host(np.maximum, np.where(present, some.extent_ps[:, dense], 0), first)
         spent = _by_host(np.add, np.where(present[:, :, None], core_breakdown(some)[:, dense], 0), first)
         spent //= np.maximum(_by_host(np.add, present.astype(np.int64), first), 1)[:, :, None]
         several = there.sum(axis=1) > 1

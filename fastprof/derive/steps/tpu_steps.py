@@ -68,12 +68,15 @@ def of_tpus(
     ]
     every = _CoreTimes(*(np.stack(values, axis=1) for values in zip(*times, strict=True)))
     labels, numbered = groups.step_names(step)
+    begin, duration = (np.where(every.present, one, 0) for one in (every.begin_ps, every.duration_ps))
     database = replace(
         blank_database("TPU", host, _cores(hostname, cores, ids), step.astype(np.int64), labels, categories),
         numbered=numbered,
         present=every.present,
-        begin_ps=np.where(every.present, every.begin_ps, 0),
-        duration_ps=np.where(every.present, every.duration_ps, 0),
+        begin_ps=begin,
+        duration_ps=duration,
+        extent_begin_ps=begin,
+        extent_ps=duration,
         category_ps=every.category_ps,
         sparse_busy_ps=every.busy_ps,
         collectives=_collectives(cores, ids, slot),
