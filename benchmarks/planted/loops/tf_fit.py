@@ -1,0 +1,52 @@
+"""Keras `fit` with a dataset whose map calls slow Python, profiled from start to stop. Nothing is prefetched, so that
+`fit` waits as long as Python takes."""
+
+import itertools
+import json
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+BEGINS, ENDS, WAITS = [], [], []
+
+
+def open_document(number):
+    since = time.perf_counter_ns()
+    time.sleep(0.009)
+    words = np.full((128, 320), number / 100, np.float32)
+    WAITS.append(time.perf_counter_ns() - since)
+    return words
+
+
+def example(number):
+    words = tf.numpy_function(open_document, [number], tf.float32)
+    return tf.ensure_shape(words, [128, 320]), tf.zeros([128], tf.int64)
+
+
+class Stopwatch(tf.keras.callbacks.Callback):
+    def on_train_batch_begin(self, batch, logs=None):
+        BEGINS.append(time.perf_counter_ns())
+
+    def on_train_batch_end(self, batch, logs=None):
+        ENDS.append(time.perf_counter_ns())
+
+
+def main(logdir):
+    model = tf.keras.Sequential([tf.keras.Input((320,)), tf.keras.layers.Dense(320, "relu"), tf.keras.layers.Dense(10)])
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="sgd", loss=loss)
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    dataset = tf.data.Dataset.range(12).map(example).with_options(options)
+    model.fit(dataset.take(2), verbose=0)
+    WAITS.clear()
+    tf.profiler.experimental.start(logdir)
+    model.fit(dataset, verbose=0, callbacks=[Stopwatch()])
+    tf.profiler.experimental.stop()
+    steps = [end - begin for begin, end in itertools.pairwise([*BEGINS, ENDS[-1]])]
+    print(json.dumps({"planted_ns": sum(WAITS), "run_ns": sum(steps), "step_ns": steps, "input_ns": WAITS}))
+
+
+main(sys.argv[1])
