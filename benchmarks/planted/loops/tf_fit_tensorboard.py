@@ -9,15 +9,15 @@ import time
 import numpy as np
 import tensorflow as tf
 
-FIRST, LAST = 3, 13
+FIRST, LAST = 3, 11
 BEGINS, ENDS, WAITS = [], [], []
 
 
 def read_images():
     while True:
         since = time.perf_counter_ns()
-        time.sleep(0.009)
-        batch = np.ones((16, 16, 16, 3), np.float32), np.zeros(16, np.int64)
+        time.sleep(0.03)
+        batch = np.ones((16, 24, 24, 3), np.float32), np.zeros(16, np.int64)
         WAITS.append(time.perf_counter_ns() - since)
         yield batch
 
@@ -35,10 +35,10 @@ class Ends(tf.keras.callbacks.Callback):
 def main(logdir):
     layers = tf.keras.layers
     model = tf.keras.Sequential(
-        [tf.keras.Input((16, 16, 3)), layers.Conv2D(8, 3, activation="relu"), layers.Flatten(), layers.Dense(10)]
+        [tf.keras.Input((24, 24, 3)), layers.Conv2D(8, 3, activation="relu"), layers.Flatten(), layers.Dense(10)]
     )
     model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
-    shapes = (tf.TensorSpec([16, 16, 16, 3]), tf.TensorSpec([16], tf.int64))
+    shapes = (tf.TensorSpec([16, 24, 24, 3]), tf.TensorSpec([16], tf.int64))
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     dataset = tf.data.Dataset.from_generator(read_images, output_signature=shapes).with_options(options)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 def decode(number):
-    time.sleep(0.013)
+    time.sleep(0.016)
     return np.full((128, 320), number / 100, np.float32)
 
 
