@@ -24,6 +24,7 @@ from fastprof.derive.steps.gpu_step_events import GpuStepEvents, host_times, wit
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_reasons import HostReasons, counted
 from fastprof.derive.steps.host_step_events import HostStepEvents
+from fastprof.derive.steps.step_numbers import with_numbers
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource
 from fastprof.derive.steps.step_time import TYPES, EventType, longest, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
@@ -104,6 +105,7 @@ def steps_of_host(
         database = empty_database(hardware, [events.host], one_core(hostname))
     else:
         database, unfit = of_threads(events.host, hostname, threads, groups)
+    database = with_numbers(database, source)
     if source.entire:
         database = replace(database, complete=np.ones(len(database), np.bool_))
     if not tpus:
