@@ -192,6 +192,8 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
             reports[name] = failures.report(name)
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
     found = {name: _with_notes(reports[name], kept, beside=name in of_groups) for name in names}
+    if steps is not None:
+        found = {name: dataclasses.replace(one, steps=steps) for name, one in found.items()}
     if plan.keepers:
         return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
     facts = hosts.facts()
