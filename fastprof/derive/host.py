@@ -204,7 +204,11 @@ class Host:
         """What the steps are made from."""
         if source not in self._sources:
             forest, marked = (lambda: self.forest), (lambda: self.steps.database)
-            self._sources[source] = requested(source, self.groups, forest, marked)
+            found = requested(source, self.groups, forest, marked)
+            if self._entire is not None and source == MARKERS:
+                number, group, _ = self._entire._numbered(MARKERS)
+                found = replace(found, numbers=dict(zip(group.tolist(), number.tolist(), strict=True)))
+            self._sources[source] = found
         return self._sources[source]
 
     def of_steps(self, choice: Choice, steps: Steps | None, source: str) -> Host:

@@ -65,7 +65,7 @@ def test_the_choice_of_steps_takes_these_numbers_and_keeps_them() -> None:
 
 
 def test_steps_without_a_number_count_from_0_and_keep_their_place() -> None:
-    """The first group is no step, because nothing computes in it."""
+    """The first group makes no step, because nothing computes in it."""
     quiet = [event("train", 0, 8 * US, {"_r": 1})]
     later = [
         one for k in (1, 2, 3) for one in (event("train", 10 * k * US, 8 * US, {"_r": 1}), ran("op", 10 * k + 1, 5))
@@ -79,7 +79,7 @@ def test_steps_without_a_number_count_from_0_and_keep_their_place() -> None:
     ]  # fmt: skip
 
 
-def test_names_tell_steps_of_one_number_apart() -> None:
+def test_names_distinguish_steps_of_one_number() -> None:
     profile = fastprof.load(marked(("train", 3), ("eval", 3), ("train", 4), ("eval", 4)))
     report = profile.select(steps=3).report("steps", steps_from="markers")
     assert rows(report.tables["steps"], "step", "name") == [(3, "train 3"), (3, "eval 3")]

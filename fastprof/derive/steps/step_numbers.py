@@ -60,8 +60,8 @@ def with_numbers(database: StepDatabase, source: StepSource) -> StepDatabase:
 
 
 def of_groups(groups: Int32s, label: list[str], numbered: Bools) -> tuple[Int64s, Int64s, list[str]]:
-    """The number, group and label of groups of which it is not known whether they are steps: those that the program
-    does not number have that of the group."""
+    """Return the number, group and label of groups that may be steps; without a number of the program, it is the
+    group's."""
     recorded = [split_label(one)[1] if known else None for one, known in zip(label, numbered.tolist(), strict=True)]
     numbers = [group if own is None else own for own, group in zip(recorded, groups.tolist(), strict=True)]
     return np.array(numbers, np.int64), groups.astype(np.int64), label
@@ -107,7 +107,7 @@ def listed(number: Int64s, label: Sequence[str]) -> str:
 
 
 def _is_distinct(kinds: Sequence[str], number: Int64s) -> bool:
-    """Whether names help to tell steps apart: some number has several."""
+    """Whether names distinguish steps: some number has several."""
     return len({*zip(kinds, number.tolist(), strict=True)}) > len(np.unique(number))
 
 

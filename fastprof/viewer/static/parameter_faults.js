@@ -38,10 +38,10 @@ function ofSteps(value) {
     } for ${low} to ${high}.`;
   }
   if (/^[\s\d:]*\d{19}[\s\d:]*$/.test(numbers))
-    return `${quoted} is no range of steps: their numbers have 18 digits at most.`;
+    return `${quoted} is not a range of steps: their numbers have 18 digits at most.`;
   const found = /^\s*(\d{1,18})?\s*(:?)\s*(\d{1,18})?\s*$/.exec(numbers);
   if (!found || !(found[1] || found[3]) || (!found[2] && found[1] && found[3]))
-    return `${quoted} is no range of steps: ${FORMS}.`;
+    return `${quoted} is not a range of steps: ${FORMS}.`;
   const empty = found[2] && found[1] && found[3] && Number(found[3]) <= Number(found[1]);
   return empty ? `${quoted} holds no step: the second number is left out, as in 3:5.` : null;
 }
