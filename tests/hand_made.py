@@ -55,6 +55,7 @@ def generic_db(
     return replace(
         blank,
         step=np.arange(count),
+        number=np.arange(count),
         name=list(names) or [""] * count,
         label=list(names) or [""] * count,
         numbered=np.zeros(count, np.bool_),
@@ -92,6 +93,7 @@ def tpu_db(
     return replace(
         blank,
         step=np.arange(count),
+        number=np.arange(count),
         name=[""] * count,
         label=[""] * count,
         numbered=np.zeros(count, np.bool_),

@@ -26,7 +26,7 @@ from fastprof.analyses.contract import (
 from fastprof.derive.causes import annotation_tables, annotation_times
 from fastprof.derive.causes.annotation_tables import TABLES as TABLES
 from fastprof.derive.causes.annotation_times import HostAnnotations
-from fastprof.derive.causes.gpu_annotations import gpu_annotations_table
+from fastprof.derive.causes.gpu_annotations import gpu_annotations, gpu_annotations_table
 from fastprof.derive.causes.run_window import run_window
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
@@ -99,11 +99,18 @@ _HOW = {
 
 
 def of_host(host: Host, params: Params) -> HostAnnotations:
+    """Of chosen steps the annotations, and what devices do meanwhile, whichever step that is of."""
     steps = np.unique(host.steps_from(params.steps_from).database.step)
-    groups = host.groups_from(params.steps_from)
+    groups, every = host.groups_from(params.steps_from), host.entire
     ran = device_spans(host.raw, host.modules, host.forest, host.workers, op_computes)
     run = run_window(host, params.steps_from, ran)
-    return annotation_times.host_annotations(host, groups.group_id, steps, ran, run)
+    if every is host:
+        on_gpus = gpu_annotations(host.raw)
+    else:
+        every_groups = every.groups_from(params.steps_from)
+        ran = device_spans(every.raw, every.modules, every.forest, every.workers, op_computes)
+        on_gpus = gpu_annotations(every_groups.events, every_groups.group_id, steps)
+    return annotation_times.host_annotations(host, groups.group_id, steps, ran, run, on_gpus)
 
 
 def run(kept: Sequence[HostAnnotations], params: Params, after: Mapping[str, Report]) -> Report:

@@ -217,19 +217,19 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     delays = None if seen is None else blame(seen, found.step)
     names, devices = [one.host for one in hosts], tables_of.devices_of(hosts)
     ops = tables_of.operations(ran.every(), merged)
-    spans = tables_of.StepSpans(hosts, numbers, devices)
+    spans = tables_of.StepSpans(hosts, [one.shown(database.numbers_of) for one in numbers], devices)
     made: dict[str, pa.Table | Callable[[], pa.Table]] = {
         "steps": lambda: tables_of.steps(spans),
         "devices": tables_of.devices(hosts, devices),
         "kinds": tables_of.kinds(hosts, ops),
         "step_kinds": lambda: tables_of.step_kinds(spans),
         "operations": ops,
-        "meetings": lambda: tables_of.meetings(devices, found),
+        "meetings": lambda: tables_of.meetings(devices, found, database.numbers_of(found.step)),
         "stragglers": tables_of.stragglers(devices, found),
         "links": link_table.table(hosts),
         "clocks": clock_tables.clocks(names, seen, [one.start_unix_ns for one in hosts]),
         "blame": clock_tables.blame(names, seen, delays),
-        "host_steps": lambda: clock_tables.host_steps(names, delays, found.step),
+        "host_steps": lambda: clock_tables.host_steps(names, delays, found.step, database.numbers_of),
     }
     tables = LateTables({name: made[name] for name in TABLES})
     if found.compared is not None:  # of few steps, these are smaller than what they are made of

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from fastprof.derive.host import Host
     from fastprof.errors import FastprofError
     from fastprof.schema.tables import TableSchema
+    from fastprof.wording.amounts import Steps
 
 Value = int | float | str | bool | None
 Known = Value | tuple[None, str]
@@ -190,7 +191,7 @@ class Report:
     """The answer of an analysis. ``after``: the reports of its prerequisites; ``detail``: intermediate results, for
     later analyses and renderers; ``kept``: by name of a keeper, what it returned for each host; ``failure``: why the
     analysis has no answer, if others beside it have; ``inapplicable``: why captures of this kind have nothing for it:
-    then it has neither rows nor figures."""
+    then it has neither rows nor figures; ``steps``: the chosen steps, which are why tables may be empty; None: all."""
 
     analysis: str
     tables: Mapping[str, pa.Table]
@@ -201,6 +202,7 @@ class Report:
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict, repr=False)
     failure: FastprofError | None = None
     inapplicable: str | None = None
+    steps: Steps | None = None
 
     def detail_as(self, kind: type[Detail]) -> Detail:
         """``detail``, of the type that the analysis documents. Raises TypeError if it has another type."""

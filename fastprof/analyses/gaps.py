@@ -46,7 +46,8 @@ from fastprof.derive.host import CPU_ONLY, Host
 from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import SessionSteps, step_numbers
+from fastprof.derive.steps.across_hosts import SessionSteps, session_steps
+from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
 from fastprof.derive.steps.host_causes import op_computes
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
@@ -197,12 +198,12 @@ def of_host_for_others(host: Host, params: Params) -> HostBudget:
 
 def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report]) -> Report:
     database = after["steps"].detail_as(SessionSteps).database
-    every = BudgetOfHosts.of(kept, partial(step_numbers, database))
+    every = BudgetOfHosts.of(kept, partial(session_steps, database))
     tables = LateTables({
         "devices": TABLES["devices"].of(_devices(every)),
         "by_cause": TABLES["by_cause"].of(_by_cause(every)),
-        "by_step": partial(_step_table, every),
-        "gaps": partial(_gaps_table, every, params.top),
+        "by_step": partial(_step_table, every, database),
+        "gaps": partial(_gaps_table, every, database, params.top),
     })  # fmt: skip
     figures = scalars(SCALARS, _values(every))
     return Report(NAME, tables, figures, tuple(_notices(every)), after, every)
@@ -237,24 +238,26 @@ def _by_cause(every: BudgetOfHosts) -> SimpleNamespace:
     return _named(every, rows, window_ps=window_ps[rows.device])
 
 
-def _step_table(every: BudgetOfHosts) -> pa.Table:
+def _step_table(every: BudgetOfHosts, database: StepDatabase) -> pa.Table:
     """No rows if what is kept is for other analyses."""
     if not every.has_events:
         return TABLES["by_step"].empty()
-    return TABLES["by_step"].of(_by_step(every))
+    return TABLES["by_step"].of(_by_step(every, database))
 
 
-def _gaps_table(every: BudgetOfHosts, most: int) -> pa.Table:
-    return TABLES["gaps"].of(_named(every, every.largest(most)))
+def _gaps_table(every: BudgetOfHosts, database: StepDatabase, most: int) -> pa.Table:
+    rows = every.largest(most)
+    return TABLES["gaps"].of(_named(every, rows, step=database.numbers_of(rows.step)))
 
 
-def _by_step(every: BudgetOfHosts) -> SimpleNamespace:
+def _by_step(every: BudgetOfHosts, database: StepDatabase) -> SimpleNamespace:
     """Device by device, step by step in order, the time between steps last; in each the most time first."""
     rows, events = together(every.budget(), every.events())
     keys, place = np.unique(np.stack([rows.device, rows.step]).astype(np.int64), axis=1, return_inverse=True)
     of_step = sums_by(place.reshape(-1), rows.time_ps, keys.shape[1])[place.reshape(-1)]
     order = np.lexsort((-rows.time_ps, rows.step, rows.step < 0, rows.device))
-    return _named(every, rows[order], event=events[order], window_ps=of_step[order])
+    number = database.numbers_of(rows.step[order])
+    return _named(every, rows[order], event=events[order], window_ps=of_step[order], step=number)
 
 
 # ---- figures

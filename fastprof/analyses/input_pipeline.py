@@ -85,7 +85,7 @@ KINDS: Final = (
 _CATEGORY: Final = Text("category", "category of step time")
 _TABLES: Final = (
     TableSchema("steps", "a step, over all hosts and cores that took part in it", (
-        Count("step", "number of the step, as in the analysis steps", lambda rows: rows.db.step),
+        Count("step", "number of the step, as in the analysis steps", lambda rows: rows.db.number),
         String("name", "name of the step; null: the capture records no name",
                lambda rows: [name or None for name in rows.db.label]),
         Flag("complete", "false if the step may be cut off and does not count for averages and verdicts: the first "
@@ -324,7 +324,7 @@ def categories(pipeline: InputPipeline) -> tuple[list[str], Float64s, Float64s, 
 def _step_breakdown(pipeline: InputPipeline) -> SimpleNamespace:
     names, times, span, rows = categories(pipeline)
     return SimpleNamespace(
-        step=np.repeat(pipeline.db.step[rows], len(names)),
+        step=np.repeat(pipeline.db.number[rows], len(names)),
         category=texts(names, np.tile(np.arange(len(names)), len(rows))),
         time=times.reshape(-1),
         span=np.repeat(span, len(names)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastprof._native import records
-from fastprof.decode.selection import Steps, steps_text
+from fastprof.decode.selection import Steps
 from fastprof.derive.host import Choice, Host
 from fastprof.errors import CaptureError, MemoryLimitError
 from fastprof.schema.value_classes import dataclass
@@ -44,7 +44,8 @@ class KeptOfHosts:
     """What is kept of a host, or of several that follow each other. ``host``, ``path``: of the first one. ``level``:
     how often hosts were merged, 32 at a time. ``kept``, ``of_form``: by name of the analysis, and of the keeper, in the
     order of the hosts; of an analysis that merges, a value may stand for several. ``errors``: why an analysis has none.
-    ``of_no_step``: events that belong to no step, if steps are chosen; ``of_steps``: those of the chosen ones."""
+    ``of_no_step``: events that belong to no step, if steps are chosen; ``of_steps``: those of the chosen ones;
+    ``repeated``: that several of these have one number, if they do."""
 
     host: str
     path: str
@@ -55,6 +56,7 @@ class KeptOfHosts:
     errors: dict[str, CaptureError] = field(default_factory=dict)
     of_no_step: int = 0
     of_steps: int = 0
+    repeated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,8 @@ def keep(
     found = KeptOfHosts(capture.host, capture.path)
     if plan.steps is not None and choice is not None:
         found.of_no_step = int(np.count_nonzero(host.groups.group_id < 0))
-        host = host.of_steps(choice, steps_text(plan.steps) if "steps" in plan.analyses else None, plan.source)
-        found.of_steps = len(host.groups.group_id)
+        host = host.of_steps(choice, plan.steps if "steps" in plan.analyses else None, plan.source)
+        found.of_steps, found.repeated = len(host.groups.group_id), host.repeated
     for name in [name for name in plan.analyses if name not in without]:
         of_host = _of_host(plan, name)
         try:

@@ -119,7 +119,7 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Rep
     steps = after["steps"]
     database = steps.detail_as(SessionSteps).database
     environment = run_environment.combined(kept)
-    cores = TABLES["cores"].of_parts(OnCores.of(some, some.step) for some in database.stretches())
+    cores = TABLES["cores"].of_parts(OnCores.of(some, some.number) for some in database.stretches())
     tables = {"cores": cores, "collectives": _collectives(database)}
     none = "no steps: " + next((notice.text for notice in steps.notices), "none were found")
     values: dict[str, Known] = {

@@ -240,7 +240,7 @@ def _total_rows(roofline: Roofline, totals: Sequence[Totals]) -> OpRows:
         table=table,
         scope=[one.scope for one in totals for _ in range(len(one))],
         steps=np.repeat([one.steps for one in totals], counts).astype(np.int64),
-        step=np.concatenate([one.step for one in totals] or none),
+        step=roofline.steps.numbers_of(np.concatenate([one.step for one in totals] or none)),
         program=program,
         of_program=of_program,
         title=roofline.devices.title,

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from fastprof._native import records
 from fastprof.analyses import ANALYSES, merging, parameters, step_choice
-from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, Scalar, union
+from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, union
 from fastprof.analyses.failures import Failures
 from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan, faults_named, read, sources
 from fastprof.analyses.merging import Merging, joined, one_by_one, together
 from fastprof.analyses.one_by_one import OneByOne, Packed
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.decode.index import Index
-from fastprof.decode.selection import Steps
+from fastprof.decode.selection import Interval, Steps
 from fastprof.decode.task_environment import KINETO, TIMELINE
 from fastprof.derive.host import Choice, Host
 from fastprof.derive.steps.step_source import AUTO
@@ -30,7 +30,7 @@ from fastprof.tables.needs import Needs
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.set_aside import Stored
 from fastprof.tables.table_set import TableSet
-from fastprof.wording.quantities import few
+from fastprof.wording.quantities import counted, few
 from fastprof.wording.spelling import meant
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def plan_of(
     analyses: Mapping[str, Analysis],
     names: Sequence[str],
     params: Mapping[str, Any] | None = None,
-    steps: Steps | None = None,
+    steps: Steps | Interval | None = None,
     keepers: Mapping[str, Keeper] = MappingProxyType({}),
 ) -> Plan:
     """What is computed of each host for the named analyses, of ``closure(names)``. UsageError: a wrong parameter."""
@@ -129,21 +129,22 @@ def plan_of(
     if steps is not None:
         needs.append(importlib.import_module(f"{_HOME}.steps").READS)
     source = next((one.steps_from for one in chosen.values() if hasattr(one, "steps_from")), AUTO)
-    return Plan(tuple(names), analyses, chosen, params or {}, steps, keepers, union(needs), source)
+    range_ = None if steps is None else Steps(*steps)
+    return Plan(tuple(names), analyses, chosen, params or {}, range_, keepers, union(needs), source)
 
 
 def run(
     tables: TableSet,
     names: Iterable[str],
     params: Mapping[str, Any] | None = None,
-    steps: Steps | None = None,
+    steps: Steps | Interval | None = None,
     keepers: Mapping[str, Keeper] = MappingProxyType({}),
 ) -> dict[str, Report]:
     """The reports of the named analyses, of the hosts, planes and events that are selected.
 
     ``steps=(a, b)``: only events of the steps numbered a up to b, b left out; None leaves an end open. Numbers are
-    those of the tables, whatever ``steps_from`` takes for steps. ``keepers``: what a form of
-    the reports needs; each report has what they kept.
+    those of the tables, whatever ``steps_from`` takes for steps. UsageError: no host has any of them.
+    ``keepers``: what a form of the reports needs; each report has what they kept.
 
     If an analysis of several fails, the others answer, and its report has only the reason and no rows; a requested
     one alone raises, and so does any with ``keepers``, because pages of XProf need intermediate results.
@@ -176,7 +177,8 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
     choices = None if steps is None else step_choice.choices(hosts, steps, plan.source)
     failures = Failures(analyses, names, hosts.log, strict=bool(plan.keepers))
     kept = _merged(hosts.kept(plan, choices, failures.by_name), plan, failures)
-    of_no_step, of_steps = kept.of_no_step, kept.of_steps
+    if steps is not None and not kept.of_steps:
+        raise UsageError(step_choice.absence(hosts, steps, plan.source))
     only = (kept.host, kept.path) if kept.hosts == 1 else (None, None)
     reports: dict[str, Report] = {}
     for name, analysis in analyses.items():
@@ -189,12 +191,9 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
         if name in failures.by_name:
             reports[name] = failures.report(name)
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
-    found = {name: _with_note(reports[name], of_no_step if name in of_groups else 0) for name in names}
-    if steps is not None and not of_steps:
-        absence = step_choice.absence(hosts, steps, plan.source)
-        answered = [name for name in names if name not in failures.by_name]
-        of_steps_only = [name for name in answered if not getattr(analyses[name], "OF_PROGRAMS", False)]
-        found |= {name: _of_no_steps(reports[name], absence) for name in of_steps_only}
+    found = {name: _with_notes(reports[name], kept, beside=name in of_groups) for name in names}
+    if steps is not None:
+        found = {name: dataclasses.replace(one, steps=steps) for name, one in found.items()}
     if plan.keepers:
         return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
     facts = hosts.facts()
@@ -287,24 +286,18 @@ def _not_of_torch(sources: Collection[str | None], names: Iterable[str]) -> dict
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-def _with_note(report: Report, of_no_step: int) -> Report:
-    """The report, with a remark if a selection of steps leaves out events that belong to no step."""
-    if not of_no_step:
+def _with_notes(report: Report, kept: KeptOfHosts, *, beside: bool) -> Report:
+    """The report, with a remark if several chosen steps have one number, and, for analyses of groups, one if events
+    ``beside`` the steps are left out."""
+    texts = [kept.repeated] if kept.repeated else []
+    if beside and kept.of_no_step:
+        events = counted(kept.of_no_step, "event belongs", "events belong")
+        texts.append(
+            f"Only some steps are selected. {events} to no step, as on background threads, and are not counted here."
+        )
+    if not texts:
         return report
-    events = "1 event belongs" if of_no_step == 1 else f"{of_no_step:,} events belong"
-    text = f"Only some steps are selected. {events} to no step, as on background threads, and are not counted here."
-    return dataclasses.replace(report, notices=(*report.notices, Notice("info", text)))
-
-
-def _of_no_steps(report: Report, absence: str) -> Report:
-    """The report if the session has none of the selected steps: no rows, amounts unknown, and no other notice, because
-    the rest would describe the capture as if it were empty."""
-    figures = {name: _unknown(one, absence) for name, one in report.scalars.items()}
-    tables = {name: table.slice(0, 0) for name, table in report.tables.items()}
-    notice = Notice("warning", f"{absence[0].upper()}{absence[1:]}.")
-    if "headline" in figures:
-        figures["headline"] = dataclasses.replace(figures["headline"], value=notice.text, reason=None)
-    return dataclasses.replace(report, tables=tables, scalars=figures, notices=(notice,))
+    return dataclasses.replace(report, notices=(*report.notices, *(Notice("info", text) for text in texts)))
 
 
 def _inapplicable(report: Report, reason: str) -> Report:
@@ -313,12 +306,6 @@ def _inapplicable(report: Report, reason: str) -> Report:
     tables = {name: table.slice(0, 0) for name, table in report.tables.items()}
     notices = (Notice("info", reason),)
     return dataclasses.replace(report, tables=tables, scalars=figures, notices=notices, inapplicable=reason)
-
-
-def _unknown(figure: Scalar, reason: str) -> Scalar:
-    """A count stays 0, and what is known without steps stays as it is."""
-    missing = figure.value is None or (figure.unit is not None and not figure.value)
-    return dataclasses.replace(figure, value=None, reason=reason) if missing else figure
 
 
 @contextmanager

@@ -1,35 +1,29 @@
 """Which groups of each host are the steps that are chosen by number.
 
-Of a single host the number of a step is that of its group. Hosts may number the same step differently: then the steps
-of all are needed to know which group of each host is meant.
+A single host finds the groups itself, from its own steps. Of several hosts, the steps of all are needed to know which
+group of each host is meant.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from fastprof.decode.selection import Selection, Steps, absent_steps, steps_text
+from fastprof.decode.selection import Selection, Steps
 from fastprof.derive.host import Choice, Host
+from fastprof.derive.steps import step_numbers
+from fastprof.derive.steps.step_numbers import are_chosen
 from fastprof.derive.steps.step_source import AUTO
+from fastprof.errors import UsageError
 from fastprof.schema.array_types import Int64s
 from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
 
 if TYPE_CHECKING:
     from fastprof.derive.steps.of_host import HostSteps
-
-
-def numbered(numbers: npt.NDArray[np.integer], steps: Steps) -> npt.NDArray[np.bool_]:
-    """Which of these numbers of steps are wanted; below 0: none."""
-    first, last = steps
-    wanted = numbers >= max(0, first or 0)
-    return wanted if last is None else wanted & (numbers < last)
 
 
 class StepsOfHosts(Protocol):
@@ -42,13 +36,8 @@ class StepsOfHosts(Protocol):
 
 
 def choices(hosts: StepsOfHosts, steps: Steps, source: str) -> list[Choice]:
-    """Of each host, which of its groups are wanted."""
-    alike: Choice = partial(numbered, steps=steps)
-    if hosts.alone:
-        return [alike]
-    found = hosts.steps(source)
-    groups = groups_of_steps(found, steps)
-    return [alike] * len(found) if groups is None else [partial(np.isin, test_elements=some) for some in groups]
+    """Of each host, which of its groups are wanted; a single host finds them itself."""
+    return [steps] if hosts.alone else [*groups_of_steps(hosts.steps(source), steps)]
 
 
 def steps_of_hosts(tables: TableSet, hosts: Sequence[int], source: str = AUTO) -> list[HostSteps]:
@@ -64,28 +53,38 @@ def steps_of_hosts(tables: TableSet, hosts: Sequence[int], source: str = AUTO) -
 
 def absence(hosts: StepsOfHosts, steps: Steps, source: str) -> str:
     """Of hosts that have none of these steps: a sentence with those that they have."""
+    return _absence(hosts.steps(source), steps)
+
+
+def _absence(hosts: Sequence[HostSteps], steps: Steps) -> str:
     from fastprof.derive.steps.across_hosts import paired
 
-    numbers = np.unique(paired(hosts.steps(source)).step).tolist()
-    return absent_steps(steps_text(steps), numbers)
+    database = paired(hosts)
+    return step_numbers.absent(steps, database.number, database.label)
 
 
-def groups_of_steps(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s] | None:
-    """Of each host the groups that are these steps; None: groups have the same numbers on all hosts."""
-    from fastprof.derive.steps.across_hosts import numbers_agree, paired
+def groups_of_steps(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s]:
+    """Of each host the groups that are these steps. Steps that not all hosts have are chosen by their number on the
+    host, unless hosts number steps differently."""
+    from fastprof.derive.steps.across_hosts import paired
 
     database = paired(hosts)
-    if numbers_agree(database):
-        return None
-    groups = database.group[numbered(database.step, steps)]
-    return [groups[:, place] for place in range(groups.shape[1])]
+    common = database.group[are_chosen(database.number, database.label, steps)]
+    found = []
+    for place, host in enumerate(hosts):
+        groups, own = common[:, place], host.database
+        if not database.differs:
+            alone = are_chosen(own.number, own.label, steps) & ~np.isin(own.step, database.group[:, place])
+            groups = np.concatenate([groups, own.step[alone]])
+        found.append(groups[groups >= 0])
+    return found
 
 
 def times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
     """For each selected host with any of the steps: start of the first and end of the last one, in ps.
 
     A step on several cores or devices starts with the first of these and ends with the last. The selection of events
-    does not change the steps of a host.
+    does not change the steps of a host. UsageError: no host has any of the steps.
     """
     names, wanted_hosts = tables.session.hosts, tables.selection.hosts
     hosts = [number for number, name in enumerate(names) if wanted_hosts is None or name in wanted_hosts]
@@ -93,16 +92,17 @@ def times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
 
 
 def times_of(names: Sequence[str], every: Sequence[HostSteps], steps: Steps) -> dict[str, tuple[int, int]]:
-    """The same, of hosts of these names with these steps."""
+    """Like ``times``, but takes host names and their steps. UsageError: no host has any of the steps."""
     from fastprof.schema.time_sums import ends_of  # with NumPy, late
 
     groups = groups_of_steps(every, steps)
     times: dict[str, tuple[int, int]] = {}
     for place, name in enumerate(names):
         database = every[place].database
-        some = numbered(database.step, steps) if groups is None else np.isin(database.step, groups[place])
-        wanted = database.present & some[:, np.newaxis]
+        wanted = database.present & np.isin(database.step, groups[place])[:, np.newaxis]
         if wanted.any():
             begins = database.begin_ps[wanted]
             times[name] = int(begins.min()), int(ends_of(begins, database.duration_ps[wanted]).max())
+    if not times:
+        raise UsageError(_absence(every, steps))
     return times

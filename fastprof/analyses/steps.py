@@ -40,8 +40,8 @@ from fastprof.derive.steps.across_hosts import (
     on_kinds,
     on_pairs,
     on_sources,
+    session_steps,
     sources,
-    step_numbers,
     why_no_steps,
 )
 from fastprof.derive.steps.between_steps import BetweenSteps, between_steps
@@ -81,10 +81,11 @@ class Params:
 
 
 _Mean = Kind(pa.float64(), "ps")
-_NUMBER = Count("step", "number of the step: of its group, on the first host if hosts differ; null: not all hosts "
-                "have the step", lambda rows: rows.number,
+_NUMBER = Count("step", "number of the step: the program's, else its place from 0; of the first host if hosts differ; "
+                "null: not all hosts have the step", lambda rows: rows.number,
                 lambda rows: rows.number < 0)  # fmt: skip
-_GROUP = Count("group_id", "number on the host of the group of events that is the step", STEP.of)
+_GROUP = Count("group_id", "number on the host of the group of events that is the step",
+               lambda rows: rows.database.step[rows.step])  # fmt: skip
 
 _SPREAD = {
     "mean_ps": "mean time per step",
@@ -264,7 +265,7 @@ SECTIONS = (
     Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
             "device_compute_ps", "host_compute_ps", "input_ps", "all_others_ps", "share"), "share", 20,
             shown=has_rows("between_steps"), parts=("device_compute_ps", "host_compute_ps", "input_ps")),
-    Section("All steps", "steps", ("step", "name", "core_name", "complete", "duration_ps", "device_compute_ps",
+    Section("All steps", "steps", ("step", "name", "core_name", "complete", "period_ps", "device_compute_ps",
             "host_compute_ps", "input_ps", "all_others_ps"), rows=40),
 )  # fmt: skip
 
@@ -361,7 +362,7 @@ def _seen(of_hosts: Sequence[KeptHost]) -> _Seen:
 
 def _on_cores(kept: Sequence[HostSteps], database: StepDatabase) -> Iterator[OnCores]:
     for place, host in enumerate(kept):
-        yield OnCores.of(host.database, step_numbers(database, place, host.database.step))
+        yield OnCores.of(host.database, database.numbers_of(session_steps(database, place, host.database.step)))
 
 
 def _kinds(steps: OnCores) -> SimpleNamespace:
@@ -427,7 +428,7 @@ def _slow(of_hosts: Sequence[KeptHost], places: Sequence[int], database: StepDat
         rows, own = one.slow.differences, one.steps.database
         parts.append(rows)
         group.append(own.step[rows.step])
-        number.append(step_numbers(database, place, group[-1]))
+        number.append(database.numbers_of(session_steps(database, place, group[-1])))
         host += [one.steps.host] * len(rows)
         name += [own.label[step] for step in rows.step.tolist()]
         what += one.slow.names

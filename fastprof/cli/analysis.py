@@ -162,10 +162,11 @@ def send_table(sink: output.Sink, report: Report, choice: TableChoice, form: str
     if form == "table":
         from fastprof.render import report_text
 
-        rows = rows.select(report_text.by_worth(report, choice.name))
+        rows = rows.select(report_text.by_worth(report, choice.name, wide=sink.look.width is None))
     output.send_table(args, sink, rows, choice.name, form, "rows", by_worth=True)
     if not rows.num_rows:
-        args.talk.note(f"the table {choice.name} {'has no such row' if every.num_rows else 'is empty'}")
+        why = "" if report.steps is None else f": only steps {report.steps} are selected"
+        args.talk.note(f"the table {choice.name} {'has no such row' if every.num_rows else 'is empty'}{why}")
     for notice in report.notices:  # a table cannot hold them
         if notice.severity in ("warning", "error"):
             args.talk.note(notice.text)

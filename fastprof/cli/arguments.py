@@ -87,7 +87,8 @@ def add_steps(group: argparse._ArgumentGroup) -> None:
         "--steps",
         metavar="A:B",
         type=step_range,
-        help="only steps from number A up to, but without, B: 3:5, 3:, :5; 3 alone means 3:4",
+        help="only steps from number A up to, but without, B: 3:5, 3:, :5; 3 alone means 3:4; train=3:5: steps called "
+        "train",
     )
 
 

@@ -139,22 +139,8 @@ def explain_nothing(profile: Profile, args: argparse.Namespace) -> None:
             explained = True
             expressions = " or ".join(repr(pattern) for pattern in patterns)
             args.talk.note(f"no {what} matches {expressions}; {nearest(patterns, names)}")
-    if args.steps is not None and (text := _steps_missed(profile, args.steps)):
-        explained = True
-        args.talk.note(text)
     if not explained:
         args.talk.note("no event matches all filters" if filtered(args) else "the session has no events")
-
-
-def _steps_missed(profile: Profile, requested: tuple[int | None, int | None]) -> str:
-    """Why none of the requested steps is there; empty if one is."""
-    from fastprof.decode.selection import absent_steps, steps_text
-
-    numbers = sorted(set(profile.steps().tables["steps"]["step"].drop_null().to_pylist()))
-    first, last = requested
-    if any((first is None or number >= first) and (last is None or number < last) for number in numbers):
-        return ""
-    return f"--steps: {absent_steps(steps_text(requested), numbers)}"
 
 
 def note_log(profile: Profile, talk: Talk, *, offers_runs: bool = False, all_rows: bool = False) -> None:

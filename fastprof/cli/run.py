@@ -76,14 +76,14 @@ def run(args: argparse.Namespace) -> int:
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.steps is not None and (args.after, args.duration) != (None, None):
         raise UsageError("--steps records by steps: without --after and --duration")
-    if args.steps is not None and None in args.steps:
+    if args.steps is not None and (None in args.steps[:2] or args.steps.name):
         raise UsageError("--steps needs a first step and the one after the last, as in 10:20")
     if args.steps is None:
         args.after = _AFTER_S if args.after is None else args.after
         args.duration = args.duration or _DURATION_MS
     levels = servers.options(args, 1)
     return {
-        "steps": args.steps,
+        "steps": None if args.steps is None else args.steps[:2],
         "after_s": args.after,
         "duration_s": None if args.duration is None else args.duration / 1000,
         "levels": {

@@ -15,12 +15,15 @@ from fastprof.errors import NotFoundError, UsageError
 from fastprof.schema.array_types import Bools
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.amounts import Steps as Steps
+from fastprof.wording.amounts import step_range
 
 if TYPE_CHECKING:
     from fastprof.decode.index import Index
 
 Patterns = str | Iterable[str] | None
 Interval = tuple[int | None, int | None]
+ChosenSteps = str | Steps | Interval | SupportsIndex
+"""Steps as ``select`` takes them: 3, (3, 5), "3:5", "train=3:5"."""
 Conditions = tuple[tuple[str, ...], ...]
 
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -210,38 +213,41 @@ def _texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str, ...]:
     return listed
 
 
-def narrowed_steps(known: Steps | None, requested: Steps | SupportsIndex | None) -> Steps | None:
-    """The steps that are in both. UsageError: ``requested`` is not a range of steps."""
+def narrowed_steps(known: Steps | None, requested: ChosenSteps | None) -> Steps | None:
+    """The steps that are in both. UsageError: ``requested`` is not a range of steps, or has none of ``known``."""
     if requested is None:
         return known
+    found = _steps(requested)
+    if known is None:
+        return found
+    if known.name and found.name and known.name != found.name:
+        raise UsageError(f"no steps {found}: steps {known} are selected already")
+    firsts = [bound for bound in (found.first, known.first) if bound is not None]
+    lasts = [bound for bound in (found.last, known.last) if bound is not None]
+    return Steps(max(firsts, default=None), min(lasts, default=None), found.name or known.name)
+
+
+def _steps(requested: ChosenSteps) -> Steps:
     try:
+        if isinstance(requested, str):
+            return step_range(requested)
+        if isinstance(requested, Steps):
+            return requested
         if isinstance(requested, SupportsIndex):
             only = _integer(requested)
-            requested = (only, only + 1)
+            return Steps(only, only + 1)
         first, last = (None if bound is None else _integer(bound) for bound in requested)
     except (TypeError, ValueError) as error:
-        text = "steps must be a number, or a pair (first, end) with end excluded; None leaves an end open"
+        if isinstance(requested, str):
+            raise UsageError(f"steps: {error}") from error
+        text = (
+            "steps must be a number, a pair (first, end) with end excluded, or a text such as '3:5' or 'train=3:5'; "
+            "None leaves an end open"
+        )
         raise UsageError(text) from error
     if first is not None and last is not None and last <= first:
         raise UsageError(f"steps ({first}, {last}) contain no step; the second number is excluded: (3, 5) is 3 and 4")
-    if known is None:
-        return first, last
-    firsts = [bound for bound in (first, known[0]) if bound is not None]
-    lasts = [bound for bound in (last, known[1]) if bound is not None]
-    return max(firsts, default=None), min(lasts, default=None)
-
-
-def steps_text(steps: Steps) -> str:
-    first, last = ("" if bound is None else str(bound) for bound in steps)
-    return f"steps {first}:{last}"
-
-
-def absent_steps(steps: str, numbers: Sequence[int]) -> str:
-    """Why ``steps``, in words, are not there. ``numbers``: of the steps that are, ascending."""
-    if not numbers:
-        return f"no {steps}; the session has none"
-    there = f"are {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"is only {numbers[0]}"
-    return f"no {steps}; there {there}"
+    return Steps(first, last)
 
 
 def _narrowed_time(known: tuple[int, int] | None, requested: Interval | None) -> tuple[int, int] | None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.decode.selection import absent_steps
 from fastprof.decode.workers import Workers
+from fastprof.derive.steps import step_numbers
 from fastprof.derive.steps.forest import STATS, Forest
 from fastprof.derive.steps.grouping import Groups, groups_of
 from fastprof.derive.steps.step_source import AUTO, MARKERS, StepSource, requested
-from fastprof.schema.array_types import Records
+from fastprof.errors import MemoryLimitError
+from fastprof.schema.array_types import Int64s, Records
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.needs import Needs
+from fastprof.wording.amounts import Steps
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.device_ops import HostDeviceOps
@@ -28,15 +30,15 @@ if TYPE_CHECKING:
     from fastprof.derive.steps.periods import HostTimes, Periods
     from fastprof.hlo.modules import Modules
 
-Choice = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.bool_]]
-"""From the group of each event, -1: none, to whether the event is wanted."""
+Choice = Steps | Int64s
+"""Chosen steps, or their groups on the host."""
 
 CPU_ONLY, GPU, TPU = "CPU_ONLY", "GPU", "TPU"
 
 
 class Host:
     """``raw``: the events as they were read; everything else is computed on first use. Where steps were chosen,
-    ``missed`` names in words which steps the host lacks."""
+    ``missed`` names in words which steps the host lacks, and ``repeated`` that several have one number."""
 
     GROUPING: ClassVar[Needs] = Needs(stats=STATS)
     """What ``groups`` and ``events`` read: planes of all kinds."""
@@ -48,6 +50,7 @@ class Host:
         self.workers = workers
         self.session_hosts = session_hosts
         self.missed: str | None = None
+        self.repeated: str | None = None
         self._groups = groups
         self._entire: Host | None = None
         self._sources: dict[str, StepSource] = {}
@@ -225,19 +228,38 @@ class Host:
         """What the steps are made from."""
         if source not in self._sources:
             forest, marked = (lambda: self.forest), (lambda: self.steps.database)
-            self._sources[source] = requested(source, self.groups, forest, marked)
+            found = requested(source, self.groups, forest, marked)
+            if self._entire is not None and source == MARKERS:
+                number, group, _ = self._entire._numbered(MARKERS)
+                found = replace(found, numbers=dict(zip(group.tolist(), number.tolist(), strict=True)))
+            self._sources[source] = found
         return self._sources[source]
 
-    def of_steps(self, choice: Choice, steps: str | None, source: str) -> Host:
-        """The events of some groups, those that make the steps from ``source``. ``steps``: the chosen ones in words,
-        for a message if the host has none of them; None: steps are not listed."""
+    def of_steps(self, choice: Choice, steps: Steps | None, source: str) -> Host:
+        """The events of the chosen steps, which are made from ``source`` and keep their numbers. ``steps``: for a
+        message if the host has none of them; None: steps are not listed."""
         by = self.source_of_steps(source)
-        keep = choice(by.groups.group_id)
-        groups = self.groups.subset(keep)
-        chosen = Host(groups.events, self.workers, groups, self.session_hosts)
+        number, group, label = self._numbered(source)
+        groups = group[step_numbers.are_chosen(number, label, choice)] if isinstance(choice, Steps) else choice
+        keep = np.isin(by.groups.group_id, groups)
+        chosen_groups = self.groups.subset(keep)
+        chosen = Host(chosen_groups.events, self.workers, chosen_groups, self.session_hosts)
         chosen._entire = self.entire
-        chosen._sources[source] = by.subset(keep)
+        known = dict(zip(group.tolist(), number.tolist(), strict=True))
+        chosen._sources[source] = replace(by.subset(keep), numbers=known)
+        here = np.isin(group, groups)
+        chosen.repeated = step_numbers.repeated(number[here], list(compress(label, here.tolist())))
         if steps is not None and not keep.any():
-            known = np.unique(self.steps_from(source).database.step).tolist()
-            chosen.missed = absent_steps(steps, known) if known else None
+            chosen.missed = step_numbers.absent(steps, number, label) if len(number) else None
         return chosen
+
+    def _numbered(self, source: str) -> tuple[Int64s, Int64s, list[str]]:
+        """The number, group and label of each step. If all steps take too much memory, those of all groups: a choice
+        of them may fit."""
+        try:
+            database = self.steps_from(source).database
+        except MemoryLimitError:
+            groups = self.source_of_steps(source).groups
+            every = np.unique(groups.group_id[groups.group_id >= 0])
+            return step_numbers.of_groups(every, *groups.step_names(every))
+        return database.number, database.step, database.label

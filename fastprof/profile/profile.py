@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fastprof.analyses import ANALYSES, contract
-from fastprof.decode.selection import Interval, Patterns, Selection, Steps, narrowed_steps, steps_text
+from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection, Steps, narrowed_steps
 from fastprof.errors import FastprofError, NotFoundError, UsageError
 from fastprof.inputs.graph_files import GraphFiles
 from fastprof.profile.analysis_methods import AnalysisMethods
@@ -292,7 +292,7 @@ class Profile(AnalysisMethods):
         lines: Patterns = None,
         names: Patterns = None,
         time_ps: Interval | None = None,
-        steps: Steps | int | None = None,
+        steps: ChosenSteps | None = None,
         runs: str | Iterable[str] | None = None,
     ) -> Profile:
         """A profile of fewer events. Nothing is copied, and ids stay the same.
@@ -300,8 +300,9 @@ class Profile(AnalysisMethods):
         ``hosts``: exact names. ``planes``, ``lines``, ``names`` (of events): a regular expression that matches anywhere
         in the name, or several as alternatives. ``time_ps=(a, b)``: events that overlap the time from a to b, b
         excluded; None leaves an end open. ``steps=(a, b)``: steps with numbers from a to b, b excluded, as the table of
-        ``p.steps()`` numbers them; ``steps=a`` is one step. Analyses then use the events that belong to these steps;
-        tables hold the events that overlap their time on each host. ``runs``: exact names, of several loaded runs.
+        ``p.steps()`` numbers them; ``steps=a`` is one step; ``steps="train=8:12"``: steps called train.
+        Analyses then use the events that belong to these steps; tables hold the events that overlap their time on each
+        host; UsageError if no host has any of them. ``runs``: exact names, of several loaded runs.
         Selections of a selection narrow it further.
         """
         chosen_runs(self.runs, runs)
@@ -415,7 +416,7 @@ class Profile(AnalysisMethods):
 
     def _selected(self) -> str:
         """The selection as text; empty: everything."""
-        selected = [str(self._of_all_steps.selection), "" if self._steps is None else steps_text(self._steps)]
+        selected = [str(self._of_all_steps.selection), "" if self._steps is None else f"steps {self._steps}"]
         return "; ".join(filter(None, selected))
 
     def _repr_html_(self) -> str:

@@ -26,7 +26,7 @@ class ReportOfRuns(Report):
             for run, one in self.runs.items()
             for notice in one.notices
         )
-        super().__init__(contract.Report(first.analysis, tables, {}, notices))
+        super().__init__(contract.Report(first.analysis, tables, {}, notices, steps=first.answer.steps))
 
     @property
     def runs(self) -> Mapping[str, Report]:

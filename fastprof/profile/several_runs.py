@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from fastprof.decode.selection import Interval, Patterns, Selection, Steps
+from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection, Steps
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.profile.opened import open_runs
 from fastprof.profile.profile import Profile, check_batch_rows, chosen_runs
@@ -146,7 +146,7 @@ class ProfileOfRuns(Profile):
         lines: Patterns = None,
         names: Patterns = None,
         time_ps: Interval | None = None,
-        steps: Steps | int | None = None,
+        steps: ChosenSteps | None = None,
         runs: str | Iterable[str] | None = None,
     ) -> Profile:
         chosen = {name: self._runs[name] for name in chosen_runs(self._runs, runs)}

@@ -31,6 +31,7 @@ ALL = -1
 """As ``limit``: every row."""
 
 _INDENT = 2
+_STEP, _GROUP = "step", "group_id"
 _CATEGORY = "category"
 """The column of sections without zeros that has categories of step time."""
 _TREE_CELLS = 40  # least cells of the column with a tree, if the tree is that wide
@@ -140,7 +141,7 @@ def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
 def _table(section: Section, report: Report, look: Look, limit: int | None) -> Iterator[str]:
     rows, notes = table_of(section, report, look, limit)
     if not rows.num_rows and not notes:
-        yield " " * _INDENT + "none"
+        yield " " * _INDENT + ("none" if report.steps is None else f"none in the chosen steps ({report.steps})")
         return
     if section.in_words:
         yield from rows_in_words.lines(rows, look)
@@ -234,13 +235,15 @@ def _without_the_same(columns: list[str], table: pa.Table) -> tuple[list[str], s
     return [name for name in columns if name != "program"], program
 
 
-def by_worth(report: Report, table: str) -> list[str]:
-    """The columns of a table; the run, if there are several, and those that the report shows come first."""
+def by_worth(report: Report, table: str, *, wide: bool = False) -> list[str]:
+    """The columns of a table; the run, if there are several, and those that the report shows come first. Beside the
+    number of a step, that of its group is left out unless the text is ``wide``."""
     sections = [section for section in runner.module(report.analysis).SECTIONS if section.table == table]
     names = report.tables[table].column_names
     shown = [name for section in sections for name in _columns(section, report.tables[table]) if name in names]
     runs = [name for name in names[:1] if name == RUN.name]
-    return list(dict.fromkeys([*runs, *shown, *names]))
+    every = dict.fromkeys([*runs, *shown, *names])
+    return [name for name in every if wide or name != _GROUP or _STEP not in every]
 
 
 def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:

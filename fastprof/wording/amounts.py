@@ -1,4 +1,4 @@
-"""Readers of amounts as people write them: times (1.5s), sizes (2GiB) and ranges of steps (3:5).
+"""Readers of amounts as people write them: times (1.5s), sizes (2GiB) and ranges of steps (3:5, train=3:5).
 
 They raise ValueError with a sentence for the user.
 """
@@ -6,6 +6,7 @@ They raise ValueError with a sentence for the user.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from fastprof.wording.patterns import pattern_of
 
@@ -19,8 +20,20 @@ _BYTES = {
 _SIZE = pattern_of(r"\s*\+?(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?i?b)?\s*", re.ASCII | re.IGNORECASE)
 _LONGEST = 60
 
-Steps = tuple[int | None, int | None]
-"""A range of step numbers without its second bound; None: an open end."""
+
+class Steps(NamedTuple):
+    """Steps whose numbers are from ``first`` up to ``last``, which is excluded; None leaves an end open. ``name``: only
+    steps of this name, such as train; None: steps of any name."""
+
+    first: int | None
+    last: int | None
+    name: str | None = None
+
+    def __str__(self) -> str:
+        """As ``step_range`` reads it."""
+        first, last = ("" if bound is None else str(bound) for bound in (self.first, self.last))
+        only = self.first is not None and self.last == self.first + 1
+        return (f"{self.name}=" if self.name else "") + (first if only else f"{first}:{last}")
 
 
 def picoseconds(text: str) -> int:
@@ -53,19 +66,27 @@ def byte_count(text: str) -> int:
 
 
 def step_range(text: str) -> Steps:
-    """``A:B``, ``A:``, ``:B``, or ``A`` for one step; B is excluded. ValueError: not a range of steps."""
-    span = re.fullmatch(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*", text, re.ASCII)
+    """``A:B``, ``A:``, ``:B``, or ``A`` for one step; B is excluded. ``train=A:B``: of the steps called train.
+    ValueError: not a range of steps."""
+    name, equals, numbers = text.rpartition("=")
+    if equals and not name.strip():
+        raise ValueError(f"{text!r} names no steps before the =; write NAME=A:B, as in train=3:5, or A:B")
+    called = name.strip() or None
+    prefix = f"{called}=" if called else ""
+    span = re.fullmatch(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*", numbers, re.ASCII)
     if span and int(span[1]) <= int(span[2]):
         low, high = int(span[1]), int(span[2])
-        raise ValueError(f"{text!r} is not a range of steps; for steps {low} to {high} write {low}:{high + 1}")
-    if re.fullmatch(r"[\s\d:]*\d{10}[\s\d:]*", text, re.ASCII):
-        raise ValueError(f"{text!r} is not a range of steps; step numbers have at most nine digits")
-    match = re.fullmatch(r"\s*(\d{1,9})?\s*(:?)\s*(\d{1,9})?\s*", text, re.ASCII)
+        raise ValueError(f"{text!r} is not a range of steps; for steps {low} to {high} write {prefix}{low}:{high + 1}")
+    if re.fullmatch(r"[\s\d:]*\d{19}[\s\d:]*", numbers, re.ASCII):
+        raise ValueError(f"{text!r} is not a range of steps; step numbers have at most 18 digits")
+    match = re.fullmatch(r"\s*(\d{1,18})?\s*(:?)\s*(\d{1,18})?\s*", numbers, re.ASCII)
     if match is None or not (match[1] or match[3]) or (not match[2] and match[1] and match[3]):
-        raise ValueError(f"{text!r} is not a range of steps; write A:B, A:, :B or A; B is excluded: 3:5 is 3 and 4")
+        raise ValueError(
+            f"{text!r} is not a range of steps; write A:B, A:, :B, A or NAME=A:B; B is excluded: 3:5 is 3 and 4"
+        )
     first, last = (None if bound is None else int(bound) for bound in (match[1], match[3]))
     if not match[2] and first is not None:
         last = first + 1
     if first is not None and last is not None and last <= first:
         raise ValueError(f"{text!r} contains no step; the second number is excluded: 3:5 is 3 and 4")
-    return first, last
+    return Steps(first, last, called)

@@ -127,12 +127,6 @@ def test_idle_time_between_steps_is_said_to_be_there(marked: int, between: bool)
     assert row["advice"].startswith("Programs often load the next batch between steps") is between
 
 
-@pytest.mark.parametrize("name", ["diagnosis", "overview"])
-def test_steps_that_are_not_there_are_what_the_report_says_first(name: str) -> None:
-    report = fastprof.load(steps_of("load_batch")).select(steps=(40, 50)).report(name)
-    assert report.scalars["headline"].value == "No steps 40:50; there are 0 to 9."
-
-
 def compiling(*steps: int) -> bytes:
     """Ten steps; these compile a program before the GPU gets work."""
     main, stream, now = [], [], 0

@@ -327,13 +327,6 @@ def test_what_was_in_use_as_a_step_began_may_be_its_peak() -> None:
     assert rows(report, "fragmentation", "moment", "start_ps")[0] == ("peak", 3_000)
 
 
-def test_of_steps_that_are_not_there_nothing_is_reported() -> None:
-    report = fastprof.load(over_steps()).select(steps=(7, 9)).report("memory_profile")
-    assert {name: table.num_rows for name, table in report.tables.items()} == dict.fromkeys(report.tables, 0)
-    assert report.scalars["peak_bytes"].reason == "no steps 7:9; there are 0 to 2"
-    assert "(no steps 7:9; there are 0 to 2)" in " ".join(report.to_text().split())
-
-
 def test_the_request_is_reported_the_chosen_steps() -> None:
     assert rows(of_step(1, request=920), "request", "fits", "start_ps", "snapshot_count") == [
         ("no", 2_100, 1),

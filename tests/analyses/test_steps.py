@@ -11,6 +11,7 @@ from trace_builder import event, line, plane
 
 import fastprof
 from fastprof.analyses import steps as analysis
+from fastprof.errors import UsageError
 
 
 def report_of(*captures: bytes, **params: Any) -> fastprof.Report:
@@ -203,27 +204,17 @@ def test_numbers_of_executions_choose_executions() -> None:
     assert rows(report, "steps", "step", "name") == [(1, "jit_f"), (2, "jit_f")]
 
 
-def test_steps_that_are_not_there_are_reported_with_those_that_are() -> None:
-    report = fastprof.load(cpu(4)).select(steps=(30, 50)).overview()
-    assert report.scalars["step_time_mean_ps"].reason == "no steps 30:50; there are 0 to 3"
-
-
-def test_reports_of_steps_that_are_not_there_say_so_and_have_no_other_answer() -> None:
-    """Figures of 0 ps and remarks on an empty capture would be false."""
+@pytest.mark.parametrize("name", ["steps", "overview", "op_stats", "memory_viewer"])
+def test_steps_that_are_not_there_are_an_error_that_lists_those_that_are(name: str) -> None:
     profile = fastprof.load(cpu(4))
-    assert profile.select(steps=3).steps().tables["steps"].num_rows == 1
-    for name, report in profile.select(steps=9).reports().items():
-        assert not any(table.num_rows for table in report.tables.values()), name
-        amounts = {one.value for one in report.scalars.values() if one.unit is not None}
-        assert amounts <= {None}, name
-        if name != "memory_viewer":
-            assert [(one.severity, one.text) for one in report.notices] == [
-                ("warning", "No steps 9:10; there are 0 to 3.")
-            ]
-    absent = profile.select(steps=9).op_stats().scalars["host_op_ps"]
-    assert (absent.value, absent.reason) == (None, "no steps 9:10; there are 0 to 3")
-    only = fastprof.load(cpu(1)).select(steps=(1, None)).op_stats()
-    assert only.notices[0].text == "No steps 1:; there is only 0."
+    with pytest.raises(UsageError, match=r"^no steps 9; there are steps 0:4$"):
+        profile.select(steps=9).report(name)
+    with pytest.raises(UsageError, match=r"^no steps 1:; there is only step 0$"):
+        fastprof.load(cpu(1)).select(steps=(1, None)).report(name)
+    with pytest.raises(UsageError, match=r"^no steps eval=1; there are steps 0:4$"):
+        profile.select(steps="eval=1").report(name)
+    with pytest.raises(UsageError, match=r"^no steps 30:50; there are steps 0:4$"):
+        _ = profile.select(steps=(30, 50)).events
 
 
 def kernels(count: int) -> bytes:

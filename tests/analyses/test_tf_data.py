@@ -353,12 +353,6 @@ def test_of_some_steps_no_other_thread_is_said_to_count_nowhere() -> None:
     assert not any("Only some steps" in notice.text for notice in profile.tf_data().notices)
 
 
-def test_steps_without_calls_are_no_reason_to_profile_for_longer() -> None:
-    report = fastprof.load(DEMO).select(steps=99).tf_data()
-    assert [notice.text for notice in report.notices] == ["No steps 99:100; there are 0 to 9."]
-    assert report.scalars["wait_share"].reason == "no steps 99:100; there are 0 to 9"
-
-
 # ---- memory
 
 

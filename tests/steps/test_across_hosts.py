@@ -36,10 +36,9 @@ def test_steps_of_the_same_name_are_the_same() -> None:
     """Whenever they ran, and whatever the number of their group is."""
     database = found(on_host(every(5), name="a"), on_host(every(3, 21), name="b", first=1))
     assert database.group.tolist() == [[1, 0], [2, 1], [3, 2]] and database.step.tolist() == [1, 2, 3]
-    assert database.label == ["train 1", "train 2", "train 3"]
+    assert database.number.tolist() == [1, 2, 3] and database.label == ["train 1", "train 2", "train 3"]
     assert on_pairs(database) == [
         "Steps of hosts are paired by their names. XProf pairs them by when they ran, with b shifted by 1.",
-        "Hosts number their steps differently: numbers here are those of a.",
     ]
 
 

@@ -71,15 +71,25 @@ def test_all_steps_of_the_profiler_count(on_gpu: bool) -> None:
     assert [row["complete"] for row in xprof][-1] is False
 
 
-@pytest.mark.parametrize(("recorded", "numbers"), [((41, 43), [41, 43]), ((7, 7), [0, 1]), ((3, 10**9), [0, 1])])
-def test_steps_have_the_numbers_of_their_markers(recorded: tuple[int, int], numbers: list[int]) -> None:
-    """If two steps have one number, or one is out of all reason, they are counted instead."""
+@pytest.mark.parametrize("recorded", [(41, 43), (3, 10**9)])
+def test_steps_have_the_numbers_of_their_markers(recorded: tuple[int, int]) -> None:
     host = [step(recorded[0], 0, 50), launch(10, 1), step(recorded[1], 50, 50), launch(60, 2)]
     gpu = [kernel("one", 20, 5, 1), kernel("two", 70, 5, 2)]
     profile = torch_capture({"main": host}, {"stream 20": gpu})
-    assert profile.steps().tables["steps"]["step"].to_pylist() == numbers
-    assert "two" in profile.select(steps=(numbers[1], numbers[1] + 1)).events["name"].to_pylist()
-    assert "one" not in profile.select(steps=(numbers[1], numbers[1] + 1)).events["name"].to_pylist()
+    assert profile.steps().tables["steps"]["step"].to_pylist() == list(recorded)
+    assert "two" in profile.select(steps=recorded[1]).events["name"].to_pylist()
+    assert "one" not in profile.select(steps=recorded[1]).events["name"].to_pylist()
+
+
+def test_steps_of_one_number_are_all_selected() -> None:
+    """A profiler that starts again may count from the same number."""
+    main = [row for at in (0, 50, 100) for row in (step(7 + (at == 100), at, 50), launch(at + 10, 1 + at))]
+    gpu = [kernel("one", 20, 5, 1), kernel("two", 70, 5, 51), kernel("three", 120, 5, 101)]
+    report = torch_capture({"main": main}, {"stream 20": gpu}).select(steps=(7, 8)).steps()
+    rows = report.tables["steps"].select(["step", "group_id", "name"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(7, 0, "ProfilerStep#7"), (7, 1, "ProfilerStep#7")]
+    repeated = "1 number belongs to several of the chosen steps: all of them are selected."
+    assert repeated in [notice.text for notice in report.notices]
 
 
 def test_8_the_copy_of_a_step_on_the_gpu_is_not_a_step() -> None:
@@ -250,6 +260,30 @@ def test_annotations_as_gpus_run_them() -> None:
     ]
     # 10 and 16: sqrt((3² + 3²) / 1) µs
     assert report.tables["annotations"]["stdev_ps"].to_pylist() == [4_242_640]
+
+
+def test_annotations_of_chosen_steps_have_what_gpus_ran() -> None:
+    """The GPU is a step late. Devices do meanwhile what they do, whichever step that is of; an annotation on a GPU is
+    of the step whose work it begins with."""
+    main: list[Recorded] = []
+    gpu: list[Recorded] = []
+    on_gpu: list[Recorded] = []
+    for number, at in ((7, 0), (8, 100)):
+        main += [step(number, at, 100), ("user_annotation", "forward", at + 10, 50, {}), launch(at + 20, number)]
+        gpu.append(kernel("sgemm", at + 110, 60, number))
+        on_gpu.append(("gpu_user_annotation", "forward", at + 110, 60 + number, {}))
+    profile = torch_capture({"main": main}, {"stream 7": gpu, "stream 7 annotations": on_gpu})
+    for number in (7, 8):
+        report = profile.select(steps=number).annotations()
+        on_gpus = report.tables["gpu_annotations"].select(["name", "count", "total_ps"]).to_pylist()
+        assert [tuple(row.values()) for row in on_gpus] == [("forward", 1, (60 + number) * MICRO)]
+        chosen, every = (
+            [row for row in one.tables["steps"].to_pylist() if row["step"] == number]
+            for one in (report, profile.annotations())
+        )
+        times = ("name", "total_ps", "elapsed_ps", "device_compute_ps", "device_idle_ps", "hidden_share")
+        assert [[row[name] for name in times] for row in chosen] == [[row[name] for name in times] for row in every]
+    assert [row["device_compute_ps"] // MICRO for row in chosen if row["name"] == "forward"] == [50]
 
 
 @pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")

@@ -18,6 +18,7 @@ from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.tracer_levels import TracerLevels
 from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.ops.tables import sums_by
+from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class Facts:
 
     @cached_property
     def time_by_step(self) -> tuple[Int64s, Int64s]:
-        """The steps, ascending, BETWEEN_STEPS first if time is between steps, and the time of all devices:
+        """Step numbers in order, BETWEEN_STEPS first if time is between steps, and the time of all devices:
         [step, cause], see CAUSE_NAMES."""
         steps, count = np.zeros(0, np.int64), len(CAUSE_NAMES)
         sums = np.zeros((0, count), np.int64)
@@ -181,7 +182,8 @@ class Facts:
             cells = np.concatenate([(before[:, None] * count + np.arange(count)).reshape(-1), own * count + rows.cause])
             of_cells = sums_by(cells, np.concatenate([sums.reshape(-1), rows.time_ps]), len(known) * count)
             steps, sums = known, of_cells.reshape(len(known), count)
-        return steps, sums
+        database = self.reports["steps"].detail_as(SessionSteps).database
+        return database.numbers_of(steps), sums
 
     def table(self, analysis: str, table: str) -> pa.Table:
         return self.reports[analysis].tables[table]

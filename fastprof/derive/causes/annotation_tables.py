@@ -14,6 +14,7 @@ from fastprof.derive.causes.device_kinds import KINDS
 from fastprof.derive.causes.gpu_annotations import TABLE as _ON_GPUS
 from fastprof.derive.causes.run_window import IN_WORDS
 from fastprof.derive.ops.tree.scope_trees import UNSCOPED
+from fastprof.derive.steps.across_hosts import session_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, String, Text
@@ -140,19 +141,9 @@ def steps_table(hosts: Sequence[HostAnnotations], database: StepDatabase) -> pa.
 
 def _by_step(hosts: Sequence[HostAnnotations], database: StepDatabase) -> Iterator[Rows]:
     for place, host in enumerate(hosts):
-        step = _numbers(database, place, host.by_step.group)
+        step = session_steps(database, place, host.by_step.group)
         order = np.lexsort((host.by_step.first_ps, step, step == NO_STEP))
-        yield Rows(host, _taken(host.by_step, order), step[order])
-
-
-def _numbers(database: StepDatabase, place: int, groups: Int64s) -> Int64s:
-    """The numbers in the session of steps that are these groups on a host; NO_STEP: the session has no such step."""
-    known = database.group[:, place] if len(database.hosts) > 1 else database.step
-    order = np.argsort(known, kind="stable")
-    if not len(order):
-        return np.full(len(groups), NO_STEP, np.int64)
-    at = np.minimum(np.searchsorted(known[order], groups), len(order) - 1)
-    return np.where((known[order[at]] == groups) & (groups >= 0), database.step[order[at]], NO_STEP)
+        yield Rows(host, _taken(host.by_step, order), database.numbers_of(step[order]))
 
 
 def _taken(times: AnnotationTimes, order: Int64s) -> AnnotationTimes:

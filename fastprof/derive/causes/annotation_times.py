@@ -14,7 +14,7 @@ import numpy as np
 
 from fastprof.decode.nesting import line_rows, nest
 from fastprof.derive.causes.device_kinds import KINDS, DeviceKinds, device_kinds
-from fastprof.derive.causes.gpu_annotations import GpuAnnotation, gpu_annotations
+from fastprof.derive.causes.gpu_annotations import GpuAnnotation
 from fastprof.derive.devices.framework import framework_of_host
 from fastprof.derive.ops.device_time import Spans
 from fastprof.derive.ops.tables import deviations_by, exact_product, span_ps, summed_by, sums_by
@@ -88,21 +88,26 @@ class _Seen:
 
 
 def host_annotations(
-    host: Host, group_id: Int32s, steps: Int64s, ran: Sequence[Spans], run: tuple[int, int]
+    host: Host,
+    group_id: Int32s,
+    steps: Int64s,
+    ran: Sequence[Spans],
+    run: tuple[int, int],
+    on_gpus: list[GpuAnnotation],
 ) -> HostAnnotations:
-    """``group_id``: of each event; ``steps``: those that are steps; ``ran``: what devices did; ``run``: begin and end
-    of the run, see run_window. CaptureError: 64 bits
-    cannot count its times."""
+    """``group_id``: of each event; ``steps``: those that are steps; ``ran``: what devices did, in all steps; ``run``:
+    begin and end of the run, see run_window; ``on_gpus``: what GPUs ran of annotations. CaptureError: 64 bits cannot
+    count its times."""
     events = host.raw
     seen, names, first_thread = _seen(host, group_id, steps)
-    devices = device_kinds(events, ran) if len(seen.rows) else []
+    devices = device_kinds(host.entire.raw, ran) if len(seen.rows) else []
     return HostAnnotations(
         events.host,
         names,
         first_thread,
         _summed(seen, np.full(len(seen.rows), NO_STEP, np.int64), devices, run),
         _summed(seen, seen.group, devices, run),
-        gpu_annotations(events),
+        on_gpus,
         len(devices),
         span_ps(events.host, "of the run", *run),
         framework_of_host(events),

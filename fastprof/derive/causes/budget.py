@@ -167,7 +167,7 @@ class BudgetOfHosts:
 
     @classmethod
     def of(cls, kept: Sequence[HostBudget], numbers: Callable[[int, Int64s], Int64s]) -> BudgetOfHosts:
-        """``numbers``: of a host's place and its groups, the numbers of the steps in the session."""
+        """``numbers``: of a host's place and its groups, the steps in the session, see session_steps."""
         hosts: list[tuple[str, tuple[str, ...], HostDevices]] = []
         beside, causes, parts = [np.zeros((0, len(CAUSE_NAMES)), np.int64)], [Causes.none()], []
         waiting_ps, between_ps, devices, has_events = 0, 0, 0, True

@@ -17,6 +17,7 @@ import pyarrow as pa
 from fastprof.derive.devices.kineto_categories import GPU_ANNOTATIONS, is_of
 from fastprof.derive.ops.stat_values import distinct_rows
 from fastprof.derive.ops.tables import deviations_by, summed_by
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.column_kinds import Count, Picoseconds, Text
 from fastprof.schema.tables import Formula, TableSchema
 from fastprof.schema.value_classes import dataclass
@@ -48,14 +49,19 @@ class GpuAnnotation:
         return self.total_ps // self.count
 
 
-def gpu_annotations(events: HostEvents) -> list[GpuAnnotation]:
-    """Of the GPUs of a host, the longest of each first. CaptureError: 64 bits cannot count their times."""
+def gpu_annotations(
+    events: HostEvents, group_id: Int32s | None = None, steps: Int64s | None = None
+) -> list[GpuAnnotation]:
+    """Of the GPUs of a host, the longest of each first; with ``steps``, the groups of steps, those that begin with work
+    of these. ``group_id``: of each event. CaptureError: 64 bits cannot count their times."""
     planes = events.planes_of("GPU")
     known = is_of(events, GPU_ANNOTATIONS)
     lines = [line for plane in planes for line in plane.lines if line.last > line.first]
     rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
     stream = np.repeat(np.arange(len(lines)), [line.last - line.first for line in lines])
     chosen = known[events.meta[rows]]
+    if group_id is not None and steps is not None:
+        chosen[chosen] = np.isin(_groups_of_work(events, group_id, rows[chosen], known), steps)
     rows, stream = rows[chosen], stream[chosen]
     plane = np.array([line.plane.number for line in lines], np.int64)[stream]
     first, row = distinct_rows([plane, events.meta[rows]])
@@ -72,6 +78,20 @@ def gpu_annotations(events: HostEvents) -> list[GpuAnnotation]:
     ]
     order = {one.name: place for place, one in enumerate(planes)}
     return sorted(found, key=lambda one: (order[one.device], -one.total_ps, one.name))
+
+
+def _groups_of_work(events: HostEvents, group_id: Int32s, rows: Int64s, known: Bools) -> Int32s:
+    """For each annotation the group of the work that it begins with: the first that its GPU starts from then on; -1:
+    none. Annotations themselves have no group, because nothing launches them."""
+    found = np.full(len(rows), -1, np.int32)
+    for plane in events.planes_of("GPU"):
+        work = np.arange(plane.first, plane.last)
+        work = work[(group_id[work] >= 0) & ~known[events.meta[work]]]
+        work = work[np.argsort(events.start_ps[work], kind="stable")]
+        here = (rows >= plane.first) & (rows < plane.last)
+        at = np.searchsorted(events.start_ps[work], events.start_ps[rows[here]])
+        found[here] = np.append(group_id[work], np.int32(-1))[at]
+    return found
 
 
 def _of(name: str) -> Formula:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Final
 
@@ -144,8 +144,10 @@ def blame(names: Sequence[str], seen: Clocks | None, found: Blame | None) -> pa.
     ))  # fmt: skip
 
 
-def host_steps(names: Sequence[str], found: Blame | None, step: Int64s) -> pa.Table:
-    """``step``: of each meeting."""
+def host_steps(
+    names: Sequence[str], found: Blame | None, step: Int64s, numbers: Callable[[Int64s], Int64s]
+) -> pa.Table:
+    """``step``: of each meeting; ``numbers``: those of steps."""
     if found is None or not len(found.rows):
         return _HOST_STEPS.empty()
     rows = found.rows
@@ -161,7 +163,7 @@ def host_steps(names: Sequence[str], found: Blame | None, step: Int64s) -> pa.Ta
     return _HOST_STEPS.of(SimpleNamespace(
         names=names,
         host=host[shown],
-        step=of[shown],
+        step=numbers(of[shown]),
         meetings=np.bincount(cell, minlength=count)[shown],
         work_ps=work[shown],
         waited_ps=sums_by(cell, found.wait, count)[shown],

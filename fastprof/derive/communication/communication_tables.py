@@ -407,9 +407,10 @@ TABLES: Final = {
 }
 
 
-def meetings(devices: Devices, found: Meetings) -> pa.Table:
+def meetings(devices: Devices, found: Meetings, step: Int64s) -> pa.Table:
+    """``step``: the number of the step of each meeting, -1: none."""
     names = [*(f"{host}: {device.plane}" for host, device in devices), None]
-    return _MEETINGS.of(SimpleNamespace(names=names, **vars(found)))
+    return _MEETINGS.of(SimpleNamespace(names=names, **vars(found) | {"step": step}))
 
 
 def stragglers(devices: Devices, found: Meetings) -> pa.Table:

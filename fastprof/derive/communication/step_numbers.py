@@ -1,6 +1,8 @@
-"""The numbers of a host's steps in the session, by those of their groups on the host."""
+"""The steps of the session that a host's groups are: their keys, or the numbers that tables show."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,6 +14,10 @@ class StepNumbers:
 
     def __init__(self, group: Int64s, step: Int64s) -> None:
         self._group, self._step = group, step
+
+    def shown(self, numbers: Callable[[Int64s], Int64s]) -> StepNumbers:
+        """The numbers of these steps, which ``numbers`` has."""
+        return StepNumbers(self._group, numbers(self._step))
 
     def of(self, groups: Int64s) -> Int64s:
         """The steps of groups; -1: none."""

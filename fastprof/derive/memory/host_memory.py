@@ -94,7 +94,7 @@ def module_runs(events: HostEvents) -> ModuleRuns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySteps:
-    """The steps of a host, in order of their begin: numbers of their groups, and their times."""
+    """The steps of a host, in order of their begin: their numbers and times."""
 
     number: Int64s
     start_ps: Int64s
@@ -114,7 +114,7 @@ class MemorySteps:
         start, duration = database.begin_ps[rows, core], database.duration_ps[rows, core]
         order = np.lexsort((rows, start))
         start, duration = start[order], duration[order]
-        return cls(database.step[rows][order], start, added(start, duration, _AMOUNTS))
+        return cls(database.number[rows][order], start, added(start, duration, _AMOUNTS))
 
     def __len__(self) -> int:
         return len(self.number)

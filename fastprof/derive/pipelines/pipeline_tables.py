@@ -266,8 +266,9 @@ def _of_root(name: str, description: str) -> Column:
 def _step_of_call(rows: _Rows) -> pa.Array:
     """Null: the call belongs to no step."""
     steps, group = rows.host.steps.group, rows.reading.calls.group_id
-    of_step = np.append(steps, -1)[np.searchsorted(steps, group)] == group
-    return pa.array(group.astype(np.int64), mask=~of_step | (group < 0))
+    at = np.searchsorted(steps, group)
+    of_step = np.append(steps, -1)[at] == group
+    return pa.array(np.append(rows.host.steps.number, -1)[at], mask=~of_step | (group < 0))
 
 
 def _no_prediction(rows: _Rows) -> npt.NDArray[np.bool_]:
@@ -415,8 +416,9 @@ _TABLES: Final = (
     ), derived=True),
     TableSchema("step_waits", "a pipeline in a step of its host", (
         _HOST,
-        Count("step", "number of the step on its host: group_id in the table steps of the analysis steps",
-              lambda rows: rows.host.steps.group[rows.step]),
+        Count("step", "number of the step, as in the analysis steps; if hosts number a step differently, the "
+              "number on this host",
+              lambda rows: rows.host.steps.number[rows.step]),
         Text("step_name", "name of the step", lambda rows: texts(rows.host.steps.label, rows.step)),
         _PIPELINE,
         Count("call_count", "calls that belong to the step, on any thread", lambda rows: rows.count),

@@ -27,10 +27,11 @@ _LEAST: Final = 64  # steps that a pipeline counts for: each takes its own look
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of a host: the group of events of each, ascending, its time and name. ``of_devices``: they come from
-    the events of devices."""
+    """The steps of a host: the group of events of each, ascending, its number, time and name. ``of_devices``: they come
+    from the events of devices."""
 
     group: Int64s
+    number: Int64s
     begin_ps: Int64s
     duration_ps: Int64s
     label: list[str]
@@ -52,7 +53,7 @@ class StepWaits:
 
 def no_steps(*, of_devices: bool = False) -> Steps:
     none = np.zeros(0, np.int64)
-    return Steps(none, none, none, [], of_devices)
+    return Steps(none, none, none, none, [], of_devices)
 
 
 def steps_of(database: StepDatabase) -> Steps:
@@ -62,7 +63,8 @@ def steps_of(database: StepDatabase) -> Steps:
         return no_steps()
     core = database.present.argmax(axis=1)
     begin, duration = database.begin_ps[rows, core], database.duration_ps[rows, core]
-    return Steps(database.step, begin, duration, database.label, database.hardware != "CPU_ONLY")
+    of_devices = database.hardware != "CPU_ONLY"
+    return Steps(database.step, database.number, begin, duration, database.label, of_devices)
 
 
 def step_waits(calls: Calls, steps: Steps) -> StepWaits:

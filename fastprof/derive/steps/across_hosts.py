@@ -23,6 +23,7 @@ from fastprof.derive.steps.database import (
     StepDatabase,
     blank_database,
     empty_database,
+    sorted_lookup,
 )
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.outlines import Outline, Spans, outlines
@@ -67,7 +68,11 @@ def _paired(known: Sequence[Outline]) -> tuple[StepDatabase, list[int], list[Int
     else:
         every = replace(_joined(known, workers, rows), shifts_by_time=_shifts_by_time(known, rows, workers))
     without = tuple(known[place].steps.host for place in sorted({*alike} - {*workers}))
-    return replace(every, step=every.group[:, workers[0]], without=without), workers, rows
+    differs = any(
+        (known[place].steps.database.number[row] != every.number).any()
+        for place, row in zip(workers, rows, strict=True)
+    )
+    return replace(every, step=every.group[:, workers[0]], without=without, differs=differs), workers, rows
 
 
 def workers_of(hosts: Sequence[HostSteps]) -> list[int]:
@@ -107,20 +112,11 @@ def rows_of_names(databases: Sequence[StepDatabase]) -> list[Int64s] | None:
     return [np.array([place[name] for name in common], np.int64) for place in places] if common else None
 
 
-def step_numbers(database: StepDatabase, place: int, groups: Int64s) -> Int64s:
-    """The numbers in the session of steps that are these groups on the host in ``place``; -1: the session has no such
-    step."""
+def session_steps(database: StepDatabase, place: int, groups: Int64s) -> Int64s:
+    """The keys in the session (``database.step``) of steps that are these groups on the host in ``place``; -1: the
+    session has no such step."""
     known = database.group[:, place] if len(database.hosts) > 1 else database.step
-    order = np.argsort(known, kind="stable")
-    at = np.minimum(np.searchsorted(known[order], groups), max(len(order) - 1, 0))
-    if not len(order):
-        return np.full(len(groups), -1, np.int64)
-    return np.where((known[order[at]] == groups) & (groups >= 0), database.step[order[at]], -1)
-
-
-def numbers_agree(database: StepDatabase) -> bool:
-    """Whether all hosts that have steps number them in the same way."""
-    return bool(((database.group == database.step[:, None]) | (database.group < 0)).all())
+    return sorted_lookup(known, database.step, groups)
 
 
 def shift(host: Spans, chief: Spans) -> int:
@@ -221,6 +217,7 @@ def _joined(known: Sequence[Outline], workers: list[int], rows: list[Int64s]) ->
         blank,
         hosts=[one.steps.host for one in known],
         name=[first.name[row] for row in first_rows],
+        number=first.number[rows[0]],
         numbered=first.numbered[rows[0]],
         complete=complete,
         has_period=has_period,
@@ -335,7 +332,7 @@ def on_pairs(database: StepDatabase) -> list[str]:
             "Steps of hosts are paired by their names. XProf pairs them by when they ran, with "
             f"{_shifted(database, database.shifts_by_time)}."
         )
-    if not numbers_agree(database):
+    if database.differs:
         first = next(place for place, group in enumerate(database.group[0].tolist()) if group >= 0)
         found.append(f"Hosts number their steps differently: numbers here are those of {database.hosts[first]}.")
     return found

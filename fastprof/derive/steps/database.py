@@ -93,7 +93,8 @@ BY_CORE: Final = (
 class StepDatabase:
     """Steps of a host, or of all hosts of a session aligned with each other.
 
-    `step` is the group id that the events carry; of several hosts that number steps differently, the first one's.
+    `step` is the group id that the events carry; of several hosts that number groups differently, the first one's.
+    It is unique, `number` may not be.
 
     The time of a step, `duration_ps`, is its period, until the next step begins (see periods.py), and its times by type
     and category add up to it. Its extent is what its marker or its work on the device spans. Steps in the form of XProf
@@ -103,6 +104,7 @@ class StepDatabase:
     hardware: str  # "GPU", "TPU", "CPU_ONLY": of the session
     hosts: list[str]  # name of each capture, by number; all of them, those without steps too
     step: Int64s  # [n]
+    number: Int64s  # [n] what users see and choose, see step_numbers; several steps may have one number
     name: list[str]  # [n] of steps of host threads: "train 7"; empty where devices mark the steps
     label: list[str]  # [n] name of the step's group, also on devices
     numbered: Bools  # [n] the capture records the number in that name; False: it only counts the groups of the host
@@ -125,6 +127,7 @@ class StepDatabase:
     compute_32bit_ps: int
     without: tuple[str, ...] = ()  # hosts that have no steps, while others like them do
     empty_intersect: bool = False  # hosts have steps, but none in common
+    differs: bool = False  # hosts have other numbers for some steps: `number` is the first host's
     shifts: dict[int, int] | None = None  # by number of host, if hosts are aligned by time: steps it is shifted by
     shifts_by_time: dict[int, int] | None = None  # the same, if alignment by time would differ from that by name
     is_bound: bool = False  # no period is known: times of complete steps are extents, and so lower bounds
@@ -174,6 +177,10 @@ class StepDatabase:
             some[first : first + many] = True
             yield self.chosen(some)
 
+    def numbers_of(self, steps: Int64s) -> Int64s:
+        """The numbers of steps, which are given as `step` has them; -1: there is no such step."""
+        return sorted_lookup(self.step, self.number, steps)
+
     def of_type(self, number: int) -> Int64s:
         """[n, c] time of events of a type."""
         return np.zeros_like(self.duration_ps) if self.is_tpu else np.asarray(self.type_ps[:, :, number])
@@ -187,6 +194,16 @@ class StepDatabase:
             if fixed and name in (IDLE, "infeed"):
                 total += self.infeed_ps if name == "infeed" else -self.infeed_ps
         return total
+
+
+def sorted_lookup(keys: Int64s, values: Int64s, wanted: Int64s) -> Int64s:
+    """The value of each wanted key; -1: the key is not there, or is below 0."""
+    order = np.argsort(keys, kind="stable")
+    if not len(order):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
+    found: Int64s = np.where((keys[order[at]] == wanted) & (wanted >= 0), values[order[at]], -1)
+    return found
 
 
 def at_once(cores: int) -> int:
@@ -233,6 +250,7 @@ def blank_database(
         hardware=hardware,
         hosts=[host],
         step=group,
+        number=group,
         name=[""] * n,
         label=label,
         numbered=np.zeros(n, np.bool_),

@@ -23,6 +23,7 @@ from fastprof.derive.steps.database import (
 from fastprof.derive.steps.gpu_step_events import GpuStepEvents
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
+from fastprof.derive.steps.step_numbers import with_numbers
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource
 from fastprof.derive.steps.step_time import TYPES, EventType, Markers, longest, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
@@ -95,6 +96,7 @@ def steps_of_host(source: StepSource, hardware: str, workers: Workers | None = N
         database = empty_database(hardware, [events.host], one_core(hostname))
     else:
         database, unfit = of_threads(events.host, hostname, threads, groups)
+    database = with_numbers(database, source)
     if source.entire:
         database = replace(database, complete=np.ones(len(database), np.bool_))
     if not tpus:

@@ -75,7 +75,7 @@ def _shared(one: StepDatabase, before: StepDatabase) -> StepDatabase:
     return replace(one, cores=cores, **_same(one, before, _OF_STEPS))
 
 
-_OF_STEPS: Final = ("step", "name", "label", "numbered", "complete", "has_period", "group", "categories")
+_OF_STEPS: Final = ("step", "number", "name", "label", "numbered", "complete", "has_period", "group", "categories")
 _OF_CORES: Final = ("id", "local_id", "host_number", "host", "name", "sparse", "has_details", "device")
 
 

@@ -12,7 +12,6 @@ The next step is not recorded after the last one, nor where step numbers jump, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,7 +33,6 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 from fastprof.wording.patterns import pattern_of
 
-_LAST_NUMBER: Final = pattern_of(r"(\d{1,18})\D*$")
 _SEAMLESS: Final = 100
 """Markers follow each other if the usual pause between them is less than the period divided by this: then the end of
 the last marker is the end of its period."""
@@ -75,7 +73,7 @@ def periods_of(steps: HostSteps, source: StepSource) -> Periods:
         return Periods(database.step, (), *np.zeros((2, 0, 1), np.int64), *np.zeros((2, 0), np.bool_))
     devices, begin, end = _extents(database, source)
     order = np.argsort(begin.min(axis=1), kind="stable")
-    followed = np.append(~_jumps([database.label[at] for at in order.tolist()], database.numbered[order]), False)
+    followed = np.append(~_jumps(database.number[order], database.numbered[order]), False)
     if _answers_requests(source.groups.events):
         followed = np.zeros_like(followed)
     if not followed.any() and not database.is_tpu:
@@ -142,14 +140,11 @@ def _of_device(
     return begin, np.maximum(end, marked[1][:, 0]) if has_spans else end
 
 
-def _jumps(labels: Sequence[str], numbered: Bools) -> Bools:
+def _jumps(number: Int64s, numbered: Bools) -> Bools:
     """Return for each pair of neighbours whether their numbers differ by another amount than usual."""
-    if len(labels) < 3 or not numbered.all():
-        return np.zeros(max(len(labels) - 1, 0), np.bool_)
-    found = [_LAST_NUMBER.search(label) for label in labels]
-    if any(one is None for one in found):
-        return np.zeros(len(labels) - 1, np.bool_)
-    by = np.diff(np.array([int(one[1]) for one in found if one is not None], np.int64))
+    if len(number) < 3 or not numbered.all():
+        return np.zeros(max(len(number) - 1, 0), np.bool_)
+    by = np.diff(number)
     amounts, often = np.unique(by, return_counts=True)
     jumps: Bools = by != amounts[often.argmax()]
     return jumps

@@ -62,7 +62,7 @@ CORE = (
     Text("device", "device, as in the other tables: plane of the core, or CPU for the threads of a host; null: all "
          "GPUs of the host together", lambda rows: texts(rows.database.cores.device, rows.core)),
 )  # fmt: skip
-STEP = Count("step", "number of the step, as in the analysis steps", lambda rows: rows.database.step[rows.step])
+STEP = Count("step", "number of the step, as in the analysis steps", lambda rows: rows.database.number[rows.step])
 SPAN = (
     Flag("sparse_core", "the core is a SparseCore", lambda rows: rows.database.cores.sparse[rows.core]),
     Flag("complete", "false if the step does not count for averages: it may be cut off (the first and the last of more "

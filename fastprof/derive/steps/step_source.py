@@ -13,7 +13,7 @@ By itself (``auto``) the first of these that the capture has counts, in this ord
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -78,7 +78,8 @@ class StepSource:
     nothing; ``why``: in words. ``spans``: when each step is, of hosts without devices and of PyTorch's profiler; None:
     as markers or devices say. ``marks``: rows of the annotations that steps are made from; None: none are. ``kinds``:
     in words, which of several kinds of markers make the steps; ``entire``: whether the first and the last step are
-    recorded from begin to end."""
+    recorded from begin to end. ``numbers``: by group, those of all steps if only some of
+    them are chosen."""
 
     groups: Groups
     source: str
@@ -87,6 +88,7 @@ class StepSource:
     marks: Int64s | None = None
     kinds: str = ""
     entire: bool = False
+    numbers: Mapping[int, int] | None = None
 
     @property
     def marked(self) -> Int64s:

@@ -2,7 +2,7 @@
 
 import { parsed } from "./units.js";
 
-const FORMS = "write A:B, A:, :B or A; B is left out, so 3:5 is 3 and 4";
+const FORMS = "write A:B, A:, :B, A or NAME=A:B; B is left out, so 3:5 is 3 and 4";
 const UNITS = {
   time: ["ps", "a time, as 1.5ms"],
   bytes: ["bytes", "a size, as 2GiB"],
@@ -27,18 +27,21 @@ export function fault({ name, type, choices, min }, value) {
 function ofSteps(value) {
   if (!value.trim()) return null;
   const quoted = JSON.stringify(value.slice(0, 60));
-  const span = /^\s*(\d{1,9})\s*-\s*(\d{1,9})\s*$/.exec(value);
+  const named = /^(.*)=(.*)$/s.exec(value);
+  if (named && !named[1].trim()) return `${quoted} names no steps before the =: ${FORMS}.`;
+  const numbers = named ? named[2] : value;
+  const span = /^\s*(\d{1,18})\s*-\s*(\d{1,18})\s*$/.exec(numbers);
   if (span && Number(span[1]) <= Number(span[2])) {
     const [, low, high] = span;
     return `${quoted} is no range of steps: write A:B, where B is left out: ${low}:${
       Number(high) + 1
     } for ${low} to ${high}.`;
   }
-  if (/^[\s\d:]*\d{10}[\s\d:]*$/.test(value))
-    return `${quoted} is no range of steps: their numbers have nine digits at most.`;
-  const found = /^\s*(\d{1,9})?\s*(:?)\s*(\d{1,9})?\s*$/.exec(value);
+  if (/^[\s\d:]*\d{19}[\s\d:]*$/.test(numbers))
+    return `${quoted} is not a range of steps: their numbers have 18 digits at most.`;
+  const found = /^\s*(\d{1,18})?\s*(:?)\s*(\d{1,18})?\s*$/.exec(numbers);
   if (!found || !(found[1] || found[3]) || (!found[2] && found[1] && found[3]))
-    return `${quoted} is no range of steps: ${FORMS}.`;
+    return `${quoted} is not a range of steps: ${FORMS}.`;
   const empty = found[2] && found[1] && found[3] && Number(found[3]) <= Number(found[1]);
   return empty ? `${quoted} holds no step: the second number is left out, as in 3:5.` : null;
 }
