@@ -84,21 +84,22 @@ SCALARS = {
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything; null: they are threads"),
     "rank_count": ScalarSpec(None, "ranks of the program, as PyTorch's process groups record them; each is a host"),
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed"),
-    "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps", "compute share of device time"),
+    "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps",
+                                "compute share of recorded time"),
     "exposed_share": ScalarSpec("share", "time in which devices do not compute while communication is in flight / "
-                                "recorded_ps", "exposed share of device time"),
+                                "recorded_ps", "exposed share of recorded time"),
     "idle_share": ScalarSpec("share", "time in which devices neither compute nor communicate / recorded_ps",
-                             "idle share of device time"),
+                             "idle share of recorded time"),
     "exposed_ps": ScalarSpec("ps", "exposed communication of all devices: in flight while the device does not compute"),
     "hidden_ps": ScalarSpec("ps", "hidden communication of all devices: in flight while the device computes"),
     "costliest_kind": ScalarSpec(None, "kind of communication with the most exposed time"),
     "costliest_operation": ScalarSpec(None, "op with the most exposed time"),
     "step_count": ScalarSpec(None, "steps; with several hosts, steps that all hosts have"),
-    "step_time_mean_ps": ScalarSpec("ps", "mean over steps of the duration on the slowest device"),
+    "step_device_mean_ps": ScalarSpec("ps", "mean over steps of the duration on the slowest device"),
     "step_exposed_mean_ps": ScalarSpec("ps", "mean over steps and devices of the exposed communication"),
     "step_if_hidden_mean_ps": ScalarSpec("ps", "mean over steps of the largest if_hidden_ps of any device: the step "
                                          "time if communication were hidden wherever there is compute to hide it"),
-    "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_time_mean_ps",
+    "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_device_mean_ps",
                                   "share of step time saved if all is hidden"),
     "compared_step_count": ScalarSpec(None, "steps whose collectives are compared between devices: all, or in a "
                                       "session of many hosts those in the middle. What follows is of these, as are the "
@@ -140,7 +141,7 @@ SECTIONS = (
             "moved_bytes"), "exposed_share", 20, shown=has_rows("kinds")),
     Section("Devices", "devices", ("device", *_SPLIT), "exposed_share", 16, shown=has_rows("devices")),
     Section("Steps", "steps", ("name", "device", *_SPLIT), "exposed_share", 20,
-            shown=lambda report: bool(report.scalars["step_count"].value)),
+            shown=has_rows("steps")),
     Section("Operations, the most exposed first", "operations", ("name", "kind", "exposed_ps", "occurrences", "mean_ps",
             "hidden_ps", "exposed_share", "payload_bytes", "bus_bytes_per_s"), "exposed_share", 20,
             shown=has_rows("operations"),
@@ -237,7 +238,8 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         tables.make("meetings", "host_steps")
     costs = of_steps.means()
     values = _values(hosts, tables, costs, found, after["steps"]) | _path_values(hosts, tables, seen, delays)
-    values["compared_step_count"] = values["step_count"] if found.compared is None else len(found.compared)
+    in_steps = 0 if costs is None else costs.count
+    values["compared_step_count"] = in_steps if found.compared is None else len(found.compared)
     of_hosts = list(clock_remarks(names, seen, delays, tables["blame"], ranks_missing(hosts)))
     who = of_hosts if delays is not None and delays.paths else []
     every = [
@@ -322,8 +324,8 @@ def _values(
         "hidden_ps": _in_64_bits(total["hidden_ps"]),
         "costliest_kind": kinds["kind"][0].as_py() if len(kinds) else (None, quiet),
         "costliest_operation": ops["name"][0].as_py() if len(ops) else (None, quiet),
-        "step_count": 0 if costs is None else costs.count,
-        "step_time_mean_ps": (None, stepless) if costs is None else costs.time_ps,
+        "step_count": _step_count(steps),
+        "step_device_mean_ps": (None, stepless) if costs is None else costs.time_ps,
         "step_exposed_mean_ps": (None, stepless) if costs is None else costs.exposed_ps,
         "step_if_hidden_mean_ps": (None, stepless) if costs is None else costs.if_hidden_ps,
         "step_gain_share": (None, stepless) if costs is None else costs.gain,
@@ -331,6 +333,11 @@ def _values(
         "meeting_wait_ps": exact_sum(np.maximum(found.wait_ps, 0), WHAT) if len(found) else (None, alone),
         "last_device": _last_device(waits, alone, ranks_missing(hosts)),
     }
+
+
+def _step_count(steps: Report) -> Value | tuple[None, str]:
+    count = steps.scalars["step_count"]
+    return (None, str(count.reason)) if count.value is None else count.value
 
 
 def _last_device(waits: pa.Table, alone: str, missing: str) -> str | tuple[None, str]:

@@ -99,10 +99,12 @@ class Notice:
 class Alike:
     """Which rows of a section are shown as one: those whose ``names`` differ by numbers only (``fusion.12`` and
     ``fusion.17``, ``layer_3/`` and ``layer_4/``), while the other columns shown are equal or, if they are amounts,
-    differ by at most a tenth. ``summed``: columns whose sum is shown; the others show the value of the first row."""
+    differ by at most a tenth. ``summed``: columns whose sum is shown; the others show the value of the first row.
+    ``by``: the columns that are compared, shown or not; empty: those that are shown."""
 
     names: tuple[str, ...]
     summed: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

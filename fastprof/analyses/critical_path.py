@@ -118,7 +118,7 @@ TABLES = {
 SCALARS = {
     "path_ps": ScalarSpec("ps", "length of the critical path, summed over hosts", "critical path"),
     "window_ps": ScalarSpec("ps", "duration of what is examined, summed over hosts"),
-    "path_share": ScalarSpec("share", "path_ps / window_ps; over 1 where kernels end after the window",
+    "path_share": ScalarSpec("share", "path_ps / window_ps; 1 if kernels end so late that the path is longer",
                              "path share of what is examined"),
     **{
         f"{kind}_share": ScalarSpec("share", f"part of path_ps: {kind}", f"{kind} share of the path")
@@ -167,7 +167,7 @@ def _figures(parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]
     yield "path_ps", path
     window = sum(row.window_ps for row in windows)
     yield "window_ps", window
-    yield "path_share", path / window if window else (None, "the window lasts no time")
+    yield "path_share", min(path / window, 1.0) if window else (None, "the window lasts no time")
     for kind in KINDS[:6]:
         yield f"{kind}_share", sum(row.time_ps for row in kinds if row.kind == kind) / path
     sums: dict[str, int] = {}

@@ -216,10 +216,11 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         )
     )
     start_up_ps = once_ps(every)
+    counted = findings + [one for one in every if one.cause not in {shown.cause for shown in findings}]
     shown = SimpleNamespace(findings=findings, window_ps=facts.window_ps, start_up_ps=start_up_ps)
     tables = {
         "findings": TABLES["findings"].of(shown),
-        "examined": TABLES["examined"].of(_examined(facts, every, missing)),
+        "examined": TABLES["examined"].of(_examined(facts, counted, missing)),
         "unrecorded": TABLES["unrecorded"].of(missing),
     }
     values = _values(facts, findings, start_up_ps, serves=any(one.serves for one in kept))
@@ -233,7 +234,8 @@ def _hardware(kept: Sequence[KeptHost]) -> str:
 
 def _examined(facts: Facts, every: Sequence[Finding], missing: Sequence[Unrecorded]) -> SimpleNamespace:
     """Every cause: what it costs, 0 if nothing shows it, unknown if the capture lacks what would. Of one cause, costs
-    that are no upper bounds are added; an upper bound may hold the same time, so the larger counts."""
+    that are no upper bounds are added; an upper bound may hold the same time, so the larger counts. ``every``: the
+    findings that are shown, and of other causes those that are too small."""
     costs: Counter[str] = Counter()
     for one in every:
         costs[one.cause] += 0 if one.is_bound else one.cost_ps or 0

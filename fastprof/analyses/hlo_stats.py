@@ -233,7 +233,7 @@ SECTIONS = (
             "outside_compilation_share", "padding_share")),
     Section("Ops (summed over devices)", "ops", ("name", "category", *_TIME, "bound_by", "flops_per_s",
             "hbm_bytes_per_s", "framework_op", "program"), "self_share", 20, shown=has_rows("ops"), by_worth=True,
-            alike=Alike(("name", "framework_op"), _TIME)),
+            alike=Alike(("name", "framework_op"), _TIME, op.SIMILAR)),
     Section("Categories", "categories", ("category", "op_count", *_TIME, "flops_per_s", "bytes_per_s"), "self_share",
             shown=has_rows("categories")),
     Section("Programs", "programs", ("program", "op_count", *_TIME, "flops_per_s", "bytes_per_s"), "self_share",

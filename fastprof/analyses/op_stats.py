@@ -273,7 +273,7 @@ SECTIONS = (
             "host_idle_ps")),
     Section("Device ops (summed over devices)", "device_ops", ("name", "program", "framework_op", "occurrences",
             "self_ps", "self_share"), "self_share", 20, shown=has_rows("device_ops"),
-            alike=Alike(("name", "framework_op"), _SHOWN)),
+            alike=Alike(("name", "framework_op"), _SHOWN, op.SIMILAR)),
     Section("Host ops (summed over threads)", "host_ops", ("name", "type", *_SHOWN), "self_share", 20,
             alike=Alike(("name",), _SHOWN), shown=lambda report: not _launches(report)),
     Section("Host ops (summed over threads), and what GPUs ran for them", "host_ops", ("name", *_SHOWN, *_ON_GPUS),

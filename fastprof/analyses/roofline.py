@@ -40,7 +40,7 @@ from fastprof.derive.ops.ceilings import (
 )
 from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.device_ops import HostDeviceOps, OpsOfHosts, SessionOps
-from fastprof.derive.ops.op_columns import OpRows
+from fastprof.derive.ops.op_columns import SIMILAR, OpRows
 from fastprof.derive.ops.op_remarks import remarks, why_no_ops
 from fastprof.derive.ops.ranking import Ranked, by_cost
 from fastprof.derive.ops.roofline_tables import TABLES as TABLES
@@ -113,10 +113,10 @@ SECTIONS = (
     Section("Ops (summed over devices)", "ops", ("name", "self_ps", "self_share", "roofline_percent",
             "bound_by", "lost_ps", "category", "flops_per_s", "hbm_bytes_per_s", "flops_per_byte", "program"),
             "self_share", 20, shown=has_rows("ops"), by_worth=True,
-            alike=Alike(("name",), ("self_ps", "self_share", "lost_ps"))),
+            alike=Alike(("name", "framework_op"), ("self_ps", "self_share", "lost_ps"), SIMILAR)),
     Section("What could be won", "lost_time", ("name", "lost_ps", "lost_share", "roofline_percent", "bound_by",
             "category", "self_ps", "least_ps", "program"), "lost_share", shown=has_rows("lost_time"), by_worth=True,
-            alike=Alike(("name",), ("lost_ps", "lost_share", "self_ps", "least_ps"))),
+            alike=Alike(("name", "framework_op"), ("lost_ps", "lost_share", "self_ps", "least_ps"), SIMILAR)),
 )  # fmt: skip
 
 
@@ -316,11 +316,11 @@ def _reached(rows: OpRows, why: str) -> dict[str, Value | tuple[None, str]]:
 def _won(roofline: Roofline) -> dict[str, Value | tuple[None, str]]:
     ops, lost, self_ps = roofline.devices.ops, roofline.efficiency.lost_ps, roofline.ops.table.self_ps
     is_known = ~np.isnan(lost)
-    known_ps, lost_ps = int(self_ps[is_known].sum()), float(lost[is_known].sum())
+    known_ps, lost_ps = int(self_ps[is_known].sum()), int(lost[is_known].astype(np.int64).sum())
     unknown = (None, "no op has both known work and known peaks")
     return {
         "ops_roofline_percent": 100 * (1 - lost_ps / known_ps) if known_ps else unknown,
-        "lost_ps": round(lost_ps) if known_ps else unknown,
+        "lost_ps": lost_ps if known_ps else unknown,
         "unknown_ps": int(self_ps[~is_known].sum()),
         "clock_share": ops.normalized_op_ps / ops.op_ps
         if ops.normalized_op_ps and ops.op_ps

@@ -233,7 +233,7 @@ class AnalysisMethods:
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers, links, clocks, blame,
         host_steps.
         Figures: device_count, used_device_count, rank_count, recorded_ps, compute_share, exposed_share, idle_share,
-        exposed_ps, hidden_ps, costliest_kind, costliest_operation, step_count, step_time_mean_ps,
+        exposed_ps, hidden_ps, costliest_kind, costliest_operation, step_count, step_device_mean_ps,
         step_exposed_mean_ps, step_if_hidden_mean_ps, step_gain_share, compared_step_count, meeting_count,
         meeting_wait_ps, last_device, path_ps, path_transfer_ps, straggler_host, straggler_excess_ps,
         straggler_saved_ps, straggler_before_ps.

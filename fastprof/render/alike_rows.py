@@ -33,14 +33,18 @@ Kinds = Sequence[Callable[[Any], Any] | None]
 @dataclass(slots=True)
 class _Group:
     first: Sequence[Any]
+    key: Sequence[Any]
     sums: list[Any]
     size: int = 1
 
 
-def joined(table: pa.Table, alike: Alike, order: str | None) -> tuple[pa.Table, list[int]]:
-    """The table with one row for those that are alike, and of how many rows each is made. If the column ``order`` is
-    added up and its largest values come first, so do the largest sums; else rows stay where their first one is."""
-    groups = _groups(table, alike)
+def joined(
+    table: pa.Table, alike: Alike, order: str | None, compared: pa.Table | None = None
+) -> tuple[pa.Table, list[int]]:
+    """Return the table with one row for each group of similar rows, and the sizes of the groups. If the column
+    ``order`` is added up and its largest values come first, so do the largest sums; else rows stay where their first
+    one is. ``compared``: a table of the same rows whose columns decide what is similar; None: ``table`` itself."""
+    groups = _groups(table, alike, table if compared is None else compared)
     sizes = [group.size for group in groups] + [1] * (table.num_rows - _MOST_ROWS)
     if max(sizes, default=1) == 1:
         return table, sizes
@@ -56,19 +60,24 @@ def joined(table: pa.Table, alike: Alike, order: str | None) -> tuple[pa.Table, 
     return pa.concat_tables([head, table.slice(_MOST_ROWS)]), sizes
 
 
-def _groups(table: pa.Table, alike: Alike) -> list[_Group]:
-    kinds = [_kind(field, alike) for field in table.schema]
+def _groups(table: pa.Table, alike: Alike, compared: pa.Table) -> list[_Group]:
+    kinds = [_kind(field, alike) for field in compared.schema]
     summed = [at for at, name in enumerate(table.column_names) if name in alike.summed]
     groups: list[_Group] = []
     open_groups: dict[tuple[Any, ...], list[_Group]] = {}
-    columns = [column.to_pylist() for column in table.slice(0, _MOST_ROWS).columns]
-    for row in zip(*columns, strict=True):
-        key = tuple(kind(value) for kind, value in zip(kinds, row, strict=True) if kind is not None)
+    rows, keys = _rows(table), _rows(compared)
+    for row, known in zip(rows, keys, strict=True):
+        key = tuple(kind(value) for kind, value in zip(kinds, known, strict=True) if kind is not None)
         like = open_groups.setdefault(key, [])
-        if not any(_join(group, row, kinds, summed) for group in like[-_MOST_GROUPS:]):
-            groups.append(_Group(row, list(row)))
+        near = (group for group in like[-_MOST_GROUPS:] if _are_near(kinds, group.key, known))
+        if not any(_join(group, row, summed) for group in near):
+            groups.append(_Group(row, known, list(row)))
             like.append(groups[-1])
     return groups
+
+
+def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.slice(0, _MOST_ROWS).columns), strict=True))
 
 
 def _kind(field: pa.Field, alike: Alike) -> Callable[[Any], Any] | None:
@@ -87,10 +96,12 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _join(group: _Group, row: Sequence[Any], kinds: Kinds, summed: Sequence[int]) -> bool:
-    """Adds a row to a group if its values are near those of the group's first, and the sums can be written."""
-    if not all(kind is not None or _near(*pair) for kind, *pair in zip(kinds, group.first, row, strict=True)):
-        return False
+def _are_near(kinds: Kinds, first: Sequence[Any], row: Sequence[Any]) -> bool:
+    return all(kind is not None or _near(*pair) for kind, *pair in zip(kinds, first, row, strict=True))
+
+
+def _join(group: _Group, row: Sequence[Any], summed: Sequence[int]) -> bool:
+    """Add a row to a group if the sums can be written."""
     sums = [None if row[at] is None else group.sums[at] + row[at] for at in summed]
     if any(total is not None and abs(total) >= _COUNTS_END for total in sums):
         return False

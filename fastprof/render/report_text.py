@@ -193,7 +193,10 @@ def table_of(section: Section, report: Report, look: Look, limit: int | None) ->
     most = section.rows if limit is None else limit
     sizes = [1] * table.num_rows
     if section.alike is not None and most > 0 and look.width is not None:
-        table, sizes = alike_rows.joined(table, section.alike, section.bar)
+        compared = every.select(section.alike.names + section.alike.by) if section.alike.by else None
+        if compared is not None and compared.num_rows != table.num_rows:
+            compared = None  # only some rows are shown
+        table, sizes = alike_rows.joined(table, section.alike, section.bar, compared)
     rows = table if most == ALL else table.slice(0, most)
     sizes = sizes[: rows.num_rows]
     if section.kernels is not None:

@@ -138,7 +138,7 @@ def test_steps_of_a_core_divide_what_lies_in_them() -> None:
     assert rows(report, "step_kinds", "step", *OF_KIND) == [(0, "all-gather", 6, 5, 1), (1, "all-gather", 3, 1, 2)]
     assert rows(report, "steps", "if_hidden_ps") == [(9,), (8,)]
     figures = report.scalars
-    assert (figures["step_count"].value, figures["step_time_mean_ps"].value) == (2, 10_000_000)
+    assert (figures["step_count"].value, figures["step_device_mean_ps"].value) == (2, 10_000_000)
     assert figures["step_if_hidden_mean_ps"].value == 8_500_000
     assert figures["step_gain_share"].value == pytest.approx(0.15)
 
@@ -151,7 +151,7 @@ def test_compute_hides_no_more_than_there_is() -> None:
 def test_without_steps_all_of_the_capture_is_one() -> None:
     report = report_of(spaces(core(0, [(FUSION, 5, 10), (AR, 15, 5)])))
     assert rows(report, "steps", "step", "name", "start_ps", *SPLIT) == [(None, None, 5, 15, 10, 0, 5, 0)]
-    assert "no step" in (report.scalars["step_time_mean_ps"].reason or "")
+    assert "no step" in (report.scalars["step_device_mean_ps"].reason or "")
 
 
 def test_programs_may_be_the_steps() -> None:

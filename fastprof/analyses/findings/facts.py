@@ -41,6 +41,11 @@ class Facts:
     graphs: tuple[Examined, ...] = ()
 
     @cached_property
+    def memo(self) -> dict[str, Any]:
+        """What rules compute once: by a name that they choose."""
+        return {}
+
+    @cached_property
     def _counts(self) -> Bools:
         """By device that ran anything, whether findings are of it: it computes or communicates, or none does. Copies
         alone, as those of a process that prepares data on a device, are not what a run waits for."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from fastprof.analyses.findings.advice import ON_CPU, advice
 from fastprof.analyses.findings.facts import Facts, Lost, total
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
+from fastprof.analyses.findings.of_steps import in_slow_steps
 from fastprof.derive.causes.budget import BETWEEN_STEPS
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.framework import PYTORCH, TENSORFLOW
@@ -67,18 +69,20 @@ def found(facts: Facts) -> Iterator[Finding]:
     for recorded, rows in facts.lost.items():
         if recorded == _OF_COLLECTIVES or (between and recorded == "python"):
             continue
-        event = _explanation(facts, recorded)
+        slow = in_slow_steps(facts, recorded)
+        time = facts.explanations(recorded) - slow
+        event = _explanation(time)
         cause = _refined(facts, recorded, rows, event)
-        for_others = facts.waited_between_ps if recorded == "idle" else 0
-        cost = facts.per_device(total(rows.time_ps) - for_others + (between if recorded == "launch" else 0))
-        if not cost:
+        others = slow.total() + (facts.waited_between_ps if recorded == "idle" else 0)
+        cost = facts.per_device(total(rows.time_ps) - others + (between if recorded == "launch" else 0))
+        if cost <= 0:
             continue
         beside = facts.per_device(facts.beside_ps(recorded))
         waits = event is not None and cause in _UNSURE and waits_for_device(event)
         known = None if waits else event
         yield Finding(
             cause,
-            TITLES[cause].format(facts.devices()) + _place(facts, recorded, known),
+            TITLES[cause].format(facts.devices()) + _place(time, known),
             cost,
             _certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
@@ -86,7 +90,7 @@ def found(facts: Facts) -> Iterator[Finding]:
             is_bound=beside > NOTABLE * cost,
             host=rows.mostly(rows.host, MOSTLY),
             device=rows.mostly(rows.device, MOSTLY),
-            step=_step(facts, recorded),
+            step=None if slow else _step(facts, recorded),
             annotation=known,
             detail=f"Meanwhile the host waits for the device: {cut(str(event), _LETTERS)}."
             if waits
@@ -96,17 +100,16 @@ def found(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _explanation(facts: Facts, cause: str) -> str | None:
+def _explanation(time: Counter[str | None]) -> str | None:
     """What explains the most time of a cause of gaps; None: nothing does, or less than is unexplained."""
-    event, _ = max(facts.explanations(cause).items(), key=lambda one: one[1], default=(None, 0))
+    event, _ = max(time.items(), key=lambda one: one[1], default=(None, 0))
     return event
 
 
-def _place(facts: Facts, cause: str, event: str | None) -> str:
+def _place(time: Counter[str | None], event: str | None) -> str:
     """The end of a title: what explains the cause, with its share unless that is nearly all."""
     if event is None:
         return ""
-    time = facts.explanations(cause)
     share, name = time[event] / max(time.total(), 1), cut(event, _LETTERS)
     return f": {name}" if share >= NEARLY_ALL else f", most for {name} ({100 * share:.0f} %)"
 
@@ -139,7 +142,7 @@ def _between_launches(facts: Facts) -> int:
     few = _PER_PYTHON * total(python.count) < total(launches.count)
     if not len(launches) or not len(python) or _on_cpu(facts) or few:
         return 0
-    cause = _refined(facts, "launch", launches, _explanation(facts, "launch"))
+    cause = _refined(facts, "launch", launches, _explanation(facts.explanations("launch")))
     return total(python.time_ps) if cause in ("eager", "small_ops") else 0
 
 

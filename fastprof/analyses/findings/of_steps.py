@@ -20,6 +20,7 @@ from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
 from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES
 from fastprof.derive.causes.slow_steps import explanation
 from fastprof.derive.steps.stragglers import slow_as
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import counted, measured, time_text
 
 RARE: Final = 0.3
@@ -69,12 +70,64 @@ def _slow_host(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _slow_ones(facts: Facts) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class _Slow:
+    """Steps out of line for a reason that no cause names. ``rows``: by step, what took longer in it; ``causes``: by
+    step, the time of each cause beyond its median, over all devices."""
+
+    rows: dict[int, list[Row]]
+    causes: dict[int, Counter[str | None]]
+
+
+def in_slow_steps(facts: Facts, cause: str) -> Counter[str | None]:
+    """Return the time of a cause of gaps, over all devices, that the finding on slow steps counts: by what explains
+    most of it in each step."""
+    slow, time = _unnamed(facts), Counter[str | None]()
+    if cause not in UNNAMED or not slow.rows:
+        return time
+    for step, rows in slow.rows.items():
+        beyond = slow.causes[step]
+        of_step = _own_excess(facts, rows, beyond) * facts.device_count
+        every = sum(beyond[one] for one in UNNAMED)
+        counted_ps = min(beyond[cause], of_step * beyond[cause] // max(every, 1))
+        if counted_ps:
+            time[_event(facts, step, cause)] += counted_ps
+    return time
+
+
+def _event(facts: Facts, step: int, cause: str) -> str | None:
+    """Return the event of the host that explains most of the longest waits for a cause in a step, or None."""
+    pieces, time = facts.gaps.pieces(cause), Counter[str | None]()
+    here = pieces.step == step
+    for event, time_ps in zip(pieces.event[here].tolist(), pieces.duration_ps[here].tolist(), strict=True):
+        time[event] += time_ps
+    return max(time, key=lambda event: time[event], default=None)
+
+
+def _own_excess(facts: Facts, rows: list[Row], beyond: Counter[str | None]) -> int:
+    """Return what a step takes beyond the median without the time of causes that are findings of their own."""
+    named = sum(time_ps for cause, time_ps in beyond.items() if cause not in UNNAMED)
+    return max(int(rows[0]["excess_ps"]) - facts.per_device(named), 0)
+
+
+def _unnamed(facts: Facts) -> _Slow:
+    """Return the steps out of line that are a finding of their own; none if so many are long that they are usual."""
+    known: _Slow | None = facts.memo.get("slow")
+    if known is not None:
+        return known
     slow = _slow_steps(facts)
     causes = _causes_by_step(facts, list(slow))
     slow = {step: rows for step, rows in slow.items() if not _is_named(causes, step) and not waits(causes, rows, step)}
     count = int(facts.figure("steps", "step_count") or 0)
-    if not slow or len(slow) > RARE * count:
+    found = _Slow({} if len(slow) > RARE * count else slow, causes)
+    facts.memo["slow"] = found
+    return found
+
+
+def _slow_ones(facts: Facts) -> Iterator[Finding]:
+    found = _unnamed(facts)
+    slow = found.rows
+    if not slow:
         return
     worst = max(slow, key=lambda step: int(slow[step][0]["excess_ps"]))
     rows = slow[worst]
@@ -82,21 +135,42 @@ def _slow_ones(facts: Facts) -> Iterator[Finding]:
     named = f" (called {first['name']})" if first["name"].isdigit() and first["name"] != str(worst) else ""
     several = f"{len(slow)} steps take" if len(slow) > 1 else f"Step {worst}{named} takes"
     times = first["duration_ps"] / max(first["median_ps"], 1)
-    place = explanation([row["kind"] for row in rows], [row["difference_ps"] for row in rows], first["excess_ps"])
-    known = None if place is None else rows[place]
+    known, event, time_ps = _on_path(facts, rows, found.causes[worst], worst)
+    detail = f"In step {worst}, {event} explains {time_text(time_ps)} more than usual." if event else None
     yield Finding(
         "slow_step",
         f"{several} up to {times:.1f} times the median",
-        sum(int(rows[0]["excess_ps"]) for rows in slow.values()),
+        sum(_own_excess(facts, rows, found.causes[step]) for step, rows in slow.items()),
         CERTAIN,
         f"steps.slow_steps?step={worst}",
         advice("slow_step", facts.framework),
         host=first["host"],
         step=worst,
         op=known["what"] if known and known["kind"] == "op" else None,
-        annotation=known["what"] if known and known["kind"] in ("annotation", "python", "event") else None,
-        detail=None if known is None else _longer(known, worst),
+        annotation=known["what"] if known and known["kind"] in ("annotation", "python", "event") else event,
+        detail=detail if known is None else _longer(known, worst),
     )
+
+
+def _on_path(
+    facts: Facts, rows: list[Row], beyond: Counter[str | None], step: int
+) -> tuple[Row | None, str | None, int]:
+    """Return what made the step long on its critical path: what its devices computed, or waited for, longer than usual.
+    Threads beside the path may take longer, too. As a row of what took longer, or if none has its name as an event of
+    the host and its time."""
+    place = explanation([row["kind"] for row in rows], [row["difference_ps"] for row in rows], rows[0]["excess_ps"])
+    known = None if place is None else rows[place]
+    cause = max(beyond, key=lambda one: beyond[one], default=None)
+    if cause is None:
+        op = next((row for row in rows if row["kind"] == "op" and 2 * row["difference_ps"] >= row["excess_ps"]), None)
+        return op or known, None, 0
+    event = _event(facts, step, cause)
+    if event is None:
+        return known, None, 0
+    named = next((row for row in rows if row["what"] == event), None)
+    if named is not None or (known is not None and known["kind"] == "annotation"):
+        return named or known, None, 0
+    return None, event, facts.per_device(beyond[cause])
 
 
 def _longer(row: Row, step: int) -> str:

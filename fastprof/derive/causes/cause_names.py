@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 CAUSES: Final = {
-    "input": "The program waits for data: an input pipeline, a data loader, or code that is named after loading data.",
+    "input": "The program waits for data: an input pipeline, a data loader, or code that loads data.",
     "compilation": "The host traces or compiles a program.",
     "transfer": "Data are copied between host and device, and no compute hides it.",
     "communication": "Devices exchange data, and no compute hides it.",

@@ -152,6 +152,8 @@ PROGRAM_ID: Final = Count("program_id", "id of the program, uint64 as two's comp
 PROGRAM: Final = Text("program", "name of the program; null: the capture does not contain the program", _titles)
 CATEGORY: Final = Text("category", "category of the instruction", attrgetter("table.category"))
 NAME: Final = Words("name", "name of the instruction", attrgetter("table.name"))
+SIMILAR: Final = ("program", "self_ps")
+"""Columns that decide, with the names of op and framework op, whether texts show ops as one: all reports agree."""
 IDENTITY: Final = (
     PROGRAM_ID,
     PROGRAM,

@@ -17,6 +17,17 @@ from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
 from fastprof.derive.devices.kineto_categories import COLLECTIVES
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins, threads
+from fastprof.derive.steps.input_words import (
+    MAYBE,
+    SAYS,
+    Calls,
+    asks_queue,
+    loading,
+    may_exchange,
+    reads,
+    said_by,
+    words_of,
+)
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.derive.steps.stretches import PIECE
 from fastprof.derive.steps.torch_ops import op_runs
@@ -52,6 +63,8 @@ class Code(IntEnum):
     """The profiler starts or stops."""
     FIRST_CALL = 17
     """A launch that traces and compiles."""
+    MAYBE_INPUT = 18
+    """A name that leaves open whether it loads input: no event keeps this code."""
 
 
 CAUSE_OF: Final[dict[Code, str]] = {
@@ -117,11 +130,6 @@ _PATTERNS: Final = (
 )  # fmt: skip
 _NAMED: Final = tuple((code, pattern_of(pattern)) for code, pattern in _PATTERNS)
 
-_WORD: Final = pattern_of(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_INPUT: Final = frozenset((
-    "data", "input", "batch", "batche", "dataset", "dataloader", "loader", "load", "fetch", "read", "reader", "next",
-    "prefetch", "decode", "augment", "tokenize", "tokenizer", "preproces", "shuffle", "minibatch", "minibatche",
-))  # fmt: skip
 _CHECKPOINT: Final = frozenset(("save", "checkpoint", "checkpointer", "checkpointing", "ckpt", "orbax", "restore"))
 _NO_INPUT: Final = ("importlib", "<frozen", "_bootstrap", "zipimport", "linecache", "tokenize.py", "pkgutil")
 _FILES: Final = (
@@ -151,8 +159,10 @@ def code_of_frame(name: str) -> Code:
     function, place, _ = frame_of(name)
     if function == "collect" and ("gc" in place or place.startswith("<")):
         return Code.GARBAGE
+    if asks_queue(name) or reads(name):
+        return Code.MAYBE_INPUT
     waits = function in _LOCKED and place.startswith(_LOCKS)
-    if waits or (place.startswith("queue.py") and function in ("get", "put")):
+    if waits or (place.startswith("queue.py") and function == "put"):
         return Code.LOCK
     known = _FUNCTIONS.get(function)
     if known is not None:
@@ -189,32 +199,13 @@ def is_idle(name: str) -> bool:
     return function in _RESTS.get(place.rpartition("/")[2], ())
 
 
-_GIVEN: Final = pattern_of(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")
-"""What is done with data is not loading them: ``run_on_input``."""
-
-
-_OF_DEVICES: Final = pattern_of(r"(?i:data_?parallel|all_?(?:2|to)_?all\w*)")
-"""Training on several devices is not loading either: ``DistributedDataParallel.forward``, ``all2all_data``."""
-
-
 @lru_cache(maxsize=1 << 16)
 def code_of_words(name: str) -> Code:
     """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
-    name = _OF_DEVICES.sub("_", _GIVEN.sub("_", name))
-    words = {word.lower().removesuffix("s") for word in _WORD.findall(name)}
-    if words & _CHECKPOINT:
+    if words_of(name) & _CHECKPOINT:
         return Code.CHECKPOINT_WORDS
-    return Code.INPUT_WORDS if words & _INPUT else Code.NOTHING
-
-
-_LOADS: Final = _INPUT - {"data", "input", "batch", "batche", "preproces", "minibatch", "minibatche"}
-
-
-@lru_cache(maxsize=1 << 16)
-def _may_exchange(name: str) -> bool:
-    """Whether a name has words of input only as what something is done with: ``sdd_preprocess_splits``."""
-    words = {word.lower().removesuffix("s") for word in _WORD.findall(_GIVEN.sub("_", name))}
-    return not words & _LOADS
+    said = said_by(name)
+    return Code.INPUT_WORDS if said == SAYS else Code.MAYBE_INPUT if said == MAYBE else Code.NOTHING
 
 
 @lru_cache(maxsize=1 << 16)
@@ -305,9 +296,10 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     code = _named_codes(events, origins)
     apart, values = events.ints("_a")
     code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
-    named = np.isin(code[marked], (Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS))
+    named = np.isin(code[marked], (Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.MAYBE_INPUT))
     code[marked[named]] = Code.PYTHON  # what lies in a step says more than its marker
     _of_exchanges(events, lines, code)
+    _of_input(events, origins, lines, code, marked)
     _of_threads(events, lines, code)
     _of_short_ops(events, code)
     _compile(events, lines, code)
@@ -329,7 +321,7 @@ def _of_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> 
     """What starts collectives of PyTorch does not load: all annotations of its name say no more than others. TorchRec
     distributes the rows of a batch over devices in ``sdd_preprocess_splits``."""
     calls = np.array([name.startswith(COLLECTIVES) for name in events.names], bool)
-    vague = np.array([_may_exchange(name) for name in events.names], bool) if calls.any() else calls
+    vague = np.array([may_exchange(name) for name in events.names], bool) if calls.any() else calls
     if not vague.any():
         return
     found: set[int] = set()
@@ -345,6 +337,21 @@ def _of_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> 
         said.append(rows)
     rows = np.concatenate([np.zeros(0, np.int64), *said])
     code[rows[np.isin(events.meta[rows], list(found))]] = Code.ANNOTATION
+
+
+def _of_input(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s, marked: Int32s) -> None:
+    """What may load input does, or is Python, an annotation, or a wait for another thread."""
+    for line in lines:
+        here = code[line.first : line.last]
+        maybe = line.first + np.flatnonzero(here == Code.MAYBE_INPUT)
+        if not len(maybe):
+            continue
+        known = line.first + np.flatnonzero((here == Code.INPUT) | (here == Code.INPUT_WORDS))
+        launches = line.first + np.flatnonzero((here == Code.LAUNCH) | (here == Code.HOST_COMPUTE))
+        does = loading(events, origins, line, Calls(maybe, known, launches, marked))
+        queues = np.array([asks_queue(name) for name in events.names], np.bool_)[events.meta[maybe]]
+        others = np.where(origins.origin[maybe] == Origin.USER, Code.ANNOTATION, Code.PYTHON)
+        code[maybe] = np.where(does, Code.INPUT_WORDS, np.where(queues, Code.LOCK, others))
 
 
 def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:

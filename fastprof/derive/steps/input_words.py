@@ -1,0 +1,215 @@
+"""Which Python functions and annotations load input: words of their names, and where these leave it open what they do.
+
+``load_batch`` and ``DataLoader`` say it. ``next``, ``read``, ``fetch`` and ``load`` alone do not: ``next_rate`` and
+``read_config`` load no input. Such a function is input if it recurs on its thread and reads, decodes or asks an
+iterator for data, as far as that is recorded. So is waiting for a queue before the first launch of a step.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from fastprof.derive.devices.op_names import is_frame
+from fastprof.derive.steps.event_origin import EventOrigins
+from fastprof.derive.steps.python_frames import frame_of
+from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import HostEvents, Line
+from fastprof.wording.patterns import pattern_of
+
+SAYS, MAYBE, NO = "says", "maybe", "no"
+"""What words say of input: it is, it may be, or nothing."""
+
+_WORD: Final = pattern_of(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_LOADERS: Final = frozenset(
+    ("dataset", "dataloader", "loader", "prefetch", "minibatch", "minibatche", "augment", "tokenize", "tokenizer",
+     "preproces", "shuffle", "reader")
+)  # fmt: skip
+"""Words that say it beside any other but those of _OTHER."""
+_DATA: Final = frozenset(("data", "input", "batch", "batche"))
+_PARTS: Final = frozenset(
+    ("record", "sample", "example", "image", "row", "shard", "jpeg", "png", "audio", "video", "sentence", "document")
+)
+"""What is loaded, if a verb says so: ``read_records``."""
+VERBS: Final = frozenset(("load", "fetch", "read", "next", "decode"))
+_MAKES: Final = frozenset(("get", "make", "build", "prepare", "create", "collate", "stack", "sample"))
+_STEPS: Final = frozenset(("train", "training", "step", "test", "forward", "backward"))
+"""What is done with a batch: ``train_batch``. With a verb it only says which batch: ``next_train_batch``."""
+_OTHER: Final = frozenset((
+    "metric", "rate", "lr", "schedule", "scheduler", "config", "configuration", "conf", "cfg", "flag", "setting",
+    "option", "arg", "argument", "los", "log", "logger", "logging", "stat", "statistic", "state", "weight", "param",
+    "parameter", "model", "norm", "gradient", "grad", "shape", "size", "optimizer", "score", "accuracy", "counter",
+    "count", "timer", "temperature", "momentum", "decay", "seed", "version", "summary", "progres", "result", "report",
+    "env", "environment", "attr", "attribute", "module", "constant", "kernel", "program", "validate", "check", "print",
+))  # fmt: skip
+"""What is no input, whatever is done with it: ``next_rate``, ``fetch_metrics``, ``read_config``."""
+_GIVEN: Final = pattern_of(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")
+"""What is done with data is not loading them: ``run_on_input``."""
+_OF_DEVICES: Final = pattern_of(r"(?i:data_?parallel|all_?(?:2|to)_?all\w*)")
+"""Training on several devices is not loading either: ``DistributedDataParallel.forward``, ``all2all_data``."""
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of a name in lower case, without the s of a plural."""
+    return {word.lower().removesuffix("s") for word in _WORD.findall(name)}
+
+
+def is_of_other_things(name: str) -> bool:
+    """Return whether a name has a word for what is no input."""
+    return bool(words_of(name) & _OTHER)
+
+
+@lru_cache(maxsize=1 << 16)
+def said_by(name: str) -> str:
+    """Return what the words of a name say of input."""
+    words = words_of(_OF_DEVICES.sub("_", _GIVEN.sub("_", name)))
+    if words & _OTHER:
+        return NO
+    loads, data = bool(words & (VERBS | _MAKES)), words & _DATA
+    if words & _LOADERS or (data and (loads or not words & _STEPS)) or (words & VERBS and words & _PARTS):
+        return SAYS
+    return MAYBE if words & VERBS else NO
+
+
+def may_exchange(name: str) -> bool:
+    """Return whether a name has words of input only as what something is done with: ``sdd_preprocess_splits``."""
+    return not words_of(_GIVEN.sub("_", name)) & (VERBS | _LOADERS - {"preproces", "minibatch", "minibatche"})
+
+
+# ---- what functions do
+
+_READING: Final = frozenset((
+    "imread", "imdecode", "imdecode_v2", "read_csv", "read_parquet", "read_table", "read_feather", "read_image",
+    "decode_jpeg", "decode_image", "decode_png", "loadtxt", "genfromtxt", "fromfile", "decompress", "readinto",
+    "read_row_group", "read_batch", "iter_batches",
+))  # fmt: skip
+_FILES: Final = frozenset(("read", "readline", "readlines", "readall", "read1"))
+_OF_FILES: Final = pattern_of(r"(?:_io|<unknown>|.*(?:^|/)(?:_pyio|io|gzip|bz2|lzma|zipfile|codecs)\.py)$")
+_LOADS: Final = pattern_of(r".*(?:npyio\w*|_npyio_impl|format|memmap|ImageFile|Image|h5py/_hl/\w+)\.py$")
+_OF_LOADS: Final = frozenset(("load", "open", "decode", "read_array", "__getitem__", "__new__"))
+
+
+@lru_cache(maxsize=1 << 16)
+def reads(name: str) -> bool:
+    """Return whether a call reads or decodes data."""
+    if not is_frame(name):
+        return False
+    function, place, _ = frame_of(name)
+    if function in _READING or (function in _FILES and _OF_FILES.match(place)):
+        return True
+    return function in _OF_LOADS and _LOADS.match(place) is not None
+
+
+@lru_cache(maxsize=1 << 16)
+def asks_queue(name: str) -> bool:
+    """Return whether a call takes an element of a queue."""
+    if not is_frame(name):
+        return False
+    function, place, _ = frame_of(name)
+    return function == "get" and place.rpartition("/")[2] in ("queue.py", "queues.py", "_queue")
+
+
+@lru_cache(maxsize=1 << 16)
+def _asks_iterator(name: str) -> bool:
+    return is_frame(name) and frame_of(name).function in ("next", "__next__")
+
+
+# ---- where they are
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """``maybe``: rows of calls and annotations that may load input; ``known``: those that do; ``launches``: those that
+    launch work, or wait for it; ``marks``: markers of steps. All ascending."""
+
+    maybe: Int64s
+    known: Int64s
+    launches: Int64s
+    marks: Int32s
+
+
+def loading(events: HostEvents, origins: EventOrigins, line: Line, calls: Calls) -> Bools:
+    """Return which of the calls of a thread that may load input do."""
+    metas = events.meta[calls.maybe]
+    does = np.zeros(len(metas), np.bool_)
+    steps = int(np.count_nonzero((calls.marks >= line.first) & (calls.marks < line.last)))
+    for meta in np.unique(metas).tolist():
+        rows, name = calls.maybe[metas == meta], events.names[meta]
+        if is_frame(name) and steps > 1 and len(rows) < max(2, steps // 2):
+            continue  # what input is loaded by recurs
+        some = rows[:: max(len(rows) // _LOOKED_AT, 1)]
+        if asks_queue(name):
+            fits = _before_launches(events, some, calls)
+        elif not is_frame(name):
+            fits = np.ones(len(some), np.bool_)  # a user calls it so
+        elif _asks_iterator(name):
+            fits = np.array([_is_for_data(events, row, line) for row in some.tolist()], np.bool_)
+        else:
+            fits = np.full(len(some), reads(name)) | _holds(events, some, calls.known, line)
+        around = [not (is_frame(name) and _is_around(events, origins, row)) for row in some.tolist()]
+        does[metas == meta] = 2 * np.count_nonzero(fits & np.array(around, np.bool_)) > len(some)
+    return does
+
+
+_LOOKED_AT: Final = 16
+"""Calls of a name that are looked at, spread over the run."""
+_DEEPEST: Final = 64
+
+
+def _holds(events: HostEvents, rows: Int64s, known: Int64s, line: Line) -> Bools:
+    """Whether calls hold others that load input, read or decode."""
+    metas = events.meta[line.first : line.last]
+    reading = np.array([reads(name) for name in events.names], np.bool_)
+    inside = np.union1d(known, line.first + np.flatnonzero(reading[metas]))
+    end = ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+    after = np.searchsorted(inside, rows, side="right")
+    begins = np.append(events.start_ps[inside], np.iinfo(np.int64).max)
+    holds: Bools = begins[after] < end
+    return holds
+
+
+def _is_for_data(events: HostEvents, row: int, line: Line) -> bool:
+    """Whether an iterator that is asked gives data: no generator within has a name of something else."""
+    end = int(events.start_ps[row]) + max(int(events.duration_ps[row]), 0)
+    for inner in range(row + 1, min(row + _LOOKED_AT, line.last)):
+        if events.start_ps[inner] >= end:
+            break
+        name = events.names[events.meta[inner]]
+        if is_frame(name) and frame_of(name).line is not None:
+            return not is_of_other_things(frame_of(name).function)
+    return True
+
+
+def _is_around(events: HostEvents, origins: EventOrigins, row: int) -> bool:
+    """Whether a function around a call has a name of what is no input."""
+    for _ in range(_DEEPEST):
+        row = int(origins.parent[row])
+        if row < 0:
+            return False
+        name = events.names[events.meta[row]]
+        if is_frame(name) and frame_of(name).line is not None and is_of_other_things(frame_of(name).function):
+            return True
+    return False
+
+
+def _before_launches(events: HostEvents, rows: Int64s, calls: Calls) -> Bools:
+    """Whether calls begin before their step launches anything, or between steps. Without steps, all do if something is
+    launched after each."""
+    begin = events.start_ps[rows]
+    launched = np.sort(events.start_ps[calls.launches])
+    if not len(launched):
+        return np.zeros(len(rows), np.bool_)
+    marks = calls.marks[np.argsort(events.start_ps[calls.marks], kind="stable")]
+    if not len(marks):
+        after: Bools = launched[-1] > begin
+        return after
+    starts = events.start_ps[marks]
+    ends = ends_of(starts, np.maximum(events.duration_ps[marks], 0))
+    place = np.searchsorted(starts, begin, side="right") - 1
+    inside = (place >= 0) & (begin < ends[place])
+    first = np.append(launched, np.iinfo(np.int64).max)[np.searchsorted(launched, starts[place])]
+    return ~inside | (begin <= first)
