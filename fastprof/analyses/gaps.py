@@ -178,7 +178,7 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def of_host(host: Host, params: Params) -> HostBudget:
+def of_host(host: Host, params: Params, *, neighbours: bool = True) -> HostBudget:
     every = host.entire
     events = every.events
     spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
@@ -186,11 +186,11 @@ def of_host(host: Host, params: Params) -> HostBudget:
     groups, causes = every.groups_from(params.steps_from), every.causes_from(params.steps_from)
     found = host_gaps(events, groups, steps, spans, causes, every.foremost_from(params.steps_from))
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
-    return host_budget(events, found, params.top, chosen)
+    return host_budget(events, found, params.top, chosen, neighbours=neighbours)
 
 
 def of_host_for_others(host: Host, params: Params) -> HostBudget:
-    return of_host(host, params).for_others()
+    return of_host(host, params, neighbours=False).for_others()  # only the table of gaps names them
 
 
 def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report]) -> Report:

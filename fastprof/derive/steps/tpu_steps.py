@@ -175,7 +175,8 @@ def _core_times(
     present = np.full(n, core.sparse)
     present[step[step >= 0]] = True
     counts = (step >= 0) & (core.category >= 0)
-    np.add.at(category_ps, (step[counts], column[core.category[counts]]), core.self_ps[counts])
+    place = step[counts] * category_ps.shape[1] + column[core.category[counts]]
+    np.add.at(category_ps.reshape(-1), place, core.self_ps[counts])
     present &= duration > 0
     ran = category_ps.sum(axis=1)
     if core.sparse:  # its ops may go on beyond the step
