@@ -162,7 +162,8 @@ def _alike(groups: Groups, database: StepDatabase) -> Int64s:
     number = {one: place for place, one in enumerate(sorted(set(title.values())))}
     programs = main_programs(groups, database.step)
     programs = programs - programs.min(initial=0)
-    both = np.array([number[title[label]] for label in database.label], np.int64) * (programs.max(initial=0) + 1) + programs
+    of_title = np.array([number[title[label]] for label in database.label], np.int64)
+    both = of_title * (programs.max(initial=0) + 1) + programs
     kinds: Int64s = np.unique(both, return_inverse=True)[1]
     return kinds
 
