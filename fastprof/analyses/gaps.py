@@ -179,7 +179,7 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def of_host(host: Host, params: Params) -> HostBudget:
+def of_host(host: Host, params: Params, *, neighbours: bool = True) -> HostBudget:
     every = host.entire
     events = every.events
     spans = every.thread_spans
@@ -189,11 +189,11 @@ def of_host(host: Host, params: Params) -> HostBudget:
     periods = every.periods_from(params.steps_from)
     found = host_gaps(events, groups, periods, spans, causes, every.foremost_from(params.steps_from))
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
-    return host_budget(events, found, params.top, chosen)
+    return host_budget(events, found, params.top, chosen, neighbours=neighbours)
 
 
 def of_host_for_others(host: Host, params: Params) -> HostBudget:
-    return of_host(host, params).for_others()
+    return of_host(host, params, neighbours=False).for_others()  # only the table of gaps names them
 
 
 def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report]) -> Report:

@@ -178,9 +178,12 @@ def table_of(section: Section, report: Report, look: Look, limit: int | None) ->
     columns, program = _without_the_same(_columns(section, every), every)
     table = every.select(columns)
     depths = None if section.depth is None else every[section.depth].to_numpy()
+    most = section.rows if limit is None else limit
     if section.only is not None and limit != ALL:
-        chosen = np.flatnonzero(section.only(every)).tolist()
-        table = _taken(table, chosen)
+        chosen = np.flatnonzero(section.only(every))
+        if section.alike is None and section.nonzero is None and most != ALL:
+            chosen = chosen[: max(most, 1)]  # no row past these is looked at
+        table = _taken(table, chosen.tolist())
         depths = None if depths is None else depths[chosen]
     zeros: list[str] = []
     if section.nonzero is not None and limit != ALL:
@@ -190,7 +193,6 @@ def table_of(section: Section, report: Report, look: Look, limit: int | None) ->
     if not table.num_rows:
         return table, []
     ungrouped = table.num_rows
-    most = section.rows if limit is None else limit
     sizes = [1] * table.num_rows
     if section.alike is not None and most > 0 and look.width is not None:
         compared = every.select(section.alike.names + section.alike.by) if section.alike.by else None

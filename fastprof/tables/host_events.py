@@ -15,6 +15,7 @@ from fastprof._native import records
 from fastprof.decode.index import CaptureIndex
 from fastprof.decode.xspace_capture import Capture
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.ascending_rows import rows_within
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.event_stats import EMPTY, Stat
 from fastprof.tables.once import KeptValues
@@ -279,7 +280,7 @@ def beside(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) 
         return np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)
     low, high = int(rows.min()), int(rows.max())
     if high - low < _DENSE * len(rows):  # a table by row is faster than a search for each
-        some = slice(np.searchsorted(stat_rows, low), np.searchsorted(stat_rows, high, side="right"))
+        some = rows_within(stat_rows, low, high + 1)
         table, has = np.zeros(high - low + 1, values.dtype), np.zeros(high - low + 1, bool)
         there = np.subtract(stat_rows[some], low, dtype=np.int64)[::-1]
         table[there], has[there] = values[some][::-1], True  # the first of equals remains

@@ -284,9 +284,11 @@ def _firsts(*keys: Int64s | Int32s | UInt8s) -> tuple[Int64s, Int32s]:
     return first[order], rank[place]
 
 
-def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chosen: Int32s | None) -> HostBudget:
+def host_budget(
+    events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chosen: Int32s | None, *, neighbours: bool = True
+) -> HostBudget:
     """The budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None: all
-    time does."""
+    time does. ``neighbours``: name the ops before and after the longest pieces."""
     times, sums, longest, explained = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP)], [np.zeros(0, GAP_SUM)]
     beside = [np.zeros((0, len(CAUSE_NAMES)), np.int64)]
     for one in gaps:
@@ -317,7 +319,7 @@ def host_budget(events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chose
         _texts(events, transfers, rows["what"]),
         _causes(rows, device, explanations),
         explanations,
-        _largest(events, times, np.concatenate(longest), of_longest, most),
+        _largest(events, times, np.concatenate(longest), of_longest, most, neighbours=neighbours),
         HostDevices.of(events),
         int(rows["explained"][rows["cause"] == GAP_CAUSES.index("idle")].sum()),
         np.concatenate(beside),
@@ -429,7 +431,9 @@ def _objects(values: Sequence[str | None]) -> Objects:
     return found
 
 
-def _largest(events: HostEvents, devices: Sequence[DeviceTime], pieces: Records, device: Int32s, most: int) -> Largest:
+def _largest(
+    events: HostEvents, devices: Sequence[DeviceTime], pieces: Records, device: Int32s, most: int, *, neighbours: bool
+) -> Largest:
     duration = pieces["end"] - pieces["begin"]
     order = np.lexsort((pieces["begin"], device, -duration))[:most]
     pieces, device, duration = pieces[order], device[order], duration[order]
@@ -437,7 +441,7 @@ def _largest(events: HostEvents, devices: Sequence[DeviceTime], pieces: Records,
     of = np.searchsorted([line.first for line in lines], pieces["row"], side="right") - 1
     thread = [None if place < 0 else lines[place].name for place in of.tolist()]
     before, after = _objects([None] * len(pieces)), _objects([None] * len(pieces))
-    for number in np.unique(device).tolist():
+    for number in np.unique(device).tolist() if neighbours else ():
         here = np.flatnonzero(device == number)
         before[here], after[here] = _beside(events, devices[number], pieces["begin"][here], pieces["end"][here])
     what = _explanation(events, pieces)

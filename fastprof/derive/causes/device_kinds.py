@@ -10,6 +10,7 @@ import numpy as np
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, COPY, Spans, device_time, extent
 from fastprof.derive.steps.stretches import Stretches, union
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.ascending_rows import values_at
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def device_kinds(events: HostEvents, ran: Sequence[Spans]) -> list[DeviceKinds]:
 def _ahead(events: HostEvents, spans: Spans, times: Int64s) -> Int64s:
     """By how much the host's clock is ahead of that of the device, at times of the latter."""
     own = spans.events
-    ahead = events.start_ps[own.rows] - own.start_ps
+    ahead = values_at(events.start_ps, own.rows) - own.start_ps
     if not ahead.any():
         return np.zeros(len(times), np.int64)
     order = np.argsort(own.start_ps, kind="stable")

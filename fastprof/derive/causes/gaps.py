@@ -47,6 +47,7 @@ from fastprof.derive.steps.stretches import union
 from fastprof.derive.steps.torch_loaders import function_within, loader_calls
 from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Bools, Int64s, Records, UInt8s
+from fastprof.schema.ascending_rows import values_at
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
@@ -165,7 +166,7 @@ def _meets(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, others_end
 def _ahead(events: HostEvents, device: DeviceTime) -> Int64s | None:
     """By how much the host's clock is ahead of the device's when each stretch begins; None: it is the same clock."""
     own = device.ran.events
-    ahead = events.start_ps[own.rows] - own.start_ps
+    ahead = values_at(events.start_ps, own.rows) - own.start_ps
     if not ahead.any():
         return None
     order = np.argsort(own.start_ps, kind="stable")

@@ -158,11 +158,12 @@ def slow_steps(groups: Groups, database: StepDatabase) -> SlowSteps:
 
 def _alike(groups: Groups, database: StepDatabase) -> Int64s:
     """Beside each step, the number of its kind: of its name without its number, and the program that it runs most."""
-    titles = [_NUMBER.sub("", label) for label in database.label]
-    number = {title: place for place, title in enumerate(sorted(set(titles)))}
+    title = {label: _NUMBER.sub("", label) for label in set(database.label)}
+    number = {one: place for place, one in enumerate(sorted(set(title.values())))}
     programs = main_programs(groups, database.step)
     programs = programs - programs.min(initial=0)
-    both = np.array([number[title] for title in titles], np.int64) * (programs.max(initial=0) + 1) + programs
+    of_title = np.array([number[title[label]] for label in database.label], np.int64)
+    both = of_title * (programs.max(initial=0) + 1) + programs
     kinds: Int64s = np.unique(both, return_inverse=True)[1]
     return kinds
 

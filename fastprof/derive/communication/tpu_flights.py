@@ -35,6 +35,7 @@ from fastprof.derive.devices.device_events import OP_LINES, OpEvents, joined, op
 from fastprof.derive.ops.async_ops import ASYNC_LINE, before_each, part_before
 from fastprof.derive.ops.tables import span_ps, sums_by
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records, UInt8s
+from fastprof.schema.ascending_rows import values_at
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 
@@ -94,9 +95,10 @@ def _in_time_order(plane: Plane, found: OpEvents) -> tuple[Int64s, Records]:
     if (later | (line[1:] != line[:-1])).all():
         return np.arange(len(found)), lines
     order = np.argsort(start, kind="stable")  # mostly sorted, so that this takes little
-    after, before = order[1:], order[:-1]
-    if len(lines) == 1 and not ((start[after] == start[before]) & (duration[after] > duration[before])).any():
-        return order, lines
+    if len(lines) == 1:
+        begins, lasts = start[order], duration[order]
+        if not ((begins[1:] == begins[:-1]) & (lasts[1:] > lasts[:-1])).any():
+            return order, lines
     return np.lexsort((-duration, start, line)), lines
 
 
@@ -137,7 +139,7 @@ class _Aloft:
 
 
 def _ops(events: HostEvents, found: OpEvents, chosen: Int64s, instruction: Int64s, known: Instructions) -> _Ops:
-    rows, own, begin = found.rows[chosen], instruction[chosen], found.start_ps[chosen]
+    rows, own, begin = found.rows[chosen].astype(np.intp), instruction[chosen], found.start_ps[chosen]
     clock = events.start_ps[rows]
     clock_end = clock + np.maximum(events.duration_ps[rows], 0)
     return _Ops(own, known.role[own], begin, begin + found.duration_ps[chosen], clock, clock_end)
@@ -223,8 +225,8 @@ def _own_clock(events: HostEvents, found: OpEvents, time: Int64s) -> Int64s:
     but not beyond the next one."""
     if not len(time):
         return time
-    start = events.start_ps[found.rows]
-    clock = np.concatenate([start, start + np.maximum(events.duration_ps[found.rows], 0)])
+    start = values_at(events.start_ps, found.rows)
+    clock = np.concatenate([start, start + np.maximum(values_at(events.duration_ps, found.rows), 0)])
     own = np.concatenate([found.start_ps, found.start_ps + found.duration_ps])
     if np.array_equal(clock, own):
         return time

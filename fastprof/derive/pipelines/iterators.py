@@ -51,6 +51,7 @@ from fastprof.derive.pipelines.reading import (
 )
 from fastprof.derive.steps.links import first_of, numbered
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
+from fastprof.schema.ascending_rows import rows_within
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
@@ -122,7 +123,7 @@ def _uncalled(events: HostEvents) -> tuple[int, int]:
         return 0, 0
     count = int(np.count_nonzero((role & ITERATES)[events.meta[plane.first : plane.last]]))
     ids = events.stat("id").of_kinds(INTEGERS).rows
-    ids = ids[slice(*np.searchsorted(ids, [plane.first, plane.last]))]
+    ids = ids[rows_within(ids, plane.first, plane.last)]
     identified = np.count_nonzero((role & NAMED)[events.meta[ids]])
     return count, count - int(identified)
 

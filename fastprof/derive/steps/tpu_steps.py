@@ -31,6 +31,7 @@ from fastprof.derive.steps.step_figures import tpu_step_values
 from fastprof.derive.steps.step_time import OFF_DUTY, EventType, Markers, longest
 from fastprof.derive.steps.stretches import Stretches, filled, innermost, nothing, union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.ascending_rows import values_at
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane, beside
 
@@ -178,7 +179,8 @@ def _core_times(
     present = np.full(n, core.sparse)
     present[step[step >= 0]] = True
     counts = (step >= 0) & (core.category >= 0)
-    np.add.at(category_ps, (step[counts], column[core.category[counts]]), core.self_ps[counts])
+    place = step[counts] * category_ps.shape[1] + column[core.category[counts]]
+    np.add.at(category_ps.reshape(-1), place, core.self_ps[counts])
     present &= duration > 0
     ran = category_ps.sum(axis=1)
     if core.sparse:  # its ops may go on beyond the step
@@ -312,7 +314,7 @@ def _core(
     is_op: Bools,
     categories: list[str],
 ) -> CoreStepEvents:
-    group = groups.group_id[ops.rows]
+    group = values_at(groups.group_id, ops.rows)
     keep = group >= 0
     steps = groups.device_steps.get(plane.number, DeviceSteps.none())
     waits, feeds = (np.array([name in wanted for name in categories] + [False]) for wanted in (OFF_DUTY, FEEDS))
