@@ -258,7 +258,9 @@ def test_categories_add_up_to_the_step_on_every_capture(capture: Path, steps_fro
     answer = fastprof.load(capture).steps(steps_from=steps_from)
     table = answer.tables["steps"]
     times = ("start_ps", "duration_ps", "period_ps")
-    parts = np.stack([table[name].to_numpy() for name in table.schema.names if name.endswith("_ps") and name not in times])
+    parts = np.stack(
+        [table[name].to_numpy() for name in table.schema.names if name.endswith("_ps") and name not in times]
+    )
     assert (parts >= 0).all()
     wanted = pc.coalesce(table["period_ps"], table["duration_ps"])
     assert parts.sum(axis=0).tolist() == wanted.to_pylist()
