@@ -31,7 +31,8 @@ def test_every_step_has_a_row() -> None:
     report = report_of(cpu(3))
     assert report.tables["steps"].select([
         "step", "group_id", "name", "host", "core_name", "core_id", "sparse_core", "complete", "start_ps",
-        "duration_ps", "period_ps", "host_compute_ps", "input_ps", "all_others_ps", "device_compute_ps", "host_to_host_ps",
+        "duration_ps", "period_ps", "host_compute_ps", "input_ps", "all_others_ps", "device_compute_ps",
+        "host_to_host_ps",
     ]).to_pylist() == [
         {
             "step": k, "group_id": k, "name": f"train {k}", "host": report.tables["steps"]["host"][0].as_py(),

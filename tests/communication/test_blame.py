@@ -175,7 +175,7 @@ def test_hosts_that_are_late_together_cost_what_the_others_wait(tmp_path: Path) 
     assert finding["host"] is None and finding["cost_ps"] > 0 and "other hosts are late, too" in finding["detail"]
     by_step = session.gaps().tables["by_step"].filter(pc.field("cause") == "communication").to_pylist()
     devices = {(row["host"], row["device"]) for row in by_step}
-    time: dict[int, dict[Any, int]] = {row["step"]: dict.fromkeys(devices, 0) for row in by_step}
+    time: dict[int, dict[tuple[str, str], int]] = {row["step"]: dict.fromkeys(devices, 0) for row in by_step}
     for row in by_step:
         time[row["step"]][row["host"], row["device"]] += row["time_ps"]
     beyond = ([one - min(some.values()) for one in some.values()] for some in time.values())

@@ -29,7 +29,7 @@ def trained() -> fastprof.Profile:
 
 
 def test_7_steps_are_of_all_threads_and_of_what_they_launched(trained: fastprof.Profile) -> None:
-    """Autograd has no marker. A step lasts from its first kernel to that of the next, the last to the end of its own."""
+    """Autograd has no marker. A step lasts from its first kernel to that of the next, the last until it ends."""
     steps = trained.steps().tables["steps"].to_pylist()
     assert [row["name"] for row in steps] == ["ProfilerStep#7", "ProfilerStep#8"]
     assert [row["duration_ps"] // MICRO for row in steps] == [100, 100]
