@@ -23,11 +23,13 @@ from fastprof.derive.steps.input_words import (
     Calls,
     asks_queue,
     loading,
+    may_be_loader,
     may_exchange,
     reads,
     said_by,
     words_of,
 )
+from fastprof.derive.steps.loop_calls import calls_before_steps
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.derive.steps.stretches import PIECE
 from fastprof.derive.steps.torch_ops import op_runs
@@ -303,6 +305,7 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     _of_threads(events, lines, code)
     _of_short_ops(events, code)
     _compile(events, lines, code)
+    _of_loops(events, origins, code, marked)
     return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))
 
 
@@ -352,6 +355,18 @@ def _of_input(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...]
         queues = np.array([asks_queue(name) for name in events.names], np.bool_)[events.meta[maybe]]
         others = np.where(origins.origin[maybe] == Origin.USER, Code.ANNOTATION, Code.PYTHON)
         code[maybe] = np.where(does, Code.INPUT_WORDS, np.where(queues, Code.LOCK, others))
+
+
+def _of_loops(events: HostEvents, origins: EventOrigins, code: UInt8s, marked: Int32s) -> None:
+    """What a loop calls before each of its steps loads their input, if its name does not say that it is something
+    else."""
+    may_load = np.array([may_be_loader(name) for name in events.names], np.bool_)
+    for line in origins.python_lines:
+        here = code[line.first : line.last]
+        works = line.first + np.flatnonzero(np.isin(here, (Code.LAUNCH, Code.FIRST_CALL, Code.HOST_COMPUTE)))
+        waits = line.first + np.flatnonzero(np.isin(here, (Code.WAITS, Code.TRANSFER)))
+        fits = np.isin(here, (Code.PYTHON, Code.ANNOTATION)) & may_load[events.meta[line.first : line.last]]
+        code[calls_before_steps(events, line, works, marked, fits, waits)] = Code.INPUT_WORDS
 
 
 def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:

@@ -47,6 +47,7 @@ _OTHER: Final = frozenset((
     "env", "environment", "attr", "attribute", "module", "constant", "kernel", "program", "validate", "check", "print",
 ))  # fmt: skip
 """What is no input, whatever is done with it: ``next_rate``, ``fetch_metrics``, ``read_config``."""
+_SAVES: Final = frozenset(("save", "checkpoint", "ckpt", "restore", "evaluate", "eval", "zero", "wait", "sync"))
 _GIVEN: Final = pattern_of(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")
 """What is done with data is not loading them: ``run_on_input``."""
 _OF_DEVICES: Final = pattern_of(r"(?i:data_?parallel|all_?(?:2|to)_?all\w*)")
@@ -73,6 +74,15 @@ def said_by(name: str) -> str:
     if words & _LOADERS or (data and (loads or not words & _STEPS)) or (words & VERBS and words & _PARTS):
         return SAYS
     return MAYBE if words & VERBS else NO
+
+
+@lru_cache(maxsize=1 << 16)
+def may_be_loader(name: str) -> bool:
+    """Return whether what is called before a step may load its input: no builtin, and named after nothing else."""
+    if not is_frame(name):
+        return not words_of(name) & (_OTHER | _SAVES)
+    function, _, line = frame_of(name)
+    return (line is not None or function == "next") and not words_of(function) & (_OTHER | _SAVES)
 
 
 def may_exchange(name: str) -> bool:
