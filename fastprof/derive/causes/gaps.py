@@ -22,7 +22,7 @@ import numpy as np
 from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import Meanwhile
-from fastprof.derive.causes.step_intervals import NEVER, Intervals, intervals, markers
+from fastprof.derive.causes.step_intervals import Intervals, intervals
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
@@ -42,6 +42,7 @@ from fastprof.derive.ops.device_time import (
 from fastprof.derive.ops.launches import launches
 from fastprof.derive.steps.event_origin import Origin
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, HostCauses
+from fastprof.derive.steps.marked_spans import NEVER, markers
 from fastprof.derive.steps.python_frames import has_line, is_built_in
 from fastprof.derive.steps.stretches import union
 from fastprof.derive.steps.torch_loaders import function_within, loader_calls

@@ -19,12 +19,14 @@ import numpy as np
 
 from fastprof.decode.workers import Workers
 from fastprof.derive.steps import gpu_step_events
-from fastprof.derive.steps.database import Collectives, StepDatabase
+from fastprof.derive.steps.database import IDLE, Collectives, StepDatabase
 from fastprof.derive.steps.device_steps import DeviceSteps
-from fastprof.derive.steps.host_reasons import HostReasons, counted, spread
+from fastprof.derive.steps.host_reasons import INPUT, HostReasons, counted, spread
+from fastprof.derive.steps.marked_spans import markers
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.step_source import StepSource
 from fastprof.derive.steps.step_time import TYPES, EventType, Markers, TypedEvents, time_by_type
+from fastprof.derive.steps.tpu_steps import INFEEDS
 from fastprof.derive.steps.tpu_stretches import times_in_spans
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Bools, Int64s
@@ -176,8 +178,8 @@ def work_by_name(source: StepSource) -> TypedEvents:
 
 @dataclass(frozen=True, slots=True)
 class HostTimes:
-    """What divides the time of a host without TPUs: ``busy``, what its threads run as a device, None: what its GPUs
-    record counts; ``reasons``: what threads say that they do."""
+    """What divides the time of a host: ``busy``, what its threads run as a device, None if it has devices; ``reasons``:
+    what threads say that they do."""
 
     busy: TypedEvents | None
     reasons: HostReasons
@@ -204,11 +206,9 @@ def _collectives(gpus: gpu_step_events.GpuTimes) -> Collectives:
     return Collectives(some.group.astype(np.int64), plane, none, begin, begin + some.duration_ps, none)
 
 
-def in_periods(
-    steps: HostSteps, periods: Periods, events: HostEvents, times: HostTimes | None, workers: Workers
-) -> HostSteps:
-    """Return steps whose times are those of their periods. ``times``: None on TPUs."""
-    database = steps.database
+def in_periods(steps: HostSteps, source: StepSource, periods: Periods, times: HostTimes, workers: Workers) -> HostSteps:
+    """Return steps whose times are those of their periods."""
+    database, events = steps.database, source.groups.events
     if not len(database):
         return steps
     complete = database.complete & periods.is_ended
@@ -218,8 +218,9 @@ def in_periods(
         has_period=periods.is_followed,
         is_bound=not complete.any(),
     )
-    if times is None:
-        return replace(steps, database=_on_tpus(database, periods, events, workers))
+    if database.is_tpu:
+        made = _on_tpus(database, periods, events, workers)
+        return replace(steps, database=_with_input(made, source, times.reasons))
     begin, end = periods.slowest()
     spans = Markers(np.arange(len(database), dtype=np.int32), begin, end - begin)
     type_ps, collectives = times.divide(events, spans)
@@ -256,3 +257,27 @@ def _on_tpus(database: StepDatabase, periods: Periods, events: HostEvents, worke
         duration_ps=period,
         category_ps=database.category_ps + np.where(known[:, :, np.newaxis], more, 0),
     )
+
+
+def _with_input(database: StepDatabase, source: StepSource, reasons: HostReasons) -> StepDatabase:
+    """Return TPU steps whose idle time counts as input as far as the host loads input between the markers of a step and
+    the next: where no op waits for input, all of the idle time if it is no longer. Clocks of host and device differ, so
+    that only durations are compared."""
+    if database.infeed_ps.any() or any(name in INFEEDS for name in database.categories):
+        return database
+    begin, end = markers(source.groups.events, source.groups, database.step)
+    known = begin < end
+    if not known.all():
+        return database
+    order = np.argsort(begin, kind="stable")
+    until = np.append(begin[order][1:], end[order][-1:])
+    spans = Markers(order.astype(np.int32), begin[order], np.maximum(until - begin[order], 0))
+    said = reasons.within(spans)
+    said = said[said.type == INPUT]
+    first, last = np.zeros((2, len(database)), np.int64)
+    first[spans.group], last[spans.group] = spans.start_ps, ends_of(spans.start_ps, spans.duration_ps)
+    until = np.minimum(ends_of(said.start_ps, said.duration_ps), last[said.group])
+    loaded = np.zeros(len(database), np.int64)
+    np.add.at(loaded, said.group, np.maximum(until - np.maximum(said.start_ps, first[said.group]), 0))
+    idle = np.where(database.present & ~database.cores.sparse, database.category(IDLE), 0)
+    return replace(database, infeed_ps=np.minimum(idle, loaded[:, np.newaxis]))
