@@ -53,6 +53,7 @@ class Periods:
     end_ps: Int64s  # [n, d]; of the extent where the next step is not recorded
     is_followed: Bools  # [n] the next step is recorded
     is_ended: Bools  # [n] the end of the period is recorded
+    is_cut: Bools  # [n] steps after it are not recorded: step numbers jump
 
     def of_device(self, name: str) -> tuple[Int64s, Int64s]:
         """Return begins and ends [n] of the periods of a device; those of the slowest device if it has none."""
@@ -72,10 +73,12 @@ def periods_of(steps: HostSteps, source: StepSource) -> Periods:
     """Return the periods of steps that have their extents. CaptureError: 64 bits cannot count their times."""
     database = steps.database
     if not len(database):
-        return Periods(database.step, (), *np.zeros((2, 0, 1), np.int64), *np.zeros((2, 0), np.bool_))
+        return Periods(database.step, (), *np.zeros((2, 0, 1), np.int64), *np.zeros((3, 0), np.bool_))
     devices, begin, end = _extents(database, source)
     order = np.argsort(begin.min(axis=1), kind="stable")
-    followed = np.append(~_jumps(database.number[order], database.numbered[order]), False)
+    cut = np.append(_jumps(database.number[order], database.numbered[order]), False)
+    followed = ~cut
+    followed[-1] = False
     if _answers_requests(source.groups.events):
         followed = np.zeros_like(followed)
     if not followed.any() and not database.is_tpu:
@@ -94,7 +97,7 @@ def periods_of(steps: HostSteps, source: StepSource) -> Periods:
     until = np.where(followed[:, np.newaxis], np.append(begin[1:], end[-1:], axis=0), end)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return Periods(database.step, devices, begin[place], until[place], followed[place], ended[place])
+    return Periods(database.step, devices, begin[place], until[place], followed[place], ended[place], cut[place])
 
 
 def _extents(database: StepDatabase, source: StepSource) -> tuple[tuple[str, ...], Int64s, Int64s]:
@@ -215,13 +218,17 @@ def in_periods(steps: HostSteps, source: StepSource, periods: Periods, times: Ho
     database = replace(
         database,
         complete=complete if complete.any() else database.complete,
-        has_period=periods.is_followed,
+        has_period=~periods.is_cut,
         is_bound=not complete.any(),
     )
     if database.is_tpu:
         made = _on_tpus(database, periods, events, workers)
         return replace(steps, database=_with_input(made, source, times.reasons))
     begin, end = periods.slowest()
+    alone = ~periods.is_followed
+    begin, end = begin.copy(), end.copy()
+    begin[alone] = database.extent_begin_ps[alone, 0]
+    end[alone] = ends_of(database.extent_begin_ps, database.extent_ps)[alone, 0]
     spans = Markers(np.arange(len(database), dtype=np.int32), begin, end - begin)
     type_ps, collectives = times.divide(events, spans)
     made = replace(
