@@ -9,7 +9,6 @@ NOT_YET = frozenset(
     {
         "jax_loader_after",
         "jax_loader_before",
-        "jax_loader_inside",
         "jax_no_marker",
         "jax_numpy_augment",
         "jax_prefetch_thread",
@@ -21,7 +20,6 @@ NOT_YET = frozenset(
         "torch_annotated_compute",
         "torch_annotated_fetch",
         "torch_no_schedule",
-        "torch_step_at_end",
     }
 )
 """Loops that the analyses do not get right."""
