@@ -23,7 +23,7 @@ def calls_of(rows: list[tuple[int, int, int, int]]) -> Calls:
 def steps_of(*steps: tuple[int, int, int]) -> Steps:
     """(group, begin, duration) each."""
     group, begin, duration = np.array(steps, np.int64).reshape(-1, 3).T
-    return Steps(group, begin, duration, [f"train {number}" for number in group.tolist()])
+    return Steps(group, group, begin, duration, [f"train {number}" for number in group.tolist()])
 
 
 def shown(calls: Calls, steps: Steps) -> list[tuple[int, ...]]:
