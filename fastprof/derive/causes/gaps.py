@@ -23,6 +23,7 @@ from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import Meanwhile
 from fastprof.derive.causes.step_intervals import Intervals, intervals
+from fastprof.derive.devices.device_events import order_of_starts
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
@@ -170,7 +171,7 @@ def _ahead(events: HostEvents, device: DeviceTime) -> Int64s | None:
     ahead = values_at(events.start_ps, own.rows) - own.start_ps
     if not ahead.any():
         return None
-    order = np.argsort(own.start_ps, kind="stable")
+    order = order_of_starts(events, device.ran.plane)  # only cores of TPUs have a clock of their own
     ahead = ahead[order]
     changes = np.flatnonzero(ahead[1:] != ahead[:-1]) + 1
     found: Int64s = ahead[np.append(0, changes)][_passed(own.start_ps[order[changes]], device.start_ps)]
