@@ -90,6 +90,11 @@ def found(*captures: bytes, **params: Any) -> StepDatabase:
     return session_of(*captures).report("steps", **params).answer.detail_as(SessionSteps).database
 
 
+def marked(*captures: bytes) -> StepDatabase:
+    """The same by markers alone: each step lasts as long as its marker, or its work on a device."""
+    return found(*captures, steps_from="markers")
+
+
 def pod_viewer(*captures: bytes) -> Report:
     """A report that comes after steps, with what XProf's page of it needs."""
     return session_of(*captures).answers(["pod_viewer"], {}, "xprof")["pod_viewer"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from causes.slow_gaps import SlowDevice, SlowHost, all_busy, cause_name, moments
 from flight_spaces import AG_DONE, AG_START, AR, FUSION, LOAD_DONE, LOAD_START, core
 from reports import records, session_of
 from step_captures import HOST, in_order, ran, spaces, step
+from steps.slow_periods import Period, slow_periods
 from trace_builder import Event, Plane, line, plane
 
 from fastprof.analyses import gaps
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import HIDES
-from fastprof.derive.causes.step_intervals import intervals, markers
+from fastprof.derive.causes.step_intervals import Intervals, markers
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_time import KINDS
@@ -113,6 +115,7 @@ def host_of(profile: Any) -> Host:
 def slow_devices(host: Host) -> list[SlowDevice]:
     events, groups = host.events, host.groups_from("auto")
     steps = np.sort(host.steps_from("auto").database.step)
+    periods = slow_periods(host)
     ran_spans = device_spans(events, host.modules, host.forest, host.workers, op_computes)
     marked, causes = markers(events, groups, steps), host.causes_from("auto")
     found = gaps.of_host(host, gaps.Params())
@@ -120,12 +123,16 @@ def slow_devices(host: Host) -> list[SlowDevice]:
     times = [(one, stretches(one, window_of(host, ran_spans, marked, causes))) for one in ran_spans]
     busy, slow = all_busy(times), SlowHost(events, causes)
     return [
-        SlowDevice(
-            events, slow, one, own,
-            intervals(steps, groups.group_id[one.events.rows], one.events.start_ps, one.events.end_ps, marked), busy,
-        )
-        for one, own in times
-    ]  # fmt: skip
+        SlowDevice(events, slow, one, own, disjoint(periods.get(one.name, periods[""])), busy) for one, own in times
+    ]
+
+
+def disjoint(periods: list[Period]) -> Intervals:
+    """What lasts of periods, each until the next one begins."""
+    kept = sorted((one for one in periods if one[2] > one[1]), key=lambda one: one[1])
+    ends = [min(one[2], after[1]) for one, after in pairwise(kept)] + [one[2] for one in kept[-1:]]
+    columns = [one[0] for one in kept], [one[1] for one in kept], ends
+    return Intervals(*(np.array(column, np.int64) for column in columns))
 
 
 def window_of(host: Host, ran_spans: list[Any], marked: Any, causes: Any) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from step_captures import HOST, US, found, in_order, ran, rows, shown, spaces, step
+from step_captures import HOST, US, found, in_order, marked, ran, rows, shown, spaces, step
 from trace_builder import Event, Plane, event, line, plane
 
 from fastprof.derive.ops.kernel_names import num_bytes
@@ -40,9 +40,9 @@ def two_gpus(steps: int = 7) -> bytes:
     return spaces(threads, gpu(0, first), gpu(1, second))
 
 
-def test_a_step_is_the_longest_stretch_of_a_group_on_a_gpu() -> None:
+def test_a_marked_step_is_the_longest_stretch_of_a_group_on_a_gpu() -> None:
     """All kernels of a group count, those of other GPUs too; here 16-bit ones cover all else."""
-    database = found(two_gpus())
+    database = marked(two_gpus())
     assert rows(database) == [(k, 1, 1000.0 * k + 100, 700.0, {"device_compute_16": 700.0}) for k in range(7)]
     assert database.name == [""] * 7 and database.label == [f"train {k}" for k in range(7)]
     assert database.complete_steps().step.tolist() == [1, 2, 3, 4, 5]
@@ -84,7 +84,7 @@ def loops() -> bytes:
 
 
 def test_iterations_of_loops_are_steps_and_the_last_takes_in_what_has_none() -> None:
-    listed = rows(found(loops()))
+    listed = rows(marked(loops()))
     assert [row[0] for row in listed] == [0, 1, 2, 3]
     assert listed[0] == (0, 1, 60.0, 440.0, {"unknown_time": 40.0, "device_compute_32": 400.0})
     assert listed[3] == (3, 1, 3060.0, 1700.0, {"unknown_time": 1100.0, "device_compute_32": 600.0})
@@ -192,5 +192,6 @@ def recorded(group_of_step: Any) -> bytes:
 
 
 def test_a_capture_that_records_its_steps_is_believed() -> None:
-    assert rows(found(recorded(4))) == [(4, 1, 5.0, 60.0, {"unknown_time": 30.0, "device_compute_32": 30.0})]
+    assert rows(marked(recorded(4))) == [(4, 1, 5.0, 60.0, {"unknown_time": 30.0, "device_compute_32": 30.0})]
+    assert rows(found(recorded(4))) == [(4, 1, 5.0, 60.0, {"unknown_time": 15.0, "device_compute_32": 45.0})]
     assert len(found(recorded(5))) == 0

@@ -1,4 +1,4 @@
-"""Steps of hosts without devices."""
+"""Steps of hosts without devices by their markers alone: the time of each marker by the names of events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 from slow_step_time import Typed, times
-from step_captures import HOST, US, found, host, in_order, ran, rows, spaces, step
+from step_captures import HOST, US, host, in_order, marked, ran, rows, spaces, step
 from trace_builder import Event, event, line, plane
 
 from fastprof.derive.steps.host_step_events import type_of_name
@@ -19,7 +19,7 @@ def test_a_step_is_its_marker_and_what_runs_in_it() -> None:
     for number in range(3):
         at = 1000 * number
         events += [step(number, at, 900), ran("IteratorGetNext", at + 100, 200), ran("matmul:MatMul", at + 250, 300)]
-    assert rows(found(spaces(host(events)))) == [
+    assert rows(marked(spaces(host(events)))) == [
         (number, 1, 1000.0 * number, 900.0, {"unknown_time": 450.0, "host_compute": 250.0, "host_wait_input": 200.0})
         for number in range(3)
     ]
@@ -27,7 +27,7 @@ def test_a_step_is_its_marker_and_what_runs_in_it() -> None:
 
 def test_steps_are_called_by_their_markers() -> None:
     events = [step(7, 0, 10), ran("op", 1, 5), step(3, 20, 10, "eval"), ran("op", 21, 5)]
-    database = found(spaces(host(events)))
+    database = marked(spaces(host(events)))
     assert database.name == database.label == ["train 7", "eval 3"]
     assert database.step.tolist() == [0, 1]
     assert database.cores.name == database.cores.host == ["vm"]
@@ -37,7 +37,7 @@ def test_what_no_marker_names_is_a_step_if_a_framework_names_it() -> None:
     """A session's run has no name: its group has no marker, so it is not a step. A marker by another name makes one."""
     runs = [event("SessionRun", 1000 * US * k, 900 * US, {"_r": 1, "id": k}) for k in range(2)]
     named = [event("decode", 5000 * US, 100 * US, {"_r": 1, "step_num": 1}), ran("op", 5010, 50)]
-    database = found(spaces(host([*runs, ran("op", 10, 5), *named])))
+    database = marked(spaces(host([*runs, ran("op", 10, 5), *named])))
     assert database.label == ["decode 1"]
 
 
@@ -69,14 +69,14 @@ def test_what_an_event_counts_for_follows_from_its_name(name: str, type_: int) -
 def test_markers_are_given_by_their_name_unless_it_is_a_path() -> None:
     """A marker of a group makes its step longer, whoever set it; a path is an op."""
     inside = [step(0, 0, 50), ran("op", 5, 5)]
-    assert found(spaces(host([*inside, ran("TraceContext/x", 10, 5)]))).duration_ps.tolist() == [[50 * US]]
+    assert marked(spaces(host([*inside, ran("TraceContext/x", 10, 5)]))).duration_ps.tolist() == [[50 * US]]
     longer = host([event("train", 0, 80 * US, {"_r": 1, "step_num": 0}), ran("test_step", 10, 60), ran("op", 5, 5)])
-    assert rows(found(spaces(longer))) == [(0, 1, 0.0, 80.0, {"unknown_time": 75.0, "host_compute": 5.0})]
+    assert rows(marked(spaces(longer))) == [(0, 1, 0.0, 80.0, {"unknown_time": 75.0, "host_compute": 5.0})]
 
 
 def test_a_step_in_which_nothing_is_computed_is_none() -> None:
     report_of = [step(0, 0, 50), ran("IteratorGetNext", 5, 5), step(1, 100, 50), ran("op", 110, 5)]
-    database = found(spaces(host(report_of)))
+    database = marked(spaces(host(report_of)))
     assert database.step.tolist() == [1]
 
 
@@ -84,7 +84,7 @@ def test_more_than_five_steps_have_incomplete_ends() -> None:
     def capture(count: int) -> bytes:
         return spaces(host([one for k in range(count) for one in (step(k, 10 * k, 8), ran("op", 10 * k + 1, 2))]))
 
-    five, eight = found(capture(5)), found(capture(8))
+    five, eight = marked(capture(5)), marked(capture(8))
     assert five.complete.all() and five.complete_steps() is five
     assert eight.complete.tolist() == [False, *[True] * 6, False]
     assert eight.complete_steps().step.tolist() == [1, 2, 3, 4, 5, 6]
@@ -94,14 +94,14 @@ def test_more_than_five_steps_have_incomplete_ends() -> None:
 def test_events_on_other_threads_count_where_a_context_links_them() -> None:
     main = [step(0, 0, 100), ran("dispatch", 10, 5, _pt=1, _p=77)]
     pool = [ran("work", 30, 40, _ct=1, _c=77), ran("stray", 80, 10)]
-    assert rows(found(spaces(host(main, pool)))) == [
+    assert rows(marked(spaces(host(main, pool)))) == [
         (0, 1, 0.0, 100.0, {"unknown_time": 55.0, "host_compute": 45.0}),
     ]
 
 
 def test_only_the_plane_of_host_threads_counts() -> None:
     python = plane("/host:python-tracer", [line("py", [step(0, 0, 100), ran("f", 1, 5)])])
-    assert len(found(spaces(python))) == 0
+    assert len(marked(spaces(python))) == 0
 
 
 STAGE = {"_ipl_stage_name": "read"}
@@ -120,7 +120,7 @@ def stages() -> list[Event]:
 
 
 def test_root_stages_of_the_input_pipeline_wait_for_input() -> None:
-    (row,) = rows(found(spaces(host(stages()))))
+    (row,) = rows(marked(spaces(host(stages()))))
     # inner stages compute, where nothing covers them: the root stage does
     assert row[4] == {"unknown_time": 45.0, "host_compute": 15.0, "host_wait_input": 40.0}
 
@@ -132,7 +132,7 @@ def test_a_stage_that_consumes_what_others_made_is_not_a_root_nor_are_those_insi
         ran("deep", 15, 10),
         ran("stage inside", 16, 5, **STAGE),
     ]
-    (row,) = rows(found(spaces(host(main, pool))))
+    (row,) = rows(marked(spaces(host(main, pool))))
     assert row[4] == {"unknown_time": 64.0, "host_compute": 36.0}
 
 
@@ -173,6 +173,6 @@ def test_random_steps_are_as_the_oracle_has_them(seed: int) -> None:
     threads = [line(f"thread {i}", in_order(events)) for i, events in enumerate([main, *pools])]
     listed = [
         (number, core, round(at * US), round(length * US), {name: round(time * US) for name, time in spent.items()})
-        for number, core, at, length, spent in rows(found(spaces(plane(HOST, threads))))
+        for number, core, at, length, spent in rows(marked(spaces(plane(HOST, threads))))
     ]
     assert listed == wanted

@@ -30,10 +30,10 @@ def test_each_module_on_a_tpu_is_a_step_that_lasts_until_its_work_on_the_core_is
     database = modules(spaces(core(0, 0), core(1, 5)))
     assert database.label == ["jit_f(1)", "jit_g(2)", "jit_f(1)"]
     assert rows(database) == [
-        (0, 2, 0.0, 90.0, {"IDLE": 70.0, "fusion": 20.0}),
-        (0, 3, 5.0, 90.0, {"IDLE": 70.0, "fusion": 20.0}),
-        (1, 2, 200.0, 50.0, {"IDLE": 20.0, "fusion": 30.0}),
-        (1, 3, 205.0, 50.0, {"IDLE": 20.0, "fusion": 30.0}),
+        (0, 2, 0.0, 200.0, {"IDLE": 175.0, "fusion": 25.0}),
+        (0, 3, 5.0, 200.0, {"IDLE": 175.0, "fusion": 25.0}),
+        (1, 2, 200.0, 100.0, {"IDLE": 70.0, "fusion": 30.0}),
+        (1, 3, 205.0, 100.0, {"IDLE": 70.0, "fusion": 30.0}),
         (2, 2, 300.0, 129.0, {"IDLE": 89.0, "fusion": 40.0}),
         (2, 3, 305.0, 129.0, {"IDLE": 89.0, "fusion": 40.0}),
     ]
@@ -82,10 +82,10 @@ def test_kernels_on_a_gpu_are_of_one_execution_up_to_another_module_or_its_first
     ]  # fmt: skip
     database = modules(on_gpu(*kernels))
     assert [(row[0], row[2], row[3]) for row in rows(database)] == [
-        (0, 0.0, 25.0), (1, 30.0, 15.0), (2, 50.0, 5.0), (3, 60.0, 5.0), (4, 70.0, 15.0),
+        (0, 0.0, 30.0), (1, 30.0, 20.0), (2, 50.0, 10.0), (3, 60.0, 10.0), (4, 70.0, 15.0),
     ]  # fmt: skip
     assert database.label == ["f", "f", "g", "g", "f"]
-    assert rows(database)[0][4] == {"unknown_time": 10.0, "device_compute_32": 15.0}
+    assert rows(database)[0][4] == {"unknown_time": 15.0, "device_compute_32": 15.0}
 
 
 def test_kernels_of_an_op_are_distinguished_from_a_new_execution_by_their_names() -> None:
@@ -103,7 +103,7 @@ def test_ops_of_a_run_on_a_host_are_a_step() -> None:
     lines = [line(f"thread {number}", events) for number, events in enumerate(threads)]
     database = modules(spaces(plane(HOST, lines)))
     assert rows(database) == [
-        (0, 1, 0.0, 30.0, {"unknown_time": 5.0, "host_compute": 25.0}),
+        (0, 1, 0.0, 100.0, {"unknown_time": 75.0, "host_compute": 25.0}),
         (1, 1, 100.0, 40.0, {"unknown_time": 20.0, "host_compute": 20.0}),
     ]
     assert database.name == ["jit_f", "jit_f"]
@@ -132,5 +132,5 @@ def test_without_executions_there_are_no_steps(space: bytes) -> None:
 
 
 def test_what_steps_come_from_is_checked() -> None:
-    with pytest.raises(UsageError, match="steps_from: 'moduls' is not one of auto, markers, modules, "):
-        fastprof.load(spaces(plane(HOST))).report("steps", steps_from="moduls")
+    with pytest.raises(UsageError, match="steps_from: '' is not one of auto, markers, loader, modules, "):
+        fastprof.load(spaces(plane(HOST))).report("steps", steps_from="")

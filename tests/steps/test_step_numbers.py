@@ -30,7 +30,7 @@ def ops(profile: fastprof.Profile) -> list[str]:
 
 def test_a_step_has_the_number_of_the_program_everywhere() -> None:
     main = [one for k in (7, 8, 10) for one in (step(k, 100 * k, 90), ran("launch", 100 * k + 1, 1, correlation_id=k))]
-    kernels = [ran("gemm", 100 * k + 5, 50, correlation_id=k) for k in (7, 8, 10)]
+    kernels = [ran("gemm", 100 * k + at, 20, correlation_id=k) for k in (7, 8, 10) for at in (5, 35)]
     profile = fastprof.load(spaces(host(main), plane("/device:GPU:0", [line("Stream #1", kernels)])))
     tables = {
         "steps": ["steps", "breakdown"],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from step_captures import US, found, host, in_order, ran, rows, shown, spaces, step, times, tpu
 from trace_builder import Event, Plane, event, line, plane
@@ -42,10 +43,11 @@ def blocking(count: int) -> list[list[Event]]:
 
 
 def test_what_pools_run_in_the_time_of_a_step_belongs_to_it() -> None:
-    """Frames of Python and threads that wait do not compute."""
+    """A program computes from its begin to its end; frames of Python, launches and threads that wait do not."""
     capture = spaces(host(*blocking(3)))
     assert rows(found(capture)) == [
-        (k, 1, 100.0 * k, 95.0, {"unknown_time": 25.0, "host_compute": 70.0}) for k in range(3)
+        (k, 1, 100.0 * k, length, {"unknown_time": length - 60, "host_compute": 60.0})
+        for k, length in enumerate((100.0, 100.0, 95.0))
     ]
     assert source(report(host(*blocking(3)))) == "markers"
 
@@ -58,8 +60,8 @@ def test_a_sleep_in_an_annotation_does_not_compute() -> None:
     ]
     pool = [op(100 * k + 60, k, 30) for k in range(3)]
     assert [row[4] for row in rows(found(spaces(host(main, pool))))] == [
-        {"unknown_time": 60.0, "host_compute": 35.0}
-    ] * 3
+        {"unknown_time": other, "host_compute": 30.0} for other in (70.0, 70.0, 65.0)
+    ]
 
 
 def test_events_that_last_no_time_do_not_begin_any() -> None:
@@ -74,7 +76,7 @@ def test_what_runs_over_the_end_of_a_step_counts_in_both() -> None:
     main = [step(0, 0, 100), ran(LAUNCH, 1, 2), step(1, 100, 100), ran(LAUNCH, 101, 2)]
     pool = [ran("ThunkExecutor::Execute", 10, 120), op(20, 1, 60), op(140, 2, 40)]
     assert [row[4] for row in rows(found(spaces(host(main, pool))))] == [
-        {"unknown_time": 8.0, "host_compute": 92.0},
+        {"unknown_time": 10.0, "host_compute": 90.0},
         {"unknown_time": 30.0, "host_compute": 70.0},
     ]
 
@@ -90,7 +92,7 @@ def dispatching(count: int, *, before: int = 0) -> Plane:
 def test_markers_that_only_hold_the_dispatch_are_extended_to_what_they_launched() -> None:
     space = dispatching(3)
     assert rows(found(spaces(space))) == [
-        (0, 1, 0.0, 140.0, {"unknown_time": 48.0, "host_compute": 92.0}),
+        (0, 1, 0.0, 140.0, {"unknown_time": 50.0, "host_compute": 90.0}),
         (1, 1, 140.0, 100.0, {"unknown_time": 10.0, "host_compute": 90.0}),
         (2, 1, 240.0, 100.0, {"unknown_time": 10.0, "host_compute": 90.0}),
     ]
@@ -102,11 +104,12 @@ def test_markers_that_only_hold_the_dispatch_are_extended_to_what_they_launched(
     ]
 
 
-def test_runs_that_were_launched_before_the_capture_are_of_no_step() -> None:
+def test_runs_that_were_launched_before_the_capture_make_no_step_longer() -> None:
+    """The first step lasts until its own run is done; the run before it computes in its time."""
     database = found(spaces(dispatching(2, before=1)))
     assert database.label == ["train 0", "train 1"]
     assert [row[2:4] for row in rows(database)] == [(0.0, 240.0), (240.0, 100.0)]
-    assert [row[4]["host_compute"] for row in rows(database)] == [92.0, 90.0]
+    assert [row[4]["host_compute"] for row in rows(database)] == [180.0, 90.0]
 
 
 def test_xprof_and_markers_have_the_markers_only() -> None:
@@ -143,8 +146,8 @@ def test_without_markers_executions_of_the_main_program_are_steps_with_their_exa
     answer = report(*cores())
     assert source(answer) == "modules"
     assert rows(found(spaces(*cores()))) == [
-        (k, core, late + 100.0 * k, 95.0, {"IDLE": 40.0 - 10 * k, "fusion": 20.0 + 10 * k, "all-reduce": 35.0})
-        for k in range(3)
+        (k, core, late + 100.0 * k, lasts, {"IDLE": lasts - 55 - 10 * k, "fusion": 20.0 + 10 * k, "all-reduce": 35.0})
+        for k, lasts in enumerate((100.0, 100.0, 95.0))
         for core, late in ((2, 0.0), (3, 5.0))
     ]
     assert [one.text for one in answer.notices] == [
@@ -173,7 +176,7 @@ def test_an_annotation_that_repeats_makes_steps() -> None:
     assert source(answer) == "annotations"
     kept = [(row["name"], row["duration_ps"] // US, row["host_compute_ps"] // US, row["all_others_ps"] // US)
             for row in answer.tables["steps"].to_pylist()]  # fmt: skip
-    assert kept == [("batch 1", 99, 20, 79)] * 3
+    assert kept == [("batch 1", 99, 20, other) for other in (80, 80, 79)]
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -254,10 +257,13 @@ def test_equal_steps_of_a_jax_program_have_equal_breakdowns(captures: Path) -> N
 def test_categories_add_up_to_the_step_on_every_capture(capture: Path, steps_from: Any) -> None:
     answer = fastprof.load(capture).steps(steps_from=steps_from)
     table = answer.tables["steps"]
-    names = [name for name in table.schema.names if name.endswith("_ps") and name not in ("start_ps", "duration_ps")]
-    parts = np.stack([table[name].to_numpy() for name in names])
+    times = ("start_ps", "duration_ps", "period_ps")
+    parts = np.stack(
+        [table[name].to_numpy() for name in table.schema.names if name.endswith("_ps") and name not in times]
+    )
     assert (parts >= 0).all()
-    assert parts.sum(axis=0).tolist() == table["duration_ps"].to_pylist()
+    wanted = pc.coalesce(table["period_ps"], table["duration_ps"])
+    assert parts.sum(axis=0).tolist() == wanted.to_pylist()
     kinds = answer.tables["breakdown"]
     shares = kinds["share"].to_numpy(zero_copy_only=False)
     assert not (shares > 1).any()

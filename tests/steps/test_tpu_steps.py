@@ -90,17 +90,18 @@ def test_times_are_those_of_the_devices_clock_where_it_is_reported() -> None:
 
 
 def test_a_host_has_the_steps_that_all_of_its_cores_have() -> None:
-    """Cores are numbered in lock step; the span of a step is the longest on any core."""
+    """Cores are numbered in lock step; the extent of a step is the longest on any core."""
     first = tpu(0, [tpu_step(100 * k, 90) for k in range(4)], [("f", "fusion", 100 * k + 10, 20) for k in range(4)])
     second = tpu(1, [tpu_step(100 * k, 95) for k in range(3)], [("f", "fusion", 100 * k + 10, 30) for k in range(3)])
     without = tpu(2, [], [("f", "fusion", 10, 5)])
     report_of = found(spaces(first, second, without))
     assert rows(report_of) == [
-        (k, core, 100.0 * k, 95.0, {"IDLE": 95.0 - busy, "fusion": busy})
-        for k in range(3)
+        (k, core, 100.0 * k, lasts, {"IDLE": lasts - busy, "fusion": busy})
+        for k, lasts in enumerate((100.0, 100.0, 95.0))
         for core, busy in ((2, 20.0), (3, 30.0))
     ]
-    assert report_of.complete.all() and report_of.complete_steps() is report_of
+    assert report_of.extent_ps[report_of.present].tolist() == [95 * US] * 6
+    assert report_of.complete.tolist() == [True, True, False]
     assert report_of.cores.name == ["vm:0", "vm:1", "vm:2"]
 
 

@@ -143,12 +143,12 @@ class Facts:
         steps, time = self.time_by_step
         of_cause = time[:, CAUSE_NAMES.index(cause)]
         known = self.waited_between_ps if cause == "idle" else 0
-        return (total(of_cause[steps == BETWEEN_STEPS]) - known) / max(total(of_cause) - known, 1)
+        return min(total(of_cause[steps == BETWEEN_STEPS]) / max(total(of_cause) - known, 1), 1.0)
 
     @cached_property
     def waited_between_ps(self) -> int:
-        """Of the time that devices wait between steps for no recorded reason, over all, that in which their hosts wait
-        for a slower one."""
+        """Of the time that devices wait for no recorded reason, over all, that in which their hosts wait between the
+        extents of steps for a slower one."""
         hosts = self.table("steps", "hosts").select(["host", "waited_between_ps"]).to_pylist()
         waited = {row["host"]: row["waited_between_ps"] for row in hosts if row["waited_between_ps"]}
         if not waited:
@@ -157,8 +157,7 @@ class Facts:
         devices = Counter(name for name, one in zip(names, self._counts.tolist(), strict=True) if one)
         idle: Counter[str] = Counter()
         for rows in self.budgets("idle"):
-            between = rows[rows.step == BETWEEN_STEPS]
-            for device, time_ps in zip(between.device.tolist(), between.time_ps.tolist(), strict=True):
+            for device, time_ps in zip(rows.device.tolist(), rows.time_ps.tolist(), strict=True):
                 idle[names[device]] += time_ps
         return sum(min(time * devices[name], idle[name]) for name, time in waited.items())
 
