@@ -31,7 +31,7 @@ from fastprof.derive.steps.input_words import (
 )
 from fastprof.derive.steps.loop_calls import calls_before_steps
 from fastprof.derive.steps.python_frames import frame_of
-from fastprof.derive.steps.stretches import PIECE
+from fastprof.derive.steps.stretches import PIECE, filled, union
 from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
@@ -305,6 +305,7 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     _of_threads(events, lines, code)
     _of_short_ops(events, code)
     _compile(events, lines, code)
+    _of_asking(events, lines, code)
     _of_loops(events, origins, code, marked)
     return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))
 
@@ -355,6 +356,17 @@ def _of_input(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...]
         queues = np.array([asks_queue(name) for name in events.names], np.bool_)[events.meta[maybe]]
         others = np.where(origins.origin[maybe] == Origin.USER, Code.ANNOTATION, Code.PYTHON)
         code[maybe] = np.where(does, Code.INPUT_WORDS, np.where(queues, Code.LOCK, others))
+
+
+def _of_asking(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """A launch that mostly waits for input asks for it: what Python spends on the call is input, too."""
+    for line in lines:
+        here = code[line.first : line.last]
+        asked, calls = (line.first + np.flatnonzero(here == one) for one in (Code.INPUT, Code.LAUNCH))
+        if len(asked) and len(calls):
+            duration = np.maximum(events.duration_ps[calls], 0)
+            loads = union(events.start_ps[asked], np.maximum(events.duration_ps[asked], 0))
+            code[calls[2 * filled(loads, events.start_ps[calls], duration) > duration]] = Code.INPUT
 
 
 def _of_loops(events: HostEvents, origins: EventOrigins, code: UInt8s, marked: Int32s) -> None:
