@@ -4,7 +4,8 @@
     calls        |fetch|  |step|log|  |fetch|  |step|log|  |fetch|  |step|log|
                           the first step runs after fetch and before log
 
-The order alone does not distinguish a loader from a logger if the capture begins after a step: then no call is input by it.
+The order alone does not distinguish a loader from a logger if the capture begins after a step: then no call is input by
+it.
 """
 
 from __future__ import annotations
