@@ -201,7 +201,7 @@ def test_a_bottleneck_never_has_more_than_all_of_its_step() -> None:
     ("analysis", "params", "complaint"),
     [
         ("inference", {"request_order": "zz"}, "^request_order: 'zz' is not one of .*latency"),
-        ("steps", {"steps_from": [1]}, r"^steps_from: \[1\] is not one of auto, markers, modules"),
+        ("steps", {"steps_from": [1]}, r"^steps_from: \[1\] is not one of auto, markers, loader, modules"),
         ("overview", {"top_ops": [1]}, r"^top_ops: \[1\] is not a whole number of at least 0"),
         ("overview", {"top_ops": 2.5}, "^top_ops: 2.5 is not a whole number of at least 0"),
         ("overview", {"top_ops": True}, "^top_ops: True is not a whole number of at least 0"),

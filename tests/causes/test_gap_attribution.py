@@ -120,7 +120,7 @@ def slow_devices(host: Host) -> list[SlowDevice]:
     marked, causes = markers(events, groups, steps), host.causes_from("auto")
     found = gaps.of_host(host, gaps.Params())
     assert [one.name for one in ran_spans] == list(found.devices)
-    times = [(one, stretches(one, window_of(host, ran_spans, marked, causes))) for one in ran_spans]
+    times = [(one, stretches(one, window_of(host, ran_spans, marked, periods, causes))) for one in ran_spans]
     busy, slow = all_busy(times), SlowHost(events, causes)
     return [
         SlowDevice(events, slow, one, own, disjoint(periods.get(one.name, periods[""])), busy) for one, own in times
@@ -135,10 +135,11 @@ def disjoint(periods: list[Period]) -> Intervals:
     return Intervals(*(np.array(column, np.int64) for column in columns))
 
 
-def window_of(host: Host, ran_spans: list[Any], marked: Any, causes: Any) -> tuple[int, int]:
-    """From the first to the last of what devices ran, of markers, and of what drivers do for devices."""
+def window_of(host: Host, ran_spans: list[Any], marked: Any, periods: Any, causes: Any) -> tuple[int, int]:
+    """From the first to the last of what devices ran, of markers, of periods, and of what drivers do for devices."""
     times = [time for one in ran_spans for name in ("begin", "end") for time in one.spans[name].tolist()]
     times += [time for begin, end in zip(*marked, strict=True) if begin < end for time in (int(begin), int(end))]
+    times += [time for own in periods.values() for _, begin, end in own if begin < end for time in (begin, end)]
     serves = ("INPUT", "INPUT_WORDS", "TRANSFER", "COMPILATION", "FIRST_CALL", "CHECKPOINT")
     slow = SlowHost(host.events, causes)
     for one, role in zip(causes.lines, causes.role, strict=True):

@@ -41,7 +41,8 @@ def test_out_of_line_is_more_than_a_tenth_and_five_median_deviations(durations: 
 
 
 def training(slow: int) -> Plane:
-    """Eight steps of 90 us; one writes a checkpoint for 60 us more: in 50 of them, a frame of Python sleeps."""
+    """Eight steps of 90 us and 10 until the next; one writes a checkpoint for 60 us more: in 50 of them, a frame of
+    Python sleeps."""
     main: list[Event] = []
     at = 0.0
     for k in range(8):
@@ -57,14 +58,14 @@ def training(slow: int) -> Plane:
 def test_what_takes_longer_is_named_by_kind() -> None:
     answer = report(training(3))
     assert rows(answer) == [
-        ("train 3", 150, 90, "category", "host_compute", 100, 40, 60),
-        ("train 3", 150, 90, "annotation", "checkpoint", 60, 0, 60),
-        ("train 3", 150, 90, "python", "$<built-in> sleep", 50, 0, 50),
+        ("train 3", 160, 100, "category", "all_others", 130, 70, 60),
+        ("train 3", 160, 100, "annotation", "checkpoint", 60, 0, 60),
+        ("train 3", 160, 100, "python", "$<built-in> sleep", 50, 0, 50),
     ]
     assert answer.scalars["slow_step_count"].value == 1
     assert answer.scalars["slow_step_excess_ps"].value == 60 * US
     assert [one.text for one in answer.notices] == [
-        "1 step is out of line. The longest beyond the median is train 3, which takes 150.0 µs instead of 90.00 µs: "
+        "1 step is out of line. The longest beyond the median is train 3, which takes 160.0 µs instead of 100.0 µs: "
         "the annotation checkpoint takes 60.00 µs more than usual."
     ]
 
@@ -87,32 +88,34 @@ def test_incomplete_steps_are_not_out_of_line() -> None:
 
 
 def test_an_op_that_takes_longer_is_named_with_its_usual_time() -> None:
-    kernels, main = [], []
+    kernels, main, at = [], [], 0
     for k in range(8):
         took = 70 if k == 4 else 30
-        main += [step(k, 200 * k, 150), ran("cuLaunchKernel", 200 * k + 5, 2, correlation_id=2 * k + 1)]
-        main += [ran("cuLaunchKernel", 200 * k + 8, 2, correlation_id=2 * k + 2)]
-        kernels += [ran("gemm", 200 * k + 20, took, correlation_id=2 * k + 1)]
-        kernels += [ran("relu", 200 * k + 20 + took, 10, correlation_id=2 * k + 2)]
+        main += [step(k, at, took + 30), ran("cuLaunchKernel", at + 5, 2, correlation_id=2 * k + 1)]
+        main += [ran("cuLaunchKernel", at + 8, 2, correlation_id=2 * k + 2)]
+        kernels += [ran("gemm", at + 20, took, correlation_id=2 * k + 1)]
+        kernels += [ran("relu", at + 20 + took, 10, correlation_id=2 * k + 2)]
+        at += took + 30
     answer = report(host(main), plane("/device:GPU:0", [line("Stream #1", kernels)]))
     assert rows(answer) == [
-        ("train 4", 80, 40, "category", "device_compute", 80, 40, 40),
-        ("train 4", 80, 40, "op", "gemm", 70, 30, 40),
+        ("train 4", 100, 60, "category", "device_compute", 80, 40, 40),
+        ("train 4", 100, 60, "op", "gemm", 70, 30, 40),
     ]
 
 
 def test_what_devices_take_at_once_is_not_added_up() -> None:
     """The second device explains the step."""
-    main = [step(k, 200 * k, 150) for k in range(8)]
+    begins = [100 * k + 30 * (k > 4) for k in range(8)]
+    main = [step(k, at, 90) for k, at in enumerate(begins)]
     kernels: tuple[list[Event], list[Event]] = ([], [])
     for number, on_device in enumerate(kernels):
-        for k in range(8):
+        for k, at in enumerate(begins):
             took = 30 + (10 + 20 * number) * (k == 4)
-            main.append(ran("cuLaunchKernel", 200 * k + 5 + 4 * number, 2, correlation_id=2 * k + number + 1))
-            on_device.append(ran("gemm", 200 * k + 20, took, correlation_id=2 * k + number + 1))
+            main.append(ran("cuLaunchKernel", at + 5 + 4 * number, 2, correlation_id=2 * k + number + 1))
+            on_device.append(ran("gemm", at + 20, took, correlation_id=2 * k + number + 1))
     gpus = [plane(f"/device:GPU:{n}", [line("Stream #1", on_device)], id=n + 1) for n, on_device in enumerate(kernels)]
     (op,) = (row for row in rows(report(host(main), *gpus)) if row[3] == "op")
-    assert op == ("train 4", 60, 30, "op", "gemm", 60, 30, 30)
+    assert op == ("train 4", 130, 100, "op", "gemm", 60, 30, 30)
 
 
 def test_steps_of_different_names_are_compared_with_their_own() -> None:
@@ -127,26 +130,28 @@ def test_steps_of_different_names_are_compared_with_their_own() -> None:
 def test_steps_of_different_programs_are_not_compared(recorded: list[str]) -> None:
     """Three of 14 steps run a larger program; of its own program, step 9 is out of line."""
     took = [270 if k in (2, 6, 10) else 130 if k == 9 else 70 for k in range(14)]
-    main, kernels = [], []
+    main, kernels, at = [], [], 0
     for k, length in enumerate(took):
         big = length == 270
         stats = {"program_id": u64(49 if big else 5), "hlo_module": "jit_big" if big else "jit_small"}
         stats = {name: stats[name] for name in recorded}
-        main += [step(k, 400 * k, 350), ran("cuLaunchKernel", 400 * k + 5, 2, correlation_id=k)]
-        kernels += [ran("gemm", 400 * k + 20, length, correlation_id=k, **stats)]
+        main += [step(k, at, length + 30), ran("cuLaunchKernel", at + 5, 2, correlation_id=k)]
+        kernels += [ran("gemm", at + 20, length, correlation_id=k, **stats)]
+        at += length + 30
     answer = report(host(main), plane("/device:GPU:0", [line("Stream #1", kernels)]))
-    assert {(row[0], row[1], row[2]) for row in rows(answer)} == {("train 9", 130, 70)}
+    assert {(row[0], row[1], row[2]) for row in rows(answer)} == {("train 9", 160, 100)}
     assert answer.scalars["slow_step_count"].value == 1
 
 
 @pytest.mark.parametrize(("other", "expected"), [("jit_g(2)", set()), ("jit_f(1)", {"2", "6", "10"})])
 def test_marked_steps_of_tpus_are_compared_by_the_executions_of_programs(other: str, expected: set[str]) -> None:
-    marks, runs, ops = [], [], []
+    marks, runs, ops, at = [], [], [], 0
     for k in range(12):
         name, took = (other, 250) if k % 4 == 2 else ("jit_f(1)", 100)
-        marks.append(ran(str(k), 300 * k, took))
-        runs.append(ran(name, 300 * k, took))
-        ops.append(("a", "fusion", 300 * k, took))
+        marks.append(ran(str(k), at, took))
+        runs.append(ran(name, at, took))
+        ops.append(("a", "fusion", at, took))
+        at += took + 10
     answer = report(tpu(0, marks, ops, lines=[line("XLA Modules", runs, id=2)]))
     assert {row[0] for row in rows(answer)} == expected
 
@@ -163,17 +168,18 @@ def test_time_of_an_event_counts_as_far_as_it_is_in_the_step() -> None:
         at += took + 10
     answer = report(host(in_order(main), other))
     assert [row[3:] for row in rows(answer)] == [
-        ("category", "all_others", 170, 70, 100),
+        ("category", "all_others", 180, 80, 100),
         ("annotation", "compact", 70, 0, 70),
     ]
 
 
 def test_steps_of_tpus_without_markers_are_compared_too() -> None:
-    runs, ops = [], []
+    runs, ops, at = [], [], 0
     for k in range(6):
         late = 50 if k == 2 else 0
-        runs.append(ran("jit_f(1)", 300 * k, 100 + late))
-        ops += [("a", "fusion", 300 * k, 60), ("b", "all-reduce", 300 * k + 60, 30 + late)]
+        runs.append(ran("jit_f(1)", at, 100 + late))
+        ops += [("a", "fusion", at, 60), ("b", "all-reduce", at + 60, 30 + late)]
+        at += 100 + late
     answer = report(tpu(0, [], ops, lines=[line("XLA Modules", runs, id=2)]))
     assert rows(answer) == [
         ("jit_f(1)", 150, 100, "category", "device_collectives", 80, 30, 50),

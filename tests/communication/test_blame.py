@@ -174,10 +174,11 @@ def test_hosts_that_are_late_together_cost_what_the_others_wait(tmp_path: Path) 
     assert figures["straggler_host"] == "host002" and figures["straggler_saved_ps"] == 0
     assert finding["host"] is None and finding["cost_ps"] > 0 and "other hosts are late, too" in finding["detail"]
     by_step = session.gaps().tables["by_step"].filter(pc.field("cause") == "communication").to_pylist()
-    time: dict[int, list[int]] = {}
+    devices = {(row["host"], row["device"]) for row in by_step}
+    time: dict[int, dict[tuple[str, str], int]] = {row["step"]: dict.fromkeys(devices, 0) for row in by_step}
     for row in by_step:
-        time.setdefault(row["step"], []).append(row["time_ps"])
-    beyond = ([one - min(some) for one in some] for some in time.values())
+        time[row["step"]][row["host"], row["device"]] += row["time_ps"]
+    beyond = ([one - min(some.values()) for one in some.values()] for some in time.values())
     waits = ([one for one in some if 2 * one > max(some)] for some in beyond)
     assert finding["cost_ps"] == sum(sum(some) // len(some) for some in waits if some)
 

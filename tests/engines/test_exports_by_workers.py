@@ -74,7 +74,8 @@ def test_some_events_of_some_hosts(pod: Path) -> None:
     check_as_one(profile, load(pod).select(**chosen), pod.parent, tables=["events", *SMALL])
     for nothing in ({"hosts": []}, {"tables": []}):
         with pytest.raises(UsageError, match="nothing to export"):
-            folders.write(profile.select(hosts=nothing.get("hosts")), pod.parent / "x", tables=nothing.get("tables"))
+            some = load(pod).select(hosts=nothing.get("hosts"))
+            folders.write(some, pod.parent / "x", tables=nothing.get("tables"))
 
 
 def test_runs_and_files_of_several_hosts_with_flows(pod: Path) -> None:

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.analyses.findings.facts import Facts, times
+from fastprof.analyses.findings.facts import Facts, times, total
 from fastprof.analyses.findings.finding import Finding
 from fastprof.analyses.findings.of_ops import single_precision_kernels
-from fastprof.analyses.findings.specifics import slow_pipeline, time_by_step
+from fastprof.analyses.findings.specifics import slow_pipeline
+from fastprof.derive.causes.budget import CAUSE_NAMES
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.step_source import LAUNCHED, MARKERS
@@ -138,9 +139,10 @@ def memory_to_spare(facts: Facts, _finding: Finding) -> bool:
 
 
 def between_steps(facts: Facts, finding: Finding) -> bool:
-    """Half of the finding's time or more is in no step that the program marks."""
+    """Half of the finding's time or more is outside of what the program marks as steps."""
     cost, marked = finding.cost_ps, facts.figure("steps", "steps_source") in (MARKERS, LAUNCHED)
-    inside = facts.per_device(sum(time_by_step(facts, finding.cause).values()))
+    every = total(facts.time_by_step[1][:, CAUSE_NAMES.index(finding.cause)])
+    inside = facts.per_device(every - facts.between_steps_ps(finding.cause))
     return cost is not None and marked and bool(facts.figure("steps", "step_count")) and 2 * inside <= cost
 
 
@@ -149,9 +151,9 @@ def between_steps(facts: Facts, finding: Finding) -> bool:
 
 def single_precision(facts: Facts, _finding: Finding) -> bool:
     kernels = facts.table("kernel_stats", "kernels")
-    total = times(kernels, "total_ps")
+    every = times(kernels, "total_ps")
     single = np.array(single_precision_kernels(kernels), bool)
-    return bool(total[single].sum() >= NOTABLE * total.sum() > 0)
+    return bool(every[single].sum() >= NOTABLE * every.sum() > 0)
 
 
 def channels_first(facts: Facts, _finding: Finding) -> bool:
@@ -189,8 +191,8 @@ def _sums(facts: Facts) -> tuple[list[Row], float]:
 
 def one_sum_after_compute(facts: Facts, _finding: Finding) -> bool:
     rows, of_step = _sums(facts)
-    hidden, total = (sum(row[name] for row in rows) for name in ("hidden_ps", "total_ps"))
-    return 0 < of_step <= FEW_SUMS and hidden < NOTABLE * total
+    hidden, every = (sum(row[name] for row in rows) for name in ("hidden_ps", "total_ps"))
+    return 0 < of_step <= FEW_SUMS and hidden < NOTABLE * every
 
 
 def many_small_sums(facts: Facts, _finding: Finding) -> bool:

@@ -135,23 +135,32 @@ def _of_compilation(facts: Facts, finding: Finding) -> Finding:
         several = sum(time_ps * 10 >= most_ps for time_ps in by_step.values())
         words.append(f"{several} of {counted(count, 'step', 'steps')} spend time on it.")
     found = replace(finding, detail=" ".join(words) or None)
-    if _only_first(by_step, count):
+    if _only_first(facts, finding.cause, count):
         return replace(found, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
     return found
 
 
 def time_by_step(facts: Facts, cause: str) -> dict[int, int]:
     """By step, the time of the cause on all devices."""
+    spent = _spent(facts, cause)
+    spent.pop(BETWEEN_STEPS, None)
+    return spent
+
+
+def _spent(facts: Facts, cause: str) -> dict[int, int]:
+    """By step and BETWEEN_STEPS, the time of the cause on all devices, if there is any."""
     steps, time = facts.time_by_step
     spent = time[:, GAP_CAUSES.index(cause)]
-    some = (spent > 0) & (steps != BETWEEN_STEPS)
-    return dict(zip(steps[some].tolist(), spent[some].tolist(), strict=True))
+    return dict(zip(steps[spent > 0].tolist(), spent[spent > 0].tolist(), strict=True))
 
 
-def _only_first(by_step: Mapping[int, int], step_count: int) -> bool:
-    if step_count < FEWEST_STEPS or not by_step:
+def _only_first(facts: Facts, cause: str, step_count: int) -> bool:
+    """Return whether nearly all time of the cause is in step 0 or before it: a period of a GPU begins with the work of
+    the step, so that what prepares the first one is in no step."""
+    spent, steps = _spent(facts, cause), facts.time_by_step[0]
+    if step_count < FEWEST_STEPS or not spent or 0 not in steps:
         return False
-    return by_step[min(by_step)] >= FIRST_STEP * sum(by_step.values()) and min(by_step) == 0
+    return spent.get(BETWEEN_STEPS, 0) + spent.get(0, 0) >= FIRST_STEP * sum(spent.values())
 
 
 def _of_transfer(facts: Facts, finding: Finding) -> Finding:

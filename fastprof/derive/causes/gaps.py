@@ -105,8 +105,9 @@ def host_gaps(
     """Yield the gaps of a host's devices, which ran ``spans``, by the ``periods`` of its steps. ``groups``: those that
     make the steps; ``host``: what the host does at any time, PIECE. CaptureError: times of a device are more than 64
     bits can count."""
-    marked = markers(events, groups, np.sort(periods.step))
-    window = window_of(events, marked, spans, causes)
+    begins, ends = markers(events, groups, np.sort(periods.step))
+    lasts = np.append(begins, periods.begin_ps), np.append(ends, periods.end_ps)
+    window = window_of(events, lasts, spans, causes)
     if window is None:
         return
     times = [device_time(events.host, one, *window) for one in spans]
@@ -123,15 +124,15 @@ def host_gaps(
 
 
 def window_of(
-    events: HostEvents, marked: tuple[Int64s, Int64s], spans: Sequence[Spans], causes: HostCauses
+    events: HostEvents, steps: tuple[Int64s, Int64s], spans: Sequence[Spans], causes: HostCauses
 ) -> tuple[int, int] | None:
-    """From the first to the last of anything that the devices ran, and of the markers of steps, and what the host did
-    for its devices. None: no device ran anything."""
+    """From the first to the last of anything that the devices ran, of ``steps``, begins and ends of their markers or
+    periods, and of what the host did for its devices. None: no device ran anything."""
     first = extent(spans)
     if first is None:
         return None
     begin, end = first
-    for begins, ends in (marked, _named(events, causes)):
+    for begins, ends in (steps, _named(events, causes)):
         has = begins < ends
         begin, end = int(begins[has].min(initial=begin)), int(ends[has].max(initial=end))
     return begin, end
