@@ -158,6 +158,19 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         TENSORFLOW: "Save less often, or with CheckpointOptions(enable_async=True).",
         PYTORCH: "Use torch.distributed.checkpoint.async_save, and save less often.",
     },
+    "evaluation": {
+        UNKNOWN: "Evaluate less often, on fewer batches, or in a job of its own.",
+        JAX: "Evaluate less often or on fewer batches; jit the evaluation step, and read its metrics once at the end.",
+        TENSORFLOW: "Evaluate less often (validation_freq) or on fewer batches (validation_steps).",
+        PYTORCH: "Evaluate less often or on fewer batches, under torch.inference_mode(), with batches as large as fit.",
+    },
+    "logging": {
+        UNKNOWN: "Log every N steps, and read metrics of an earlier step, so that the device need not be waited for.",
+        JAX: "Log every N steps; compute metrics in the jitted step, and read those of an earlier step.",
+        TENSORFLOW: "Log every N steps (update_freq of the TensorBoard callback), and compute metrics in the "
+                    "tf.function.",
+        PYTORCH: "Log every N steps; sum metrics on the device, and call .item() only when they are logged.",
+    },
     "lock": {UNKNOWN: "Hold the lock for less time, or keep other threads from it while a step is being started."},
     "garbage_collection": {
         UNKNOWN: "Call gc.freeze() after set-up and collect at set times (gc.disable(), then gc.collect() every N "

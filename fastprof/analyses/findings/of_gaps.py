@@ -41,6 +41,8 @@ TITLES: Final = {
     "eager": "{} while ops are dispatched one by one",
     "callback": "{} for callbacks to the host",
     "checkpoint": "{} while a checkpoint is written",
+    "evaluation": "Evaluation takes time from training",
+    "logging": "Logging and metrics take time from training",
     "lock": "{} while a thread waits for a lock",
     "garbage_collection": "{} while Python collects garbage",
     "memory_pressure": "{} for memory",

@@ -28,6 +28,7 @@ from fastprof.derive.steps.input_words import (
     said_by,
     words_of,
 )
+from fastprof.derive.steps.other_work import EVALUATION, LOGGING, evaluates, of_evaluation, work_said_by
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.derive.steps.stretches import PIECE
 from fastprof.derive.steps.torch_ops import op_runs
@@ -65,6 +66,8 @@ class Code(IntEnum):
     """A launch that traces and compiles."""
     MAYBE_INPUT = 18
     """A name that leaves open whether it loads input: no event keeps this code."""
+    EVALUATION = 19
+    LOGGING = 20
 
 
 CAUSE_OF: Final[dict[Code, str]] = {
@@ -84,6 +87,8 @@ CAUSE_OF: Final[dict[Code, str]] = {
     Code.GARBAGE: "garbage_collection",
     Code.PROFILER: "idle",
     Code.FIRST_CALL: "compilation",
+    Code.EVALUATION: "evaluation",
+    Code.LOGGING: "logging",
 }
 """The causes of codes; WAITS has none."""
 
@@ -93,7 +98,7 @@ the outermost, of what a framework does the innermost; words hold against all bu
 for _codes, _takes, _holds in (
     ((Code.PYTHON,), 1, 2),
     ((Code.ANNOTATION,), 3, 3),
-    ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS), 3, 6),
+    ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.EVALUATION, Code.LOGGING), 3, 6),
     ((Code.LAUNCH,), 4, 4),
     ((Code.FIRST_CALL,), 4, 5),
     ((Code.WAITS, Code.LOCK, Code.TRANSFER, Code.HOST_COMPUTE, Code.MEMORY), 5, 4),
@@ -199,11 +204,16 @@ def is_idle(name: str) -> bool:
     return function in _RESTS.get(place.rpartition("/")[2], ())
 
 
+_OF_WORK: Final = {EVALUATION: Code.EVALUATION, LOGGING: Code.LOGGING}
+
+
 @lru_cache(maxsize=1 << 16)
 def code_of_words(name: str) -> Code:
     """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
     if words_of(name) & _CHECKPOINT:
         return Code.CHECKPOINT_WORDS
+    if (work := work_said_by(name)) is not None:
+        return _OF_WORK[work]
     said = said_by(name)
     return Code.INPUT_WORDS if said == SAYS else Code.MAYBE_INPUT if said == MAYBE else Code.NOTHING
 
@@ -289,6 +299,11 @@ class HostCauses:
         return np.frombuffer(found, PIECE)
 
 
+_OF_NAMES: Final = (
+    Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.MAYBE_INPUT, Code.EVALUATION, Code.LOGGING,
+)  # fmt: skip
+
+
 def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     """What each event of the host's threads says, and what the threads are. ``marked``: rows that mark steps."""
     origins = event_origins(events)
@@ -296,12 +311,14 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     code = _named_codes(events, origins)
     apart, values = events.ints("_a")
     code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
-    named = np.isin(code[marked], (Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.MAYBE_INPUT))
+    named = np.isin(code[marked], _OF_NAMES)
     code[marked[named]] = Code.PYTHON  # what lies in a step says more than its marker
+    code[marked[of_evaluation(events, marked)]] = Code.EVALUATION
     _of_exchanges(events, lines, code)
     _of_input(events, origins, lines, code, marked)
     _of_threads(events, lines, code)
     _of_short_ops(events, code)
+    _of_other_work(events, origins, lines, code)
     _compile(events, lines, code)
     return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))
 
@@ -372,6 +389,17 @@ def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> No
             launches = np.searchsorted(begins, end) > np.searchsorted(begins, events.start_ps[ops])
             code[ops[launches]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
+
+
+def _of_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """What is called after evaluation launches work, or it evaluates nothing; nor is the whole run evaluation."""
+    for line in lines:
+        here = code[line.first : line.last]
+        rows = line.first + np.flatnonzero(here == Code.EVALUATION)
+        if len(rows):
+            launches = line.first + np.flatnonzero((here == Code.LAUNCH) | (here == Code.HOST_COMPUTE))
+            no = rows[~evaluates(events, line, rows, launches)]
+            code[no] = np.where(origins.origin[no] == Origin.USER, Code.ANNOTATION, Code.PYTHON)
 
 
 def _of_short_ops(events: HostEvents, code: UInt8s) -> None:
