@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, advice
+from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, OF_QUEUE, WITH_WORKERS, advice
 from fastprof.analyses.findings.facts import Facts, total
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.analyses.findings.of_tfprof import use_in_words
@@ -21,6 +21,7 @@ from fastprof.derive.communication.communication_remarks import copies_fill
 from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
 from fastprof.derive.devices.op_names import is_frame
+from fastprof.derive.steps.input_words import asks_queue
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import counted, measured, size_text, time_text
@@ -59,6 +60,9 @@ def _of_input(facts: Facts, finding: Finding) -> Finding:
     """The iterator that calls of the slow pipeline wait for, if these calls explain half of the cost."""
     finding = _with_python(facts, finding)
     row = slow_pipeline(facts, finding)
+    event = finding.annotation
+    if row is None and event is not None and (kind := _filled_by(event)) is not None:
+        return replace(finding, advice=advice(kind, facts.framework))
     if row is None:
         return replace(finding, advice=f"{_make_faster(finding.annotation)}{finding.advice}")
     share, pipeline, of_each = measured(row["critical_share"], "share"), row["pipeline"], time_text(row["critical_ps"])
@@ -84,8 +88,18 @@ def _make_faster(event: str | None) -> str:
     return f"{cut(name, _LETTERS)} takes the largest part of it: make it faster, or hide it behind compute. "
 
 
+def _filled_by(event: str) -> str | None:
+    """What the event waits for, if something else fills it already, as a cause of advice."""
+    if _OF_WORKERS.search(event):
+        return WITH_WORKERS
+    return OF_QUEUE if asks_queue(event) else None
+
+
+_OF_WORKERS: Final = pattern_of(r"_MultiProcessingDataLoaderIter|dataloader\.py.* (?:_try_get_data|_get_data)$")
 _LETTERS: Final = 60
-_ONLY_WAITS: Final = pattern_of(r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$")
+_ONLY_WAITS: Final = pattern_of(
+    r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$|^enumerate\(Data"
+)
 _CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 
@@ -216,6 +230,8 @@ def _of_memory(facts: Facts, finding: Finding) -> Finding:
     if finding.is_once:
         once = _waits_once(once_of(facts, finding.cause))
         return replace(finding, certainty=LIKELY, advice=_FIRST_USE, detail=once)
+    if finding.detail is not None:
+        return finding  # a leak, which memory_profile describes
     figure = {name: facts.figure("memory_profile", name) for name in _MEMORY}
     if not figure["snapshot_count"]:
         return finding

@@ -46,7 +46,7 @@ _OTHER: Final = frozenset((
     "count", "timer", "temperature", "momentum", "decay", "seed", "version", "summary", "progres", "result", "report",
     "env", "environment", "attr", "attribute", "module", "constant", "kernel", "program", "validate", "check", "print",
 ))  # fmt: skip
-"""What is not input, whatever is done with it: ``next_rate``, ``fetch_metrics``, ``read_config``."""
+"""Words for other things than input: ``next_rate``, ``fetch_metrics``, ``read_config``."""
 _GIVEN: Final = pattern_of(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")
 """What is done with data is not loading them: ``run_on_input``."""
 _OF_DEVICES: Final = pattern_of(r"(?i:data_?parallel|all_?(?:2|to)_?all\w*)")
