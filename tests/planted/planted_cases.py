@@ -95,6 +95,10 @@ PLANTED = (
     Case("gpu_op_on_the_host", TENSORFLOW, GPU, "host_compute", tf_gpu_runs.op_on_the_host),
     Case("gpu_eager_ops", TENSORFLOW, GPU, "eager", tf_gpu_runs.eager_ops),
     Case("gpu_allocated_each_step", TENSORFLOW, GPU, "memory_pressure", tf_gpu_runs.allocated_each_step),
+    Case("gpu_read_back", TENSORFLOW, GPU, "transfer", tf_gpu_runs.read_back),
+    Case("gpu_validated", TENSORFLOW, GPU, "evaluation", tf_gpu_runs.validated),
+    Case("gpu_saved_states", TENSORFLOW, GPU, "checkpoint", tf_gpu_runs.saved_states),
+    Case("gpu_long_step", TENSORFLOW, GPU, "slow_step", tf_gpu_runs.long_step),
     Case("tpu_all_reduce", JAX, TPU, "communication", tpu_runs.exposed_all_reduce),
     Case("tpu_slow_chip", JAX, TPU, "straggler", tpu_runs.slow_chip),
     Case("tpu_slow_host", JAX, TPU, "straggler", tpu_runs.slow_host),
@@ -111,6 +115,7 @@ HEALTHY = (
     Case("torch_well_fed", PYTORCH, CPU, NONE),
     Case("gpu_at_its_peak", JAX, GPU, NONE, jax_gpu_runs.at_its_peak),
     Case("gpu_as_good_as_it_gets", JAX, GPU, NONE, jax_gpu_runs.as_good_as_it_gets),
+    Case("gpu_alone_at_the_memory", JAX, GPU, NONE, jax_gpu_runs.alone_at_the_memory),
     Case("gpu_fed_in_time", TENSORFLOW, GPU, NONE, tf_gpu_runs.fed_in_time),
     Case("tpu_hidden_all_reduce", JAX, TPU, NONE, tpu_runs.hidden_all_reduce),
 )

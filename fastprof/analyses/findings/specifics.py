@@ -48,7 +48,7 @@ def _source(facts: Facts, annotation: str | None) -> str | None:
     if annotation is None:
         return None
     if is_frame(annotation):
-        frame = frame_of(annotation)
+        frame = frame_of(facts.names.callers.get(annotation, annotation))
         return None if frame.line is None else f"{frame.file}:{frame.line}"
     return facts.names.defined.get(annotation) or None
 

@@ -317,6 +317,7 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     _of_exchanges(events, lines, code)
     _of_input(events, origins, lines, code, marked)
     _of_threads(events, lines, code)
+    _of_copies(events, lines, code)
     _of_short_ops(events, code)
     _of_other_work(events, origins, lines, code)
     _compile(events, lines, code)
@@ -389,6 +390,26 @@ def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> No
             launches = np.searchsorted(begins, end) > np.searchsorted(begins, events.start_ps[ops])
             code[ops[launches]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
+
+
+_COPY: Final = frozenset((
+    "item", "tolist", "cpu", "cuda", "numpy", "to", "_value", "__array__", "__float__", "__int__", "device_get",
+    "asarray", "aten::item", "aten::_local_scalar_dense", "aten::copy_", "aten::to", "aten::_to_copy",
+))  # fmt: skip
+
+
+def _of_copies(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """Functions and ops that ask for a copy copy, if one is recorded within: ``item`` of a tensor on a device."""
+    asks = np.array([(frame_of(name).function if is_frame(name) else name) in _COPY for name in events.names], np.bool_)
+    for line in lines if asks.any() else ():
+        here = code[line.first : line.last]
+        copies = line.first + np.flatnonzero(here == Code.TRANSFER)
+        rows = line.first + np.flatnonzero(
+            asks[events.meta[line.first : line.last]] & np.isin(here, (Code.PYTHON, Code.LAUNCH, Code.HOST_COMPUTE))
+        )
+        begins = np.append(events.start_ps[copies], np.iinfo(np.int64).max)
+        end = ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+        code[rows[begins[np.searchsorted(copies, rows, side="right")] < end]] = Code.TRANSFER
 
 
 def _of_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s) -> None:
