@@ -14,7 +14,7 @@ from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, OF_QUEUE, WITH_
 from fastprof.analyses.findings.facts import Facts, total
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.analyses.findings.of_tfprof import use_in_words
-from fastprof.analyses.findings.start_up import Once, once_of
+from fastprof.analyses.findings.start_up import EARLY, Once, once_of
 from fastprof.derive.causes.budget import BETWEEN_STEPS
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.communication.communication_remarks import copies_fill
@@ -39,8 +39,17 @@ _ONLY_FIRST: Final = (
 def specific(facts: Facts, finding: Finding) -> Finding:
     """The finding with what other reports know of it."""
     found = replace(finding, source=finding.source or _source(facts, finding.annotation))
+    if found.is_once and found.cause in EARLY:
+        detail = _waits_once(once_of(facts, found.cause))
+        return replace(found, certainty=LIKELY, is_bound=False, advice=_FIRST_BATCHES, detail=detail)
     more = _OF_CAUSE.get(found.cause)
     return found if more is None else more(facts, found)
+
+
+_FIRST_BATCHES: Final = (
+    "It comes before the second step only, as when iterators are built and first batches are loaded, and does not come "
+    "again: run some steps before the capture starts, and look at the other findings first."
+)
 
 
 def _source(facts: Facts, annotation: str | None) -> str | None:
