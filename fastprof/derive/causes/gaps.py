@@ -23,6 +23,7 @@ from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import Meanwhile
 from fastprof.derive.causes.step_intervals import Intervals, intervals
+from fastprof.derive.causes.work_beside_training import other_work
 from fastprof.derive.devices.device_events import order_of_starts
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.device_time import (
@@ -114,11 +115,13 @@ def host_gaps(
     clocks = [_ahead(events, one) for one in times]
     works = _any_busy(times, *window)
     busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
+    work = other_work(events, causes)
     meanwhile = Meanwhile.of(events, causes, _meeting(host, _waiting(times, clocks)), works)
     for time, ahead in zip(times, clocks, strict=True):
         within = intervals(periods, time.ran.name)
         device = _Device(time, ahead, _launched(events, time), busy)
         pieces = _of_runs(events, _of_silence(events, causes, time, _pieces(device, host, causes.code, within)))
+        pieces = work.apply(events, time, ahead, pieces)
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
         yield DeviceGaps(time, _of_loaders(events, _with_finest(events, causes, pieces)), beside_ps)
 

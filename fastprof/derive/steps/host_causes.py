@@ -30,6 +30,7 @@ from fastprof.derive.steps.input_words import (
     words_of,
 )
 from fastprof.derive.steps.loop_calls import calls_before_steps
+from fastprof.derive.steps.other_work import EVALUATION, LOGGING, evaluates, of_evaluation, work_said_by
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.derive.steps.stretches import PIECE, filled, union
 from fastprof.derive.steps.torch_ops import op_runs
@@ -67,6 +68,8 @@ class Code(IntEnum):
     """A launch that traces and compiles."""
     MAYBE_INPUT = 18
     """A name that leaves open whether it loads input: no event keeps this code."""
+    EVALUATION = 19
+    LOGGING = 20
 
 
 CAUSE_OF: Final[dict[Code, str]] = {
@@ -86,6 +89,8 @@ CAUSE_OF: Final[dict[Code, str]] = {
     Code.GARBAGE: "garbage_collection",
     Code.PROFILER: "idle",
     Code.FIRST_CALL: "compilation",
+    Code.EVALUATION: "evaluation",
+    Code.LOGGING: "logging",
 }
 """The causes of codes; WAITS has none."""
 
@@ -95,7 +100,7 @@ the outermost, of what a framework does the innermost; words hold against all bu
 for _codes, _takes, _holds in (
     ((Code.PYTHON,), 1, 2),
     ((Code.ANNOTATION,), 3, 3),
-    ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS), 3, 6),
+    ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.EVALUATION, Code.LOGGING), 3, 6),
     ((Code.LAUNCH,), 4, 4),
     ((Code.FIRST_CALL,), 4, 5),
     ((Code.WAITS, Code.LOCK, Code.TRANSFER, Code.HOST_COMPUTE, Code.MEMORY), 5, 4),
@@ -201,11 +206,16 @@ def is_idle(name: str) -> bool:
     return function in _RESTS.get(place.rpartition("/")[2], ())
 
 
+_OF_WORK: Final = {EVALUATION: Code.EVALUATION, LOGGING: Code.LOGGING}
+
+
 @lru_cache(maxsize=1 << 16)
 def code_of_words(name: str) -> Code:
     """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
     if words_of(name) & _CHECKPOINT:
         return Code.CHECKPOINT_WORDS
+    if (work := work_said_by(name)) is not None:
+        return _OF_WORK[work]
     said = said_by(name)
     return Code.INPUT_WORDS if said == SAYS else Code.MAYBE_INPUT if said == MAYBE else Code.NOTHING
 
@@ -291,6 +301,11 @@ class HostCauses:
         return np.frombuffer(found, PIECE)
 
 
+_OF_NAMES: Final = (
+    Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.MAYBE_INPUT, Code.EVALUATION, Code.LOGGING,
+)  # fmt: skip
+
+
 def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     """What each event of the host's threads says, and what the threads are. ``marked``: rows that mark steps."""
     origins = event_origins(events)
@@ -298,12 +313,15 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     code = _named_codes(events, origins)
     apart, values = events.ints("_a")
     code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
-    named = np.isin(code[marked], (Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.MAYBE_INPUT))
+    named = np.isin(code[marked], _OF_NAMES)
     code[marked[named]] = Code.PYTHON  # what lies in a step says more than its marker
+    code[marked[of_evaluation(events, marked)]] = Code.EVALUATION
     _of_exchanges(events, lines, code)
     _of_input(events, origins, lines, code, marked)
     _of_threads(events, lines, code)
+    _of_copies(events, lines, code)
     _of_short_ops(events, code)
+    _of_other_work(events, origins, lines, code)
     _compile(events, lines, code)
     _of_asking(events, lines, code)
     _of_loops(events, origins, code, marked)
@@ -399,6 +417,37 @@ def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> No
             launches = np.searchsorted(begins, end) > np.searchsorted(begins, events.start_ps[ops])
             code[ops[launches]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
+
+
+_COPY: Final = frozenset((
+    "item", "tolist", "cpu", "cuda", "numpy", "to", "_value", "__array__", "__float__", "__int__", "device_get",
+    "asarray", "aten::item", "aten::_local_scalar_dense", "aten::copy_", "aten::to", "aten::_to_copy",
+))  # fmt: skip
+
+
+def _of_copies(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """Functions and ops that ask for a copy copy, if one is recorded within: ``item`` of a tensor on a device."""
+    asks = np.array([(frame_of(name).function if is_frame(name) else name) in _COPY for name in events.names], np.bool_)
+    for line in lines if asks.any() else ():
+        here = code[line.first : line.last]
+        copies = line.first + np.flatnonzero(here == Code.TRANSFER)
+        rows = line.first + np.flatnonzero(
+            asks[events.meta[line.first : line.last]] & np.isin(here, (Code.PYTHON, Code.LAUNCH, Code.HOST_COMPUTE))
+        )
+        begins = np.append(events.start_ps[copies], np.iinfo(np.int64).max)
+        end = ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+        code[rows[begins[np.searchsorted(copies, rows, side="right")] < end]] = Code.TRANSFER
+
+
+def _of_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """What is called after evaluation launches work, or it evaluates nothing; nor is the whole run evaluation."""
+    for line in lines:
+        here = code[line.first : line.last]
+        rows = line.first + np.flatnonzero(here == Code.EVALUATION)
+        if len(rows):
+            launches = line.first + np.flatnonzero((here == Code.LAUNCH) | (here == Code.HOST_COMPUTE))
+            no = rows[~evaluates(events, line, rows, launches)]
+            code[no] = np.where(origins.origin[no] == Origin.USER, Code.ANNOTATION, Code.PYTHON)
 
 
 def _of_short_ops(events: HostEvents, code: UInt8s) -> None:
