@@ -251,18 +251,19 @@ def _code(name: str, origin: int) -> Code:
 # ---- threads
 
 
-DRIVER, EXECUTOR, OTHER = range(3)
-"""Threads that run Python and launch work; those that work for them; other threads of Python, and those of tf.data."""
+DRIVER, EXECUTOR, OTHER, FEED = range(4)
+"""Threads that run Python and launch work; those that work for them; other threads of Python; those of tf.data that
+fetch ahead: a program that does not ask for their elements does not wait for them."""
 
 _WEAK: Final = (Code.LAUNCH, Code.FIRST_CALL, Code.LOCK, Code.WAITS, Code.PYTHON, Code.ANNOTATION, Code.PROFILER)
 _UNUSED: Final = 255
 
 
 def _ranks() -> UInt8s:
-    rank = np.full((3, 256), _UNUSED, np.uint8)
+    rank = np.full((4, 256), _UNUSED, np.uint8)
     for code in Code:
         if code not in _WEAK and code is not Code.NOTHING:
-            rank[:, code] = (0, 1, 5)
+            rank[:FEED, code] = (0, 1, 5)
     for code, ranks in (
         (Code.LAUNCH, (2, 3, 7)),
         (Code.FIRST_CALL, (2, 3, 7)),
@@ -495,6 +496,6 @@ def _roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked:
         most = max((line.last - line.first, -place) for place, line in enumerate(lines) if python[place])
         drives[-most[1]] = True
     return tuple(
-        DRIVER if drive else OTHER if feed or is_python else EXECUTOR
+        DRIVER if drive else FEED if feed else OTHER if is_python else EXECUTOR
         for drive, feed, is_python in zip(drives, feeds, python, strict=True)
     )
