@@ -124,7 +124,7 @@ def test_columns_say_what_they_are() -> None:
     assert {field.name for field in schema if field.nullable} == {"name", "mean_ps", "min_ps", "max_ps"}
     assert {field.name for field in schema if field.metadata.get(b"unit") == b"ps"} == set(COLUMNS[2:])
     assert all(field.metadata[b"description"] for field in schema)
-    assert schema.metadata[b"fastprof.schema_version"] == b"2"
+    assert schema.metadata[b"fastprof.schema_version"] == b"3"
 
 
 # ---- large sums -------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_a_profile_shows_hosts_devices_times_steps_and_names() -> None:
     }
     assert shown["Tables"].startswith("hosts, planes, ") and shown["Analyses"].startswith("overview(), ")
     narrower = {row[0]: row[1] for row in Cells(profile.select(hosts="host1", steps=1)._repr_html_()).rows}
-    assert (narrower["Selected"], narrower["Steps"]) == ("hosts host1; steps 1:2", "1")
+    assert (narrower["Selected"], narrower["Steps"]) == ("hosts host1; steps 1", "1")
     text = repr(profile)
     assert "\n  devices  8 TPU\n  tables   hosts, planes, " in text and "\n  analyses overview, " in text
     assert max(map(len, text.splitlines())) <= 100

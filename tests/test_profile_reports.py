@@ -173,7 +173,8 @@ def test_steps_of_tables_are_the_time_that_they_take_on_each_host(run: Path) -> 
     assert sum(batch.num_rows for batch in chosen.scan()) == 4
     between = p.select(steps=(1, 3))
     assert [name for host, name in names(between) if host == "vm0"] == ["train", "op1", "between", "train", "op2"]
-    assert names(p.select(steps=(7, 9))) == []
+    with pytest.raises(fastprof.UsageError, match=r"^no steps 7:9; there are steps 0:3$"):
+        names(p.select(steps=(7, 9)))
 
 
 def test_selections_of_steps_narrow_and_survive(run: Path) -> None:
@@ -181,7 +182,7 @@ def test_selections_of_steps_narrow_and_survive(run: Path) -> None:
     assert names(p.select(steps=(None, 2), hosts="vm1")) == [("vm1", "train"), ("vm1", "op1")]
     assert names(p.select(names="op", steps=(0, 2), time_ps=(0, 1 << 40))) == [("vm0", "op1"), ("vm1", "op1")]
     assert names(pickle.loads(pickle.dumps(p.select(steps=(0, 2))))) == names(p.select(steps=(0, 2)))
-    assert "selected hosts vm1; steps 1:2" in repr(p.select(steps=(None, 2), hosts="vm1"))
+    assert "selected hosts vm1; steps 1" in repr(p.select(steps=(None, 2), hosts="vm1"))
     assert not repr(p).endswith("rows>")
 
 
@@ -190,9 +191,9 @@ def test_one_step_by_its_number(run: Path) -> None:
     assert names(p.select(steps=1)) == names(p.select(steps=(1, 2)))
 
 
-@pytest.mark.parametrize("steps", ["3", True, 1.0, (1,), (1, 2, 3), ("a", "b"), (1.5, 2), (True, 2)])
+@pytest.mark.parametrize("steps", [True, 1.0, (1,), (1, 2, 3), ("a", "b"), (1.5, 2), (True, 2)])
 def test_steps_that_make_no_sense(run: Path, steps: object) -> None:
-    with pytest.raises(fastprof.UsageError, match="steps must be a number, or a pair"):
+    with pytest.raises(fastprof.UsageError, match="steps must be a number, a pair"):
         fastprof.load(run).select(steps=steps)  # type: ignore[arg-type]
 
 

@@ -162,7 +162,7 @@ def test_every_table_has_the_rows_of_each_run(name: str, both: fastprof.Profile)
     same = [column for column in names if column not in {"run", *ids}]
     assert plain(table.select(same)).equals(plain(pa.concat_tables([plain(part.select(same)) for part in rows])))
     field = table.schema.field("run")
-    assert field.metadata[b"description"] and table.schema.metadata[b"fastprof.schema_version"] == b"2"
+    assert field.metadata[b"description"] and table.schema.metadata[b"fastprof.schema_version"] == b"3"
     for column in names:
         if column != "run":
             assert table.schema.field(column).metadata == rows[0].schema.field(column).metadata

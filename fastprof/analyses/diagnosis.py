@@ -39,6 +39,7 @@ from fastprof.derive.devices.run_environment import HARDWARE
 from fastprof.derive.devices.tracer_levels import TracerLevels, least, tracer_levels
 from fastprof.derive.host import CPU_ONLY, GPU, Host
 from fastprof.derive.serving import MODEL, is_of_server
+from fastprof.derive.steps import event_origin
 from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 from fastprof.schema.value_classes import dataclass
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from fastprof.derive.tfprof.advisor import Examined
 
 NAME = "diagnosis"
-READS = Needs(stats=(MODEL,))
+READS = Needs(stats=(MODEL, *event_origin.STATS))
 AFTER = ("tf_data", "gaps", "steps", "communication", "kernel_stats", "hlo_stats", "roofline", "memory_profile",
          "op_stats")  # fmt: skip
 """tf_data is first: it takes much memory for a while, and the groups that the others keep are not made yet."""
@@ -185,7 +186,8 @@ def of_host(host: Host, params: Params) -> KeptHost:
     has_threads = threads is not None and threads.last > threads.first
     levels = tracer_levels(host.raw)
     graph = _examined_graph(host.raw.capture)
-    return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names_of(host.raw), levels,
+    names = names_of(host.raw, host.entire.events)
+    return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names, levels,
                     recorded_capability(host.raw.planes), is_of_server(host.raw), graph)  # fmt: skip
 
 

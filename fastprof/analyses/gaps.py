@@ -80,7 +80,9 @@ _HOST = Text("host", "host, as the capture's file is named", lambda rows: texts(
 _DEVICE = Text("device", "device: a TensorCore, a GPU, or CPU for the threads of a host that run its ops",
                lambda rows: texts(rows.names, rows.name))  # fmt: skip
 _KIND = Text("kind", "what the device does: " + ", ".join(KINDS), lambda rows: texts(KINDS, rows.kind))
-_CAUSE = Text("cause", f"{_CAUSE_TEXTS}; null: the device computes", lambda rows: texts(CAUSE_NAMES, rows.cause))
+_CAUSE = Text(
+    "cause", f"{_CAUSE_TEXTS}; null: the device computes for training", lambda rows: texts(CAUSE_NAMES, rows.cause)
+)
 _STEP = Count("step", "number of the step, as in the analysis steps; null: between steps, or in a step that not all "
               "hosts have", null=lambda rows: rows.step < 0)  # fmt: skip
 _EVENT = String("event", "event of the host that explains the most of it, or what the device moves or has in its "
@@ -101,7 +103,7 @@ _TABLES = (
         Share("compute_share", "compute_ps / window_ps", lambda rows: shares(rows.kind_ps[:, COMPUTE], rows.window_ps)),
         Share("idle_share", "idle_ps / window_ps", lambda rows: shares(rows.kind_ps[:, IDLE], rows.window_ps)),
     ), derived=True),
-    TableSchema("by_cause", "a cause of time in which a device does not compute", (
+    TableSchema("by_cause", "a cause of time in which a device does not compute, or not for training", (
         _HOST,
         _DEVICE,
         _CAUSE,
@@ -233,7 +235,7 @@ def _devices(every: BudgetOfHosts) -> SimpleNamespace:
 def _by_cause(every: BudgetOfHosts) -> SimpleNamespace:
     """Device by device, the cause with the most time first."""
     window_ps = sums_by(every.causes.device, every.causes.time_ps, len(every.devices))
-    rows = every.causes[every.causes.kind != COMPUTE]
+    rows = every.causes[every.causes.cause < len(GAP_CAUSES)]
     rows = rows[np.lexsort((-rows.time_ps, rows.device))]
     return _named(every, rows, window_ps=window_ps[rows.device])
 

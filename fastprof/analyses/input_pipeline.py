@@ -168,6 +168,7 @@ SCALARS = {
 }  # fmt: skip
 OPENING = Opening(
     (
+        "Steps, {steps_inferred}, take {step_time_mean_ps} on average; {input_percent} of that is waiting for input.",
         "Steps take {step_time_mean_ps} on average; {input_percent} of that is waiting for input.",
     ),
     (
@@ -176,8 +177,10 @@ OPENING = Opening(
     ),
 )  # fmt: skip
 
+STEP_TIME: Final = Section("Step time", scalars=tuple(name for name in STEP_FIGURES if name != "steps_inferred"),
+                           shown=is_known("step_count"))  # fmt: skip
 SECTIONS = (
-    Section("Step time", scalars=tuple(STEP_FIGURES), shown=is_known("step_count")),
+    STEP_TIME,
     Section("Waiting for input", scalars=("input_percent", "output_percent", "compute_percent", "idle_percent"),
             shown=is_known("step_count")),
     Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,

@@ -231,7 +231,7 @@ OPENING = Opening(
 
 SECTIONS = (
     diagnosis.FINDINGS,
-    Section("Step time", scalars=tuple(input_pipeline.STEP_FIGURES), shown=is_known("step_count")),
+    input_pipeline.STEP_TIME,
     Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,
             scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown")),
     Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps",
@@ -476,7 +476,7 @@ def _findings(overview: Overview) -> dict[str, Finding]:
 
 
 def _notices(overview: Overview, pipeline: InputPipeline, of_steps: Report) -> tuple[Notice, ...]:
-    """Faults and what is unknown. What to do is said by the findings; the sentences of verdicts are in their table."""
+    """Faults and what is unknown. Findings say what to do; the sentences of verdicts are in their table."""
     if pipeline.verdict.input.classification == verdicts.UNKNOWN:
         why = input_pipeline.why_no_steps(of_steps)
         found = [Notice("warning", f"How long steps take is not known: {why}")]

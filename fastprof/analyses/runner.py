@@ -177,7 +177,7 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
     choices = None if steps is None else step_choice.choices(hosts, steps, plan.source)
     failures = Failures(analyses, names, hosts.log, strict=bool(plan.keepers))
     kept = _merged(hosts.kept(plan, choices, failures.by_name), plan, failures)
-    if steps is not None and not kept.of_steps:
+    if steps is not None and kept.hosts and not kept.of_steps:
         raise UsageError(step_choice.absence(hosts, steps, plan.source))
     only = (kept.host, kept.path) if kept.hosts == 1 else (None, None)
     reports: dict[str, Report] = {}

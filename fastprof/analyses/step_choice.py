@@ -103,6 +103,6 @@ def times_of(names: Sequence[str], every: Sequence[HostSteps], steps: Steps) -> 
         if wanted.any():
             begins = database.begin_ps[wanted]
             times[name] = int(begins.min()), int(ends_of(begins, database.duration_ps[wanted]).max())
-    if not times:
+    if every and not times:
         raise UsageError(_absence(every, steps))
     return times

@@ -37,6 +37,7 @@ from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.across_hosts import (
     SessionSteps,
     combined,
+    inferred_from,
     on_kinds,
     on_pairs,
     on_sources,
@@ -44,7 +45,7 @@ from fastprof.derive.steps.across_hosts import (
     sources,
     why_no_steps,
 )
-from fastprof.derive.steps.between_steps import BetweenSteps, between_steps
+from fastprof.derive.steps.between_steps import BETWEEN_STEPS, BetweenSteps, between_steps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
 from fastprof.derive.steps.lock_step import WAITED_BETWEEN, waited_between
@@ -177,18 +178,7 @@ _TABLES = (
         Picoseconds("usual_ps", "median (the lower of two) of its time in the steps that are in line"),
         Picoseconds("difference_ps", "time_ps - usual_ps", lambda rows: rows.time_ps - rows.usual_ps),
     ),
-    _table(
-        "between_steps", "a core of a host, in the time between its steps",
-        Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.core_id)),
-        Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices"),
-        Count("gap_count", "number of gaps between steps, in which no core of the host is in a step"),
-        Picoseconds("time_ps", "time in these gaps"),
-        Picoseconds("longest_ps", "longest gap"),
-        Picoseconds("longest_start_ps", "start of the longest gap, from the start of the host's capture"),
-        Text("longest_before", "name of the step that begins after the longest gap", attrgetter("longest_before")),
-        Share("share", "time_ps / time from the begin of the host's first step to the end of its last"),
-        *IN_CATEGORIES,
-    ),
+    BETWEEN_STEPS,
     _table(
         "stragglers", "a step that took longer than the median of its cores, and its slowest core",
         STEP,
@@ -217,6 +207,8 @@ SCALARS = {
                                "modules (executions of a program), annotations or launches that repeat"),
     "steps_certainty": ScalarSpec(None, "certain: the program or its framework marks the steps; likely, possible: they "
                                   "are inferred from what repeats"),
+    "steps_inferred": ScalarSpec(None, "what steps are inferred from and how certain that is, in words; null: the "
+                                 "program or its framework marks them", "steps"),
     "step_count": ScalarSpec(None, "number of steps, complete or not; of several hosts, the steps that all have"),
     "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages"),
     "host_count": ScalarSpec(None, "number of hosts with steps"),
@@ -244,6 +236,7 @@ def _several_hosts(report: Report) -> bool:
 
 OPENING = Opening(
     (
+        "Steps, {steps_inferred}, take {step_time_mean_ps} on average; the longest takes {step_time_max_ps}.",
         "Steps take {step_time_mean_ps} on average; the longest takes {step_time_max_ps}.",
     ),
     (
@@ -252,7 +245,7 @@ OPENING = Opening(
 )  # fmt: skip
 
 SECTIONS = (
-    Section("Steps", scalars=tuple(SCALARS)),
+    Section("Steps", scalars=tuple(name for name in SCALARS if name != "steps_inferred")),
     Section("Step time", "step_summary", ("host", "core_id", "quantity", "count", "mean_ps", "p50_ps", "p90_ps",
             "p99_ps", "max_ps"), rows=12),
     Section("Hosts", "hosts", ("host", "step_count", "mean_ps", "p99_ps", "slowest_count", "excess_ps", "category",
@@ -459,6 +452,7 @@ def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | Non
     values: dict[str, Known] = {
         "steps_source": ", ".join(sources(kept)) or unknown,
         "steps_certainty": min((CERTAINTY[one] for one in sources(kept)), key=CERTAINTIES.index, default=unknown),
+        "steps_inferred": inferred_from(sources(kept)),
         "step_time_is_bound": database.is_bound if summary is not None else unknown,
         "step_count": len(database),
         "incomplete_step_count": int((~database.complete).sum()),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BAD_DATA = 4
 _BY_WORTH = (
-    "run", "step_time_p50_ps", "finding_share", "finding", "not_computing_share", "step_time_max_ps",
+    "run", "step_time_p50_ps", "input_share", "finding_share", "finding", "not_computing_share", "step_time_max_ps",
     "memory_peak_bytes", "step_count", "start_unix_ns",
 )  # fmt: skip
 """Columns that people read, those hidden first at the end."""

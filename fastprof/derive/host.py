@@ -195,17 +195,17 @@ class Host:
             return self.steps
         if source not in self._explained:
             own = self.steps_from(source)
-            times = None if self.raw.planes_of("TPU") else self.times_from(source)
-            found = in_periods(own, self.periods_from(source), self.events, times, self.workers)
+            times = self.times_from(source)
+            found = in_periods(own, self.source_of_steps(source), self.periods_from(source), times, self.workers)
             self._explained[source] = replace(found, marked=self.steps if source == AUTO else own)
         return self._explained[source]
 
     def times_from(self, source: str) -> HostTimes:
-        """What divides the time of these steps, on a host without TPUs."""
+        """What divides the time of these steps."""
         from fastprof.derive.ops.threads_as_device import time_on_threads
         from fastprof.derive.steps.periods import HostTimes, work_by_name
 
-        if self.hardware == GPU:
+        if self.hardware != CPU_ONLY:
             return HostTimes(None, self.reasons_from(source))
         busy = time_on_threads(self.thread_spans)
         if busy is None:

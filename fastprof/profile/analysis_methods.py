@@ -34,7 +34,7 @@ class AnalysisMethods:
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: findings, steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
-        Figures: headline, window_ps, compute_share, steps_source, steps_certainty, step_count,
+        Figures: headline, window_ps, compute_share, steps_source, steps_certainty, steps_inferred, step_count,
         incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps,
         step_time_p90_ps, step_time_p99_ps, step_time_max_ps, step_time_is_bound, slow_step_count,
         slow_step_excess_ps, between_steps_ps, between_steps_share, input_percent, output_percent,
@@ -74,11 +74,11 @@ class AnalysisMethods:
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: steps, step_breakdown, breakdown, input_ops, input_time.
-        Figures: steps_source, steps_certainty, step_count, incomplete_step_count, step_time_mean_ps,
-        step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps, step_time_p99_ps,
-        step_time_max_ps, step_time_is_bound, slow_step_count, slow_step_excess_ps, between_steps_ps,
-        between_steps_share, input_percent, output_percent, compute_percent, step_time_shared_out_ps, idle_percent,
-        input_verdict, uses_tf_data, input_op_self_ps, enqueue_share.
+        Figures: steps_source, steps_certainty, steps_inferred, step_count, incomplete_step_count,
+        step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps,
+        step_time_p99_ps, step_time_max_ps, step_time_is_bound, slow_step_count, slow_step_excess_ps,
+        between_steps_ps, between_steps_share, input_percent, output_percent, compute_percent,
+        step_time_shared_out_ps, idle_percent, input_verdict, uses_tf_data, input_op_self_ps, enqueue_share.
         """
         return self.report("input_pipeline", steps_from=steps_from, device=device, peak=peak)
 
@@ -380,8 +380,8 @@ class AnalysisMethods:
         launched. Any other text is the name of markers or of an annotation, without their numbers
 
         Tables: steps, breakdown, step_summary, hosts, slow_steps, between_steps, stragglers.
-        Figures: steps_source, steps_certainty, step_count, incomplete_step_count, host_count, core_count,
-        step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps,
+        Figures: steps_source, steps_certainty, steps_inferred, step_count, incomplete_step_count, host_count,
+        core_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps,
         step_time_p99_ps, step_time_max_ps, step_time_is_bound, slow_step_count, slow_step_excess_ps,
         between_steps_ps, between_steps_share, module_execution_count.
         """

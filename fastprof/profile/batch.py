@@ -68,10 +68,10 @@ def trends(
 ) -> pa.Table:
     """The runs of a log directory side by side, newest first: the table of ``fastprof trends``, computed each time.
 
-    Columns: run, step_count, step_time_p50_ps, step_time_max_ps, not_computing_share, finding_share, finding (what
-    costs most), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: some of them, as of ``batch``. The
-    others are those of ``load``; one executor serves all runs. A run that cannot be read has its error as ``problem``.
-    NotFoundError: there are no runs, or none of a name.
+    Columns: run, step_count, step_time_p50_ps, step_time_max_ps, input_share, not_computing_share, finding_share,
+    finding (what costs most), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: some of them, as of
+    ``batch``. The others are those of ``load``; one executor serves all runs. A run that cannot be read has its error
+    as ``problem``. NotFoundError: there are no runs, or none of a name.
     """
     from fastprof.profile.trends import REPORTS, of_profile, table
 

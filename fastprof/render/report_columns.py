@@ -1,6 +1,6 @@
 """Reports as JSON by column, for the pages in the browser: about a third of the size of report_json.py's rows.
 
-    {"analysis": "op_stats", "fastprof_version": "…", "schema_version": "1",
+    {"analysis": "op_stats", "fastprof_version": "…", "schema_version": "3",
      "scalars": {…}, "notices": […],
      "tables": {
     "ops": {"table": "ops", "length": 3, "first": 0, "of": 3, "columns": [

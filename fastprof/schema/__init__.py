@@ -1,6 +1,7 @@
 """Schema: what are tables, their columns, types and units?"""
 
 __all__ = [
+    "ascending_rows",
     "array_rows", "array_types", "arrow_columns", "capture_tables", "column_kinds", "message_fields", "tables",
     "tensor_types", "time_sums", "value_classes",
 ]  # fmt: skip

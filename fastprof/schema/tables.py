@@ -11,7 +11,7 @@ import pyarrow as pa
 from fastprof.schema.arrow_columns import typed
 from fastprof.schema.value_classes import dataclass
 
-VERSION = "2"
+VERSION = "3"
 """Goes up when a column is renamed, retyped or removed."""
 
 Formula = Callable[[Any], Any]

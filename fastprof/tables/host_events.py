@@ -281,6 +281,8 @@ def beside(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) 
     low, high = int(rows.min()), int(rows.max())
     if high - low < _DENSE * len(rows):  # a table by row is faster than a search for each
         some = rows_within(stat_rows, low, high + 1)
+        if some.stop - some.start == len(rows) and _are_equal(stat_rows[some], rows):
+            return np.ones(len(rows), bool), values[some].copy()
         table, has = np.zeros(high - low + 1, values.dtype), np.zeros(high - low + 1, bool)
         there = np.subtract(stat_rows[some], low, dtype=np.int64)[::-1]
         table[there], has[there] = values[some][::-1], True  # the first of equals remains
@@ -289,6 +291,11 @@ def beside(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) 
     place = np.minimum(np.searchsorted(stat_rows, rows), len(stat_rows) - 1)
     has = stat_rows[place] == rows
     return has, np.where(has, values[place], 0)
+
+
+def _are_equal(stat_rows: npt.NDArray[Any], rows: npt.NDArray[Any]) -> bool:
+    """Whether these are the same rows, and no event has the stat twice."""
+    return np.array_equal(stat_rows, rows) and bool((rows[1:] > rows[:-1]).all())
 
 
 class Source:

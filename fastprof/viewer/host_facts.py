@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any] | list[str]
 
 FORMAT: Final = b"1"
-VERSION: Final = 5
+VERSION: Final = 6
 """Grows when other facts are computed: older ones are computed again."""
 _FORMAT_KEY: Final = b"fastprof.facts"
 _NO_PROCESS: Final = -1

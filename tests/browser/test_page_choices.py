@@ -284,7 +284,7 @@ def test_saved_pages_work_and_say_what_needs_a_server(
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ("op_stats?steps=abc", '"abc" is no range of steps'),
+        ("op_stats?steps=abc", '"abc" is not a range of steps'),
         ("op_stats?steps=3-5", "3:6 for 3 to 5"),
         ("steps?steps=4-2", "write A:B"),
         ("op_stats?steps=5:5", "holds no step"),

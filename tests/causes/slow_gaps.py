@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from fastprof.derive.causes.cause_names import GAP_CAUSES
+import numpy as np
+
+from fastprof.derive.causes.cause_names import GAP_CAUSES, OTHER_WORK
 from fastprof.derive.causes.step_intervals import Intervals
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, COPY, IDLE, WAIT, Spans
+from fastprof.derive.ops.launches import launches
 from fastprof.derive.steps.host_causes import _POWERS, CAUSE_OF, DRIVER, EXECUTOR, OTHER, Code, HostCauses
 from fastprof.tables.host_events import HostEvents
 
@@ -27,6 +30,7 @@ WEAK = {
 """Which of several threads counts first: what drives, what works for it, others. All other codes: 0, 1, 5."""
 OF_WAIT = {"infeed": "input", "outfeed": "transfer", "host": "callback", "core": "straggler"}
 LATENCY_PS = 30_000_000
+LAUNCHES = (Code.LAUNCH, Code.FIRST_CALL, Code.HOST_COMPUTE)
 
 
 def rank(role: int, code: int) -> int | None:
@@ -111,6 +115,22 @@ class SlowHost:
             here = [one for one in pieces if one[1] <= begin < one[3]]
             found.append((begin, end, min(here)[4] if here else -1))
         return runs(found)
+
+    def other_work(self) -> list[tuple[int, int, int, str, int]]:
+        """When threads that drive devices evaluate, log or save: begin, end, row, cause, and first launch."""
+        every = []
+        for line, role in self.threads:
+            for row in range(line.first, line.last) if role == DRIVER else ():
+                cause = CAUSE_OF.get(Code(self.code[row]))
+                if cause in OTHER_WORK and self.end[row] > self.start[row]:
+                    inner = [one for one in range(row + 1, line.last) if Code(self.code[one]) in LAUNCHES]
+                    first = min((self.start[one] for one in inner), default=1 << 62)
+                    every.append((self.start[row], self.end[row], row, cause, first))
+        found: list[tuple[int, int, int, str, int]] = []
+        for one in sorted(every, key=lambda one: (one[0], -one[1])):
+            if all(one[0] >= other[1] for other in found):
+                found.append(one)
+        return found
 
     def elsewhere(self) -> list[tuple[int, int]]:
         """When threads that drive devices, or launch for them, do what is neither input nor Python nor a wait."""
@@ -198,7 +218,34 @@ class SlowDevice:
             launch = launched_at(self.events, self.ran, end) if is_gpu and state == -2 else None
             cuts = self.cuts(begin, end, state, launch)
             parts = [self.part(one, (begin, end, state), launch, is_gpu, max(works, default=0)) for one in cuts]
-            yield from self.joined(parts)
+            for joined in self.joined(parts):
+                for one in self.of_other_work(joined):
+                    one.row = self.host.finest(one)
+                    yield one
+
+    def of_other_work(self, part: Part) -> Iterator[Part]:
+        """The piece, cut where the host begins or ends to evaluate, to log or to save."""
+        spans = self.computes() if part.kind == COMPUTE else [one[:4] for one in self.host.other_work()]
+        bounds = [time for begin, end, _, _ in spans for time in (begin, end) if part.begin < time < part.end]
+        for begin, end in moments(part.begin, part.end, *bounds):
+            within = [(row, cause) for since, until, row, cause in spans if since <= begin < until]
+            row, cause = within[-1] if within else (part.row, part.cause)
+            yield replace(part, begin=begin, end=end, row=row, cause=cause)
+
+    def computes(self) -> list[tuple[int, int, int, str]]:
+        """When the device computes for such work: from the first to the last that it launched, if that is known."""
+        found, reached, own = [], BEFORE, self.ran.events
+        rows = own.rows.astype(np.int64)
+        calls = launches(self.events, rows).row.tolist() if self.ran.plane.kind == "GPU" else []
+        for begin, end, row, cause, first in self.host.other_work():
+            times = (min(first, end), end)
+            if self.ran.plane.kind == "GPU":
+                some = [k for k, call in enumerate(calls) if call >= 0 and begin <= self.host.start[call] < end]
+                starts, ends = ([int(one[k]) for k in some] for one in (own.start_ps, own.end_ps))
+                times = (min(starts), max(ends)) if some else (end, end)
+            found.append((max(times[0], reached), max(*times, reached), row, cause))
+            reached = max(reached, times[1])
+        return found
 
     def cuts(self, begin: int, end: int, state: int, launch: Launch | None) -> Iterator[tuple[int, int]]:
         times = [*self.steps.begin_ps.tolist(), *self.steps.end_ps.tolist(), *(launch[:2] if launch else [])]
@@ -261,7 +308,6 @@ class SlowDevice:
             longest = max(parts[:count], key=lambda one: one.end - one.begin)
             first, last, parts = parts[0], parts[count - 1], parts[count:]
             found = Part(first.begin, last.end, longest.row, first.group, first.transfer, first.cause, first.kind)
-            found.row = self.host.finest(found)
             yield found
 
     def line(self, row: int) -> str:

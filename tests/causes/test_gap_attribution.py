@@ -22,7 +22,7 @@ from fastprof.derive.causes.meanwhile import HIDES
 from fastprof.derive.causes.step_intervals import Intervals, markers
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.host import Host
-from fastprof.derive.ops.device_time import KINDS
+from fastprof.derive.ops.device_time import COMPUTE, KINDS
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, op_computes
 from fastprof.tables.host_reader import read_host
 
@@ -30,6 +30,7 @@ PYTHON = (
     "$app.py:3 main", "load_batch", "PjitFunction(f)", "backend_compile", "$api.py:3 block_until_ready", "region",
     "$threading.py:2 acquire", "np.asarray(jax.Array)", "$<unknown> collect", "save_checkpoint", "$io.py:8 read",
     "Iterator::Root", "IteratorGetNextOp::DoCompute", "MatMul:MatMul", "ProfilerSession::Start", "$builtins next",
+    "evaluate", "log_metrics",
 )  # fmt: skip
 WORKERS = ("PjRtStreamExecutorLoadedExecutable::Execute", "Build buffer allocations", "BlockHostUntilDone",
            "TransferToServer", "nothing", "Mutex lock")  # fmt: skip
@@ -182,7 +183,11 @@ def test_rows_of_reports_are_those_of_each_moment(seed: int) -> None:
     ]
     assert by_cause(report) == totals(devices, wanted)
     explain = most_explained(report)
-    assert all(row["event"] in explain[row["device"], row["cause"], row["kind"]] for row in records(report, "by_cause"))
+    assert all(
+        row["event"] in explain[row["device"], row["cause"], row["kind"]]
+        for row in records(report, "by_cause")
+        if row["kind"] != "compute"
+    )
     columns_of_steps = ("device", "cause", "kind", "time_ps", "event")
     assert sorted(str([row[name] for name in columns_of_steps]) for row in records(report, "by_step")) == sorted(
         str([devices[number].ran.name, cause, KINDS[kind], values[0], values[-1]])
@@ -244,7 +249,7 @@ def listed(report: Any) -> list[tuple[Any, ...]]:
 
 
 def longest(devices: list[SlowDevice], pieces: list[list[Any]]) -> list[tuple[Any, ...]]:
-    every = [(number, one) for number, own in enumerate(pieces) for one in own if one.cause is not None]
+    every = [(number, one) for number, own in enumerate(pieces) for one in own if one.kind != COMPUTE]
     every.sort(key=lambda pair: (pair[1].begin - pair[1].end, pair[0], pair[1].begin))
     found = []
     for number, one in every:
@@ -291,4 +296,5 @@ def test_the_captures_have_what_there_is_to_find() -> None:
             kinds.add(row["kind"])
     assert kinds >= {"communication", "copy", "wait", "idle"}
     assert causes >= {"input", "compilation", "transfer", "communication", "straggler", "launch", "python"}
+    assert causes >= {"evaluation", "logging"}
     assert causes >= {"host_compute", "checkpoint", "lock", "memory_pressure", "idle", "garbage_collection"}

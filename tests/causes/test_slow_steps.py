@@ -71,7 +71,7 @@ def test_what_takes_longer_is_named_by_kind() -> None:
 
 
 def test_a_step_whose_name_is_a_number_is_called_so() -> None:
-    assert [name_of_step(name) for name in ("62", "train 62")] == ['the step called "62"', "train 62"]
+    assert [name_of_step(name) for name in ("62", "train 62")] == ["step 62", "train 62"]
 
 
 def test_of_several_hosts_the_step_furthest_out_of_line_is_named() -> None:

@@ -1,8 +1,8 @@
-"""Are step time and input time of recorded loops those of a stopwatch?
+"""Compare step time and input time of recorded loops with a stopwatch.
 
     python tests/planted/score_loops.py [LOOP ...]
 
-The stopwatch runs within each program: a step lasts from the begin of an iteration to the begin of the next one, its
+The stopwatch runs within each program: a step lasts from the start of one iteration to the start of the next; its
 input is the time that the loop waits for the loader. A loop is right when
 
 - the median step time is within 3 % of the stopwatch, and equal in overview, steps, input pipeline and trends,
@@ -37,7 +37,7 @@ MEASURED: dict[str, dict[str, Any]] = json.loads((LOOPS / "measured.json").read_
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """What a program measured about itself. ``cost_ns``: of the loader, in the run."""
+    """What a program measured about itself. ``cost_ns`` is the loader time in the run."""
 
     step_ns: float
     input_percent: float
@@ -46,7 +46,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class LoopScore:
-    """``step_ps``, ``input_percent`` and ``first`` (cause and cost of the first finding): by analysis."""
+    """``step_ps``, ``input_percent`` and ``first`` (cause and cost of the first finding) map analyses to figures."""
 
     name: str
     stopwatch: Stopwatch
@@ -57,11 +57,11 @@ class LoopScore:
     @property
     def step_is_right(self) -> bool:
         expected = self.stopwatch.step_ns * 1000
-        return _is_one(self.step_ps) and abs(_any(self.step_ps) - expected) <= STEP_TOLERANCE * expected
+        return _is_one(self.step_ps) and abs(_value(self.step_ps) - expected) <= STEP_TOLERANCE * expected
 
     @property
     def input_is_right(self) -> bool:
-        off = abs(_any(self.input_percent) - self.stopwatch.input_percent)
+        off = abs(_value(self.input_percent) - self.stopwatch.input_percent)
         return _is_one(self.input_percent) and off <= INPUT_POINTS
 
     @property
@@ -97,7 +97,7 @@ def _is_one(values: dict[str, Any]) -> bool:
     return len(_distinct(values)) == 1 and None not in values.values()
 
 
-def _any(values: dict[str, float | None]) -> float:
+def _value(values: dict[str, float | None]) -> float:
     return next(iter(values.values())) or 0.0
 
 

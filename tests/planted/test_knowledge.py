@@ -164,9 +164,11 @@ def on_the_host(*, copies: bool) -> bytes:
     def body() -> None:
         training.layers(2)
         if copies:
-            training.machine.copy(training.executor, training.gpu, "HtoD", 4096, 3 * US, {}, after=training.gpu.done)
+            training.machine.copy(training.executor, training.gpu, "DtoH", 4096, 3 * US, {}, after=training.gpu.done)
         training.executor.now = max(training.executor.now, training.gpu.done)
         training.executor.run("tokens/UniqueWithCounts:UniqueWithCounts", 4500 * US)
+        if copies:
+            training.machine.copy(training.executor, training.gpu, "HtoD", 4096, 3 * US, {})
         training.layers(2)
 
     training.run(body)

@@ -76,7 +76,7 @@ def test_a_function_of_python_has_its_line_as_source() -> None:
 
 
 def test_steps_of_a_pod_that_only_start_differently_are_not_out_of_line() -> None:
-    assert [row["cause"] for row in findings("tpu_all_reduce")] == ["communication", "memory_bound"]
+    assert [row["cause"] for row in findings("tpu_all_reduce")] == ["communication"]
 
 
 def test_who_has_memory_to_spare_is_not_advised_to_use_less() -> None:
@@ -85,3 +85,22 @@ def test_who_has_memory_to_spare_is_not_advised_to_use_less() -> None:
     assert row["cause"] == "memory_pressure"
     assert row["advice"].startswith("Memory is not scarce, but allocating it takes time")
     assert findings("gpu_allocated_each_step")[0]["advice"].startswith("Use smaller batches")
+
+
+def test_a_slow_step_is_explained_by_its_critical_path() -> None:
+    """Not by a thread beside it, which takes longer in that step, too."""
+    first = findings("gpu_long_step")[0]
+    assert first["op"] is not None and "writer" not in (first["detail"] or "")
+
+
+def test_the_time_of_a_slow_step_is_in_one_finding() -> None:
+    slow, python = findings("torch_slow_step")
+    assert slow["annotation"] == "train.py(14): log_weights"
+    assert "log_weights" not in python["title"] and python["cost_ps"] < slow["cost_ps"] / 4
+
+
+def test_advice_fits_a_loader_that_has_workers_and_a_queue() -> None:
+    assert "num_workers > 0" not in findings("torch_slow_workers")[0]["advice"]
+    assert findings("torch_slow_workers")[0]["advice"].startswith("The workers of the DataLoader")
+    assert findings("jax_queued_batches")[0]["advice"].startswith("What fills the queue")
+    assert "num_workers > 0" in findings("torch_sleeping_loader")[0]["advice"]

@@ -23,8 +23,14 @@ class Training:
         self.main, self.executor = self.machine.thread("python"), self.machine.thread("tf_Compute/77120011")
         self.steps, self.compiler = steps, compiler
 
-    def run(self, body: Callable[[], None], before: Callable[[int], None] | None = None) -> int:
-        """``body`` is what the function does in a step, ``before`` what comes before it; how long the loop took."""
+    def run(
+        self,
+        body: Callable[[], None],
+        before: Callable[[int], None] | None = None,
+        after: Callable[[int], None] | None = None,
+    ) -> int:
+        """``body`` is what the function does in a step, ``before`` and ``after`` what comes around it; how long the
+        loop took."""
         begun = self.main.now
         for step in range(self.steps):
             with self.main.within("train", _r=1, step_num=step):
@@ -37,6 +43,8 @@ class Training:
                     with self.main.within("TFE_Py_ExecuteCancelable"):
                         self._execute(step, body)
                     self.loss()
+                if after:
+                    after(step)
         return self.main.now - begun
 
     def _execute(self, step: int, body: Callable[[], None]) -> None:
@@ -251,3 +259,82 @@ def allocated_each_step(bytes_used: int = 38_600_000_000) -> Written:
 
     run = training.run(body)
     return training.captured(lost[0], run)
+
+
+def read_back() -> Written:
+    """Each step reads its activations back in Python: a copy to pageable memory, and one from there."""
+    training, lost = Training(), [0]
+    main, gpu = training.main, training.gpu
+
+    def after(_step: int) -> None:
+        begun = main.now
+        with main.within("$train.py:61 keep_activations"), main.within("$ops.py:393 numpy"):
+            done = training.machine.copy(main, gpu, "DtoH", 30_000_000, 4000 * US, {}, memory="pageable")
+            main.wait("cuStreamSynchronize", done + 3 * US)
+            main.now += 900 * US
+        lost[0] += main.now - begun
+
+    run = training.run(lambda: training.layers(8), after=after)
+    return training.captured(lost[0], run)
+
+
+def validated() -> Written:
+    """Every fourth step is followed by an evaluation, whose kernels take most of its time."""
+    training, lost = Training(), [0]
+    main, gpu = training.main, training.gpu
+
+    def after(step: int) -> None:
+        if step % 4 != 3:
+            return
+        begun = main.now
+        with main.within("$train.py:80 evaluate"):
+            for batch in range(10):
+                for layer in range(2):
+                    found = {"tf_op": ref(f"dense_{layer}/MatMul:MatMul")}
+                    training.machine.launch(main, gpu, HALF_GEMM, 900 * US, found)
+                done = training.machine.copy(main, gpu, "DtoH", 4, 2 * US, {}, after=gpu.done)
+                main.wait("cuStreamSynchronize", done + 3 * US)
+                main.run("$metrics.py:9 add", 300 * US, batch=batch)
+        lost[0] += main.now - begun
+
+    run = training.run(lambda: training.layers(8), after=after)
+    return training.captured(lost[0], run)
+
+
+def saved_states() -> Written:
+    """Every second step saves its state: it is cast on the GPU, copied to the host and written."""
+    training, lost = Training(), [0]
+    main, gpu = training.main, training.gpu
+
+    def after(step: int) -> None:
+        if step % 2 == 0:
+            return
+        begun = main.now
+        with main.within("$train.py:70 save_state"):
+            cast = "void tensorflow::functor::CastKernel<float, Eigen::half>(float const*, Eigen::half*, int)"
+            training.machine.launch(main, gpu, cast, 2500 * US, {"tf_op": ref("cast/Cast:Cast")})
+            done = training.machine.copy(
+                main, gpu, "DtoH", 30_000_000, 5000 * US, {}, after=gpu.done, memory="pageable"
+            )
+            main.wait("cuStreamSynchronize", done + 3 * US)
+            main.run("$files.py:12 write", 3000 * US)
+        lost[0] += main.now - begun
+
+    run = training.run(lambda: training.layers(8), after=after)
+    return training.captured(lost[0], run)
+
+
+def long_step() -> Written:
+    """One step computes four times as long. A thread that writes logs takes longer in it, too, and nothing waits for
+    that."""
+    training, step_of = Training(steps=10), [0]
+    writer = training.machine.thread("writer")
+    took = 900 * US
+
+    def before(step: int) -> None:
+        step_of[0] = step
+        writer.now = training.main.now + 100 * US
+        writer.run("$writer.py:5 flush", (20_000 if step == 6 else 500) * US)
+
+    run = training.run(lambda: training.layers(8, 4 * took if step_of[0] == 6 else took), before=before)
+    return training.captured(8 * 3 * took, run)

@@ -51,7 +51,7 @@ def test_a_function_that_reads_before_each_step_is_input() -> None:
 
 
 @pytest.mark.parametrize("name", ["next_rate", "read_config", "fetch_metrics"])
-def test_what_is_read_for_something_else_is_no_input(name: str) -> None:
+def test_what_is_read_for_something_else_is_python(name: str) -> None:
     assert "input" not in causes(ran(f"$t.py:3 {name}", 5, 40), ran("$npyio.py:9 load", 10, 30))
 
 

@@ -33,9 +33,10 @@ def main(logdir):
     begins, waits = [], []
     steps = schedule(wait=0, warmup=SKIP, active=ACTIVE, repeat=1)
     with profile(activities=[ProfilerActivity.CPU], schedule=steps, with_stack=True) as prof:
-        begins.append(time.perf_counter_ns())
+        since = time.perf_counter_ns()
         for number, (x, y) in enumerate(DataLoader(Spectra(), batch_size=4)):
-            waits.append(time.perf_counter_ns() - begins[-1])
+            begins.append(time.perf_counter_ns())
+            waits.append(begins[-1] - since)
             if number == SKIP + ACTIVE:
                 break
             if number:
@@ -45,9 +46,9 @@ def main(logdir):
             loss.backward()
             optimizer.step()
             loss.item()
-            begins.append(time.perf_counter_ns())
+            since = time.perf_counter_ns()
     prof.export_chrome_trace(f"{logdir}/host0.pt.trace.json")
-    begins, waits = begins[SKIP:], waits[SKIP : SKIP + ACTIVE]
+    begins, waits = begins[SKIP:], waits[SKIP + 1 :]
     steps = [end - begin for begin, end in itertools.pairwise(begins)]
     print(json.dumps({"planted_ns": sum(waits), "run_ns": sum(steps), "step_ns": steps, "input_ns": waits}))
 

@@ -19,6 +19,11 @@ OLD_KERNELS: Final = "precision by kernels of families before Ampere"
 ON_CPU: Final = {cause: f"{cause} on the CPU" for cause in ("input", "python", "idle")}
 """As causes: those of a program that uses no device, if other things help then."""
 
+WITH_WORKERS: Final = "input of a loader with workers"
+"""As a cause: input, if the loader that is waited for has workers already."""
+OF_QUEUE: Final = "input of a queue"
+"""As a cause: input, if the program waits for a queue that another thread or process fills."""
+
 MORE_THAN_COMPUTE: Final = "transfer that no compute can hide"
 """As a cause: transfer, if copies take nearly all of the time, or far longer than compute."""
 
@@ -37,6 +42,14 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "names the slow stage.",
         PYTORCH: "Give the DataLoader num_workers > 0, pin_memory=True and persistent_workers=True, and move batches "
                  "with non_blocking=True.",
+    },
+    WITH_WORKERS: {
+        UNKNOWN: "The workers of the DataLoader are slower than the steps: give it more of them if there are cores "
+                 "(num_workers), a larger prefetch_factor, and less to do in __getitem__ and collate_fn.",
+    },
+    OF_QUEUE: {
+        UNKNOWN: "What fills the queue is slower than the steps: let more threads or processes fill it, or give them "
+                 "less to do for each batch.",
     },
     "compilation": {
         UNKNOWN: "Compile once: keep shapes and types of arguments the same from step to step.",
@@ -157,6 +170,19 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         JAX: "Save with an asynchronous checkpointer (Orbax AsyncCheckpointer), and less often.",
         TENSORFLOW: "Save less often, or with CheckpointOptions(enable_async=True).",
         PYTORCH: "Use torch.distributed.checkpoint.async_save, and save less often.",
+    },
+    "evaluation": {
+        UNKNOWN: "Evaluate less often, on fewer batches, or in a job of its own.",
+        JAX: "Evaluate less often or on fewer batches; jit the evaluation step, and read its metrics once at the end.",
+        TENSORFLOW: "Evaluate less often (validation_freq) or on fewer batches (validation_steps).",
+        PYTORCH: "Evaluate less often or on fewer batches, under torch.inference_mode(), with batches as large as fit.",
+    },
+    "logging": {
+        UNKNOWN: "Log every N steps, and read metrics of an earlier step, so that the device need not be waited for.",
+        JAX: "Log every N steps; compute metrics in the jitted step, and read those of an earlier step.",
+        TENSORFLOW: "Log every N steps (update_freq of the TensorBoard callback), and compute metrics in the "
+                    "tf.function.",
+        PYTORCH: "Log every N steps; sum metrics on the device, and call .item() only when they are logged.",
     },
     "lock": {UNKNOWN: "Hold the lock for less time, or keep other threads from it while a step is being started."},
     "garbage_collection": {

@@ -202,5 +202,14 @@ def many_small_sums(facts: Facts, _finding: Finding) -> bool:
 
 
 def copies_both_ways(facts: Facts, _finding: Finding) -> bool:
-    kinds = set(facts.table("communication", "kinds")["kind"].to_pylist())
-    return {"copy device to host", "copy host to device"} <= kinds
+    """In most of the longest waits for ops of the host, the device copies to the host before them and back after."""
+    pieces = facts.gaps.pieces("host_compute")
+    beside = zip(pieces.before_op.tolist(), pieces.after_op.tolist(), pieces.duration_ps.tolist(), strict=True)
+    copied = sum(
+        time_ps for before, after, time_ps in beside if _TO_HOST.search(before or "") and _FROM_HOST.search(after or "")
+    )
+    return bool(len(pieces) and 2 * copied >= pieces.duration_ps.sum())
+
+
+_TO_HOST: Final = pattern_of(r"(?i:d(?:evice)?[ _-]?to?2?[ _-]?h(?:ost)?\b|D2H|DtoH|device_?to_?host)")
+_FROM_HOST: Final = pattern_of(r"(?i:h(?:ost)?[ _-]?to?2?[ _-]?d(?:evice)?\b|H2D|HtoD|host_?to_?device)")

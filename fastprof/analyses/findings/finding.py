@@ -67,11 +67,15 @@ def within_run(finding: Finding, window_ps: int) -> Finding:
 
 
 def ranked(findings: Iterable[Finding], window_ps: int) -> list[Finding]:
-    """The findings that matter, the one worth most first, but start-up last. ``window_ps``: time of the run."""
+    """The findings that matter, the one worth most first, but start-up last. ``window_ps``: time of the run. Those
+    whose cost is unknown, such as leaks, are not left out for others."""
     every = list(findings)
     least = max(1, LEAST_SHARE * max(window_ps - once_ps(every), 0))
     enough = [one for one in every if one.cost_ps is None or one.cost_ps >= least]
-    return sorted(enough, key=lambda one: (one.is_once, -one.worth()))[:MOST_SHOWN]
+    ordered = sorted(enough, key=lambda one: (one.is_once, -one.worth()))
+    unknown = [one for one in ordered if one.cost_ps is None]
+    known = [one for one in ordered if one.cost_ps is not None][: max(MOST_SHOWN - len(unknown), 1)]
+    return [one for one in ordered if one.cost_ps is None or one in known][:MOST_SHOWN]
 
 
 def once_ps(findings: Iterable[Finding]) -> int:

@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.devices.op_names import is_frame
-from fastprof.derive.steps.python_frames import frame_of
+from fastprof.derive.steps.event_origin import event_origins
+from fastprof.derive.steps.python_frames import frame_of, has_line, is_built_in
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
@@ -25,29 +26,41 @@ _CALLED: Final = pattern_of(r"PjitFunction\((.*)\)$", re.DOTALL)
 @dataclass(frozen=True, slots=True)
 class NamesOfHost:
     """``compiled``: how often each function was compiled, "" if none is recorded; ``defined``: by function of Python
-    that the tracer saw, its file and line, "" if several are called alike."""
+    that the tracer saw, its file and line, "" if several are called alike; ``callers``: of compiled functions whose
+    calls take long, the function with a line that calls it for longest."""
 
     compiled: Mapping[str, int] = field(default_factory=dict)
     defined: Mapping[str, str] = field(default_factory=dict)
+    callers: Mapping[str, str] = field(default_factory=dict)
+
+    def called(self, event: str) -> str:
+        """Return the event, with the line that calls it if it is a compiled function of Python."""
+        if event not in self.callers:
+            return event
+        caller = frame_of(self.callers[event])
+        return f"{frame_of(event).function} in {caller.function} ({caller.file}:{caller.line})"
 
     @property
     def has_python(self) -> bool:
         return bool(self.defined)
 
 
-def names_of(raw: HostEvents) -> NamesOfHost:
-    return NamesOfHost(_compiled(raw), _defined(raw.names))
+def names_of(raw: HostEvents, events: HostEvents) -> NamesOfHost:
+    """``events``: of the same host, with what derived analyses know of them."""
+    return NamesOfHost(_compiled(raw), _defined(raw.names), _callers(events))
 
 
 def joined(hosts: Iterable[NamesOfHost]) -> NamesOfHost:
     """Of all hosts: compilations are added; definitions that differ are left out."""
     compiled: Counter[str] = Counter()
     defined: dict[str, str] = {}
+    callers: dict[str, str] = {}
     for one in hosts:
         compiled.update(one.compiled)
         for function, place in one.defined.items():
             defined[function] = place if defined.get(function, place) == place else ""
-    return NamesOfHost(compiled, defined)
+        callers.update({name: caller for name, caller in one.callers.items() if name not in callers})
+    return NamesOfHost(compiled, defined, callers)
 
 
 def _defined(names: Iterable[str]) -> dict[str, str]:
@@ -57,6 +70,36 @@ def _defined(names: Iterable[str]) -> dict[str, str]:
             frame = frame_of(name)
             place = "" if frame.line is None else f"{frame.file}:{frame.line}"
             found[frame.function] = place if found.get(frame.function, place) == place else ""
+    return found
+
+
+_LONG_PS: Final = 100_000_000
+_HOPS: Final = 8
+
+
+def _callers(raw: HostEvents) -> dict[str, str]:
+    built_in = np.array([is_built_in(name) for name in raw.names], np.bool_)
+    if not built_in.any():
+        return {}
+    lined = np.array([has_line(name) for name in raw.names], np.bool_)
+    rows = np.flatnonzero(built_in[raw.meta] & (raw.duration_ps >= _LONG_PS))
+    parent = event_origins(raw).parent
+    caller = parent[rows].astype(np.int64)
+    for _ in range(_HOPS):
+        up = (caller >= 0) & ~lined[raw.meta[caller]]
+        caller[up] = parent[caller[up]]
+    known = (caller >= 0) & lined[raw.meta[caller]]
+    rows, caller = rows[known], caller[known]
+    time: dict[tuple[int, int], int] = {}
+    for pair, time_ps in zip(
+        zip(raw.meta[rows].tolist(), raw.meta[caller].tolist(), strict=True),
+        raw.duration_ps[rows].tolist(),
+        strict=True,
+    ):
+        time[pair] = time.get(pair, 0) + time_ps
+    found: dict[str, str] = {}
+    for (called, by), _time_ps in sorted(time.items(), key=lambda one: one[1]):
+        found[raw.names[called]] = raw.names[by]
     return found
 
 

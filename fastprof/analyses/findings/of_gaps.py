@@ -41,6 +41,8 @@ TITLES: Final = {
     "eager": "{} while ops are dispatched one by one",
     "callback": "{} for callbacks to the host",
     "checkpoint": "{} while a checkpoint is written",
+    "evaluation": "Evaluation takes time from training",
+    "logging": "Logging and metrics take time from training",
     "lock": "{} while a thread waits for a lock",
     "garbage_collection": "{} while Python collects garbage",
     "memory_pressure": "{} for memory",
@@ -82,7 +84,7 @@ def found(facts: Facts) -> Iterator[Finding]:
         known = None if waits else event
         yield Finding(
             cause,
-            TITLES[cause].format(facts.devices()) + _place(time, known),
+            TITLES[cause].format(facts.devices()) + _place(facts, time, known),
             cost,
             _certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
@@ -106,11 +108,11 @@ def _explanation(time: Counter[str | None]) -> str | None:
     return event
 
 
-def _place(time: Counter[str | None], event: str | None) -> str:
+def _place(facts: Facts, time: Counter[str | None], event: str | None) -> str:
     """The end of a title: what explains the cause, with its share unless that is nearly all."""
     if event is None:
         return ""
-    share, name = time[event] / max(time.total(), 1), cut(event, _LETTERS)
+    share, name = time[event] / max(time.total(), 1), cut(facts.names.called(event), _LETTERS)
     return f": {name}" if share >= NEARLY_ALL else f", most for {name} ({100 * share:.0f} %)"
 
 

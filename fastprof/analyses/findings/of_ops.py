@@ -28,6 +28,10 @@ FEW_WARPS_PERCENT: Final = 30.0
 """Kernels of a lower occupancy hide little of the latency of memory."""
 NEAR_ROOFLINE_PERCENT: Final = 60.0
 """From here on, an op is bound by what it is nearest to the peak of."""
+AT_ROOFLINE_PERCENT: Final = 80.0
+"""From here on, an op that nothing can be fused with gains nothing."""
+ALONE: Final = 0.1
+"""Other ops that memory bounds take less than this share of the op's time."""
 FAR_FROM_ROOFLINE_PERCENT: Final = 50.0
 
 _SINGLE: Final = pattern_of(r"(?:^|[_\W])[sdcz]gemm|ffma|dcudnn|simt|f32f32_f32f32|s[ck]udnn", re.IGNORECASE)
@@ -127,9 +131,14 @@ def _few_warps(ops: _Ops) -> Rule:
 
 
 def _memory_bound(ops: _Ops) -> Rule:
-    """Beyond the time that the arithmetic of the op takes."""
+    """Beyond the time that the arithmetic of the op takes, if it could be fused with others like it. An op that is
+    alone only loses what it takes beyond its roofline, and nothing near that."""
+    has = ops.by_memory & (ops.roofline_percent >= NEAR_ROOFLINE_PERCENT) & ~ops.communicates
+    others = int(ops.self_ps[has].sum()) - ops.self_ps
+    alone = others < ALONE * ops.self_ps
     part = 1.0 - np.nan_to_num(ops.compute_percent) / 100.0
-    return ops.by_memory & (ops.roofline_percent >= NEAR_ROOFLINE_PERCENT), _part(ops, part)
+    cost = np.where(alone, np.maximum(ops.lost_ps, 0), _part(ops, part))
+    return has & ~(alone & (ops.roofline_percent >= AT_ROOFLINE_PERCENT)), cost
 
 
 def _far_below_peaks(ops: _Ops) -> Rule:

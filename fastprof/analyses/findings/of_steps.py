@@ -8,7 +8,7 @@ a checkpoint, is a finding of that cause.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -30,6 +30,8 @@ DISPATCHED: Final = 50
 only the dispatch."""
 UNNAMED: Final = (None, "python", "idle", "launch")
 """Causes that do not say why a step is long; None: compute."""
+ONCE: Final = "logging"
+"""A cause that does not say so if it is in one step only: that step is a finding, and not how often it is done."""
 
 Row = Mapping[str, Any]
 
@@ -73,22 +75,23 @@ def _slow_host(facts: Facts) -> Iterator[Finding]:
 @dataclass(frozen=True, slots=True)
 class _Slow:
     """Steps out of line for a reason that no cause names. ``rows``: by step, what took longer in it; ``causes``: by
-    step, the time of each cause beyond its median, over all devices."""
+    step, the time of each cause beyond its median, over all devices; ``unnamed``: causes that do not say why."""
 
     rows: dict[int, list[Row]]
     causes: dict[int, Counter[str | None]]
+    unnamed: tuple[str | None, ...]
 
 
 def in_slow_steps(facts: Facts, cause: str) -> Counter[str | None]:
     """Return the time of a cause of gaps, over all devices, that the finding on slow steps counts: by what explains
     most of it in each step."""
     slow, time = _unnamed(facts), Counter[str | None]()
-    if cause not in UNNAMED or not slow.rows:
+    if cause not in slow.unnamed or not slow.rows:
         return time
-    for step, rows in slow.rows.items():
+    for step in slow.rows:
         beyond = slow.causes[step]
-        of_step = _own_excess(facts, rows, beyond) * facts.device_count
-        every = sum(beyond[one] for one in UNNAMED)
+        of_step = _own_excess(facts, slow, step) * facts.device_count
+        every = sum(beyond[one] for one in slow.unnamed)
         counted_ps = min(beyond[cause], of_step * beyond[cause] // max(every, 1))
         if counted_ps:
             time[_event(facts, step, cause)] += counted_ps
@@ -104,22 +107,27 @@ def _event(facts: Facts, step: int, cause: str) -> str | None:
     return max(time, key=lambda event: time[event], default=None)
 
 
-def _own_excess(facts: Facts, rows: list[Row], beyond: Counter[str | None]) -> int:
+def _own_excess(facts: Facts, slow: _Slow, step: int) -> int:
     """Return what a step takes beyond the median without the time of causes that are findings of their own."""
-    named = sum(time_ps for cause, time_ps in beyond.items() if cause not in UNNAMED)
-    return max(int(rows[0]["excess_ps"]) - facts.per_device(named), 0)
+    named = sum(time_ps for cause, time_ps in slow.causes[step].items() if cause not in slow.unnamed)
+    return max(int(slow.rows[step][0]["excess_ps"]) - facts.per_device(named), 0)
 
 
 def _unnamed(facts: Facts) -> _Slow:
-    """Return the steps out of line that are a finding of their own; none if so many are long that they are usual."""
+    """Return the steps out of line that are a finding of their own; none if long steps are usual."""
     known: _Slow | None = facts.memo.get("slow")
     if known is not None:
         return known
     slow = _slow_steps(facts)
     causes = _causes_by_step(facts, list(slow))
-    slow = {step: rows for step, rows in slow.items() if not _is_named(causes, step) and not waits(causes, rows, step)}
+    unnamed = (*UNNAMED, ONCE) if _is_once(facts) else UNNAMED
+    slow = {
+        step: rows
+        for step, rows in slow.items()
+        if not _is_named(causes[step], unnamed) and not waits(causes, rows, step)
+    }
     count = int(facts.figure("steps", "step_count") or 0)
-    found = _Slow({} if len(slow) > RARE * count else slow, causes)
+    found = _Slow({} if len(slow) > RARE * count else slow, causes, unnamed)
     facts.memo["slow"] = found
     return found
 
@@ -140,7 +148,7 @@ def _slow_ones(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "slow_step",
         f"{several} up to {times:.1f} times the median",
-        sum(_own_excess(facts, rows, found.causes[step]) for step, rows in slow.items()),
+        sum(_own_excess(facts, found, step) for step in slow),
         CERTAIN,
         f"steps.slow_steps?step={worst}",
         advice("slow_step", facts.framework),
@@ -206,7 +214,13 @@ def waits(causes: Mapping[int, Counter[str | None]], rows: list[Row], step: int)
     return computes and int(rows[0]["duration_ps"]) > DISPATCHED * int(rows[0]["median_ps"])
 
 
-def _is_named(causes: Mapping[int, Counter[str | None]], step: int) -> bool:
+def _is_named(beyond: Counter[str | None], unnamed: Sequence[str | None]) -> bool:
     """Whether a cause that is named explains half of what the step takes beyond the median."""
-    beyond = causes[step]
-    return 2 * sum(beyond[cause] for cause in UNNAMED) <= beyond.total()
+    return 2 * sum(beyond[cause] for cause in unnamed) <= beyond.total()
+
+
+def _is_once(facts: Facts) -> bool:
+    """Whether the cause ONCE takes time in one step only."""
+    steps, time = facts.time_by_step
+    of_cause = time[steps != BETWEEN_STEPS, CAUSE_NAMES.index(ONCE)]
+    return int(np.count_nonzero(10 * of_cause > of_cause.max(initial=0))) == 1 and len(steps) > 1

@@ -10,17 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, advice
+from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, OF_QUEUE, WITH_WORKERS, advice
 from fastprof.analyses.findings.facts import Facts, total
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.analyses.findings.of_tfprof import use_in_words
-from fastprof.analyses.findings.start_up import Once, once_of
+from fastprof.analyses.findings.start_up import EARLY, Once, once_of
 from fastprof.derive.causes.budget import BETWEEN_STEPS
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.communication.communication_remarks import copies_fill
 from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
 from fastprof.derive.devices.op_names import is_frame
+from fastprof.derive.steps.input_words import asks_queue
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import counted, measured, size_text, time_text
@@ -38,8 +39,17 @@ _ONLY_FIRST: Final = (
 def specific(facts: Facts, finding: Finding) -> Finding:
     """The finding with what other reports know of it."""
     found = replace(finding, source=finding.source or _source(facts, finding.annotation))
+    if found.is_once and found.cause in EARLY:
+        detail = _waits_once(once_of(facts, found.cause))
+        return replace(found, certainty=LIKELY, is_bound=False, advice=_FIRST_BATCHES, detail=detail)
     more = _OF_CAUSE.get(found.cause)
     return found if more is None else more(facts, found)
+
+
+_FIRST_BATCHES: Final = (
+    "It comes before the second step only, as when iterators are built and first batches are loaded, and does not come "
+    "again: run some steps before the capture starts, and look at the other findings first."
+)
 
 
 def _source(facts: Facts, annotation: str | None) -> str | None:
@@ -47,7 +57,7 @@ def _source(facts: Facts, annotation: str | None) -> str | None:
     if annotation is None:
         return None
     if is_frame(annotation):
-        frame = frame_of(annotation)
+        frame = frame_of(facts.names.callers.get(annotation, annotation))
         return None if frame.line is None else f"{frame.file}:{frame.line}"
     return facts.names.defined.get(annotation) or None
 
@@ -59,6 +69,9 @@ def _of_input(facts: Facts, finding: Finding) -> Finding:
     """The iterator that calls of the slow pipeline wait for, if these calls explain half of the cost."""
     finding = _with_python(facts, finding)
     row = slow_pipeline(facts, finding)
+    event = finding.annotation
+    if row is None and event is not None and (kind := _filled_by(event)) is not None:
+        return replace(finding, advice=advice(kind, facts.framework))
     if row is None:
         return replace(finding, advice=f"{_make_faster(finding.annotation)}{finding.advice}")
     share, pipeline, of_each = measured(row["critical_share"], "share"), row["pipeline"], time_text(row["critical_ps"])
@@ -84,8 +97,18 @@ def _make_faster(event: str | None) -> str:
     return f"{cut(name, _LETTERS)} takes the largest part of it: make it faster, or hide it behind compute. "
 
 
+def _filled_by(event: str) -> str | None:
+    """What the event waits for, if something else fills it already, as a cause of advice."""
+    if _OF_WORKERS.search(event):
+        return WITH_WORKERS
+    return OF_QUEUE if asks_queue(event) else None
+
+
+_OF_WORKERS: Final = pattern_of(r"_MultiProcessingDataLoaderIter|dataloader\.py.* (?:_try_get_data|_get_data)$")
 _LETTERS: Final = 60
-_ONLY_WAITS: Final = pattern_of(r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$")
+_ONLY_WAITS: Final = pattern_of(
+    r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$|^enumerate\(Data"
+)
 _CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 
@@ -225,6 +248,8 @@ def _of_memory(facts: Facts, finding: Finding) -> Finding:
     if finding.is_once:
         once = _waits_once(once_of(facts, finding.cause))
         return replace(finding, certainty=LIKELY, advice=_FIRST_USE, detail=once)
+    if finding.detail is not None:
+        return finding  # a leak, which memory_profile describes
     figure = {name: facts.figure("memory_profile", name) for name in _MEMORY}
     if not figure["snapshot_count"]:
         return finding

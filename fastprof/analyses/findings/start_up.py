@@ -14,14 +14,24 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+import numpy as np
+
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import Finding
 from fastprof.analyses.findings.of_gaps import TITLES
+from fastprof.derive.causes.budget import BETWEEN_STEPS, Largest
+from fastprof.schema.array_types import Bools
 from fastprof.schema.value_classes import dataclass
 
-_RECORDED: Final = {"launch": "launch", "small_ops": "launch", "eager": "launch", "memory_pressure": "memory_pressure"}
+EARLY: Final = ("input", "python", "transfer")
+"""Causes that come once before the second step only: iterators are built, first batches are loaded and copied."""
+_RECORDED: Final = {
+    "launch": "launch", "small_ops": "launch", "eager": "launch", "memory_pressure": "memory_pressure",
+    **{cause: cause for cause in EARLY},
+}  # fmt: skip
 """By cause of a finding, that of its gaps."""
-_LEAST_WAITS: Final = {"launch": 20, "memory_pressure": 1}
+_LEAST_WAITS: Final = {"launch": 20, "memory_pressure": 1, **dict.fromkeys(EARLY, 1)}
+_FEWEST_STEPS: Final = 3
 """A device that waits less often for a cause may do so in each of few steps."""
 
 
@@ -43,8 +53,11 @@ def parts(facts: Facts, finding: Finding) -> list[Finding]:
     time_ps = facts.per_device(once.time_ps)
     if not time_ps or finding.cost_ps is None:
         return [finding]
+    time_ps = min(time_ps, finding.cost_ps)
     first = replace(finding, cause=_RECORDED[finding.cause], cost_ps=time_ps, is_once=True)
     rest = finding.cost_ps - time_ps
+    if finding.cause in EARLY and rest > 0:
+        return [replace(finding, cost_ps=rest), first]
     title = TITLES[finding.cause].format(facts.devices())
     return [replace(finding, cost_ps=rest, title=title, annotation=None, source=None), first] if rest > 0 else [first]
 
@@ -56,6 +69,8 @@ def once_of(facts: Facts, cause: str) -> Once:
     if not len(rows) or any(map(_moves, rows.event)):
         return NEVER
     every, pieces = facts.gaps, facts.gaps.pieces(str(recorded))
+    if recorded in EARLY:
+        pieces = pieces[_are_early(facts, pieces)]
     times: dict[tuple[str, str], list[int]] = {}
     for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
         times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)
@@ -68,6 +83,17 @@ def once_of(facts: Facts, cause: str) -> Once:
     if not all(found):
         return NEVER
     return Once(sum(map(len, found)), sum(map(sum, found)), max(map(max, found)))
+
+
+def _are_early(facts: Facts, pieces: Largest) -> Bools:
+    """Which waits are in the first step, or begin before any in later steps. None, if there are few steps."""
+    steps = facts.time_by_step[0]
+    steps = steps[steps != BETWEEN_STEPS]
+    if len(steps) < _FEWEST_STEPS:
+        return np.zeros(len(pieces), np.bool_)
+    later = pieces.start_ps[pieces.step > steps[0]].min(initial=np.iinfo(np.int64).max)
+    early: Bools = (pieces.step == steps[0]) | ((pieces.step == BETWEEN_STEPS) & (pieces.start_ps < later))
+    return early
 
 
 def _longest(times: list[int], left: int) -> list[int]:

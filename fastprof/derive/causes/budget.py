@@ -11,7 +11,7 @@ import numpy as np
 
 from fastprof._native.cause_kernels import gap_sums
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.gaps import GAP, DeviceGaps
+from fastprof.derive.causes.gaps import GAP, NO_CAUSE, DeviceGaps
 from fastprof.derive.devices.device_count import HostDevices, counts
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, KINDS, DeviceTime, Transfer
 from fastprof.derive.ops.tables import sums_by
@@ -377,7 +377,7 @@ def _sums_of_explanations(events: HostEvents, pieces: Records) -> Records:
     parts = [np.zeros(0, GAP_SUM)]
     for first in range(0, len(pieces), _AT_ONCE):
         some = pieces[first : first + _AT_ONCE]
-        some = some[some["kind"] != COMPUTE]
+        some = some[(some["kind"] != COMPUTE) | (some["cause"] != NO_CAUSE)]
         some["group"] = _explanation(events, some)
         parts.append(np.frombuffer(gap_sums(some, events.meta, len(events.names)), GAP_SUM))
     sums = np.concatenate(parts)

@@ -22,6 +22,8 @@ CAUSES: Final = {
     "elementwise": "Elementwise ops run one by one, and each reads and writes its arrays.",
     "callback": "A program on the device calls Python code on the host.",
     "checkpoint": "The program saves or restores its state.",
+    "evaluation": "The program evaluates its model instead of training it, compute included.",
+    "logging": "The program logs, or computes metrics, compute included.",
     "lock": "A thread of the host waits for another one.",
     "garbage_collection": "Python collects garbage.",
     "memory_pressure": "The allocator looks for memory, tries again or defragments.",
@@ -39,6 +41,9 @@ CAUSES: Final = {
 
 GAP_CAUSES: Final = (
     "input", "compilation", "transfer", "communication", "straggler", "launch", "queue", "between_kernels", "python",
-    "silent", "tail", "host_compute", "callback", "checkpoint", "lock", "garbage_collection", "memory_pressure", "idle",
+    "silent", "tail", "host_compute", "callback", "checkpoint", "evaluation", "logging", "lock",
+    "garbage_collection", "memory_pressure", "idle",
 )  # fmt: skip
-"""Those of time in which a device does not compute."""
+"""Those of time in which a device does not compute, or of work that is not training."""
+OTHER_WORK: Final = ("checkpoint", "evaluation", "logging")
+"""Those of work that is not training: all that devices do for it counts, compute included."""

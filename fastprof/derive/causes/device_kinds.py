@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from fastprof.derive.devices.device_events import order_of_starts
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, COPY, Spans, device_time, extent
 from fastprof.derive.steps.stretches import Stretches, union
 from fastprof.schema.array_types import Int64s
@@ -48,6 +49,7 @@ def _ahead(events: HostEvents, spans: Spans, times: Int64s) -> Int64s:
     ahead = values_at(events.start_ps, own.rows) - own.start_ps
     if not ahead.any():
         return np.zeros(len(times), np.int64)
-    order = np.argsort(own.start_ps, kind="stable")
+    order = order_of_starts(events, spans.plane)  # only cores of TPUs have a clock of their own
     place = np.maximum(np.searchsorted(own.start_ps[order], times, side="right") - 1, 0)
-    return ahead[order][place]
+    found: Int64s = ahead[order][place]
+    return found

@@ -22,7 +22,9 @@ import numpy as np
 from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import Meanwhile
-from fastprof.derive.causes.step_intervals import NEVER, Intervals, intervals, markers
+from fastprof.derive.causes.step_intervals import Intervals, intervals
+from fastprof.derive.causes.work_beside_training import other_work
+from fastprof.derive.devices.device_events import order_of_starts
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
@@ -42,6 +44,7 @@ from fastprof.derive.ops.device_time import (
 from fastprof.derive.ops.launches import launches
 from fastprof.derive.steps.event_origin import Origin
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, HostCauses
+from fastprof.derive.steps.marked_spans import NEVER, markers
 from fastprof.derive.steps.python_frames import has_line, is_built_in
 from fastprof.derive.steps.stretches import filled, union
 from fastprof.derive.steps.torch_loaders import function_within, loader_calls
@@ -116,11 +119,13 @@ def host_gaps(
     clocks = [_ahead(events, one) for one in times]
     works = _any_busy(times, *window)
     busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
+    work = other_work(events, causes)
     meanwhile = Meanwhile.of(events, causes, _meeting(host, _waiting(times, clocks)), works)
     for time, ahead in zip(times, clocks, strict=True):
         within = intervals(periods, time.ran.name)
         device = _Device(time, ahead, _launched(events, time), busy)
         pieces = _of_runs(events, _of_silence(events, causes, time, _pieces(device, host, causes.code, within)))
+        pieces = work.apply(events, time, ahead, pieces)
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
         apart_ps = _apart(pieces, groups, steps, time.ran.events, marked if ahead is None else None)
         yield DeviceGaps(time, _of_loaders(events, _with_finest(events, causes, pieces)), beside_ps, apart_ps)
@@ -196,7 +201,7 @@ def _ahead(events: HostEvents, device: DeviceTime) -> Int64s | None:
     ahead = values_at(events.start_ps, own.rows) - own.start_ps
     if not ahead.any():
         return None
-    order = np.argsort(own.start_ps, kind="stable")
+    order = order_of_starts(events, device.ran.plane)  # only cores of TPUs have a clock of their own
     ahead = ahead[order]
     changes = np.flatnonzero(ahead[1:] != ahead[:-1]) + 1
     found: Int64s = ahead[np.append(0, changes)][_passed(own.start_ps[order[changes]], device.start_ps)]

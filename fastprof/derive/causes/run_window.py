@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.derive.causes.gaps import window_of
-from fastprof.derive.causes.step_intervals import markers
 from fastprof.derive.ops.device_time import Spans
 from fastprof.derive.steps.event_origin import Origin
+from fastprof.derive.steps.marked_spans import markers
 from fastprof.schema.time_sums import ends_of
 
 if TYPE_CHECKING:

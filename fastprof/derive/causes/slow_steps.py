@@ -121,8 +121,8 @@ class SlowSteps:
 
 
 def name_of_step(name: str) -> str:
-    """For sentences: names of some markers are bare numbers, and need not be that of the step."""
-    return f'the step called "{name}"' if name.isdigit() else name
+    """The name for sentences: some markers have only a number."""
+    return f"step {name}" if name.isdigit() else name
 
 
 def explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: int) -> int | None:

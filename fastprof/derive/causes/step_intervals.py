@@ -1,22 +1,17 @@
-"""Which step each moment of a device belongs to, and where steps are marked on the threads of its host."""
+"""Which step each moment of a device belongs to."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.marked_spans import NEVER
 from fastprof.schema.array_types import Int64s
-from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.steps.periods import Periods
-    from fastprof.tables.host_events import HostEvents
-
-NEVER: Final[int] = np.iinfo(np.int64).max
-"""A time that no event has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +29,6 @@ class Intervals:
         place = np.searchsorted(self.begin_ps, time, side="right") - 1
         inside = (place >= 0) & (time < self.end_ps[place])
         return np.where(inside, self.group[place], -1)
-
-
-def markers(events: HostEvents, groups: Groups, steps: Int64s) -> tuple[Int64s, Int64s]:
-    """Begin and end of the marker of each step on the host's threads, of several the longest; (NEVER, -NEVER) where
-    there is none."""
-    begin, end = np.full(len(steps), NEVER), np.full(len(steps), -NEVER)
-    rows = np.concatenate([groups.step_rows, groups.root_rows[groups.root_rows >= 0]])
-    of = np.concatenate([groups.step_groups.astype(np.int64), np.flatnonzero(groups.root_rows >= 0)])
-    place = np.minimum(np.searchsorted(steps, of), max(len(steps) - 1, 0))
-    known = steps[place] == of if len(steps) else np.zeros(len(of), np.bool_)
-    for plane in events.planes:
-        if plane.kind != "CPU":
-            known &= (rows < plane.first) | (rows >= plane.last)
-    place, rows = place[known], rows[known]
-    order = np.argsort(np.maximum(events.duration_ps[rows], 0), kind="stable")
-    place, rows = place[order], rows[order]
-    begin[place], end[place] = (
-        events.start_ps[rows],
-        ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)),
-    )
-    return begin, end
 
 
 def intervals(periods: Periods, device: str) -> Intervals:

@@ -31,7 +31,7 @@ from fastprof.derive.communication.flights import (
     in_order,
 )
 from fastprof.derive.devices.communication_kinds import DONE, START, Part, kind_of
-from fastprof.derive.devices.device_events import OP_LINES, OpEvents, joined, op_events
+from fastprof.derive.devices.device_events import OP_LINES, OpEvents, joined, op_events, order_of_starts
 from fastprof.derive.ops.async_ops import ASYNC_LINE, before_each, part_before
 from fastprof.derive.ops.tables import span_ps, sums_by
 from fastprof.schema.array_types import Bools, Int32s, Int64s, Records, UInt8s
@@ -64,7 +64,7 @@ def activities(
 def _activity(events: HostEvents, plane: Plane, found: OpEvents, known: Instructions) -> CoreActivity | None:
     if not len(found):
         return None
-    order, lines = _in_time_order(plane, found)
+    order, lines = _in_time_order(events, plane, found)
     instruction = known.place(found.meta)
     start, duration, marks = found.start_ps[order], found.duration_ps[order], known.mark[instruction[order]]
     work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, lines))
@@ -85,7 +85,7 @@ def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
     return span if span is not None else (int(start.min()), 2**63 - 1)
 
 
-def _in_time_order(plane: Plane, found: OpEvents) -> tuple[Int64s, Records]:
+def _in_time_order(events: HostEvents, plane: Plane, found: OpEvents) -> tuple[Int64s, Records]:
     """The op events of each line by start, longer first, and where the lines are."""
     counts = [line.last - line.first for line in plane.lines if line.name in OP_LINES and line.last > line.first]
     lines = line_rows(np.array(counts, np.int64), np.zeros(len(counts), np.int64))
@@ -94,7 +94,7 @@ def _in_time_order(plane: Plane, found: OpEvents) -> tuple[Int64s, Records]:
     later = (start[1:] > start[:-1]) | (start[1:] == start[:-1]) & (duration[1:] <= duration[:-1])
     if (later | (line[1:] != line[:-1])).all():
         return np.arange(len(found)), lines
-    order = np.argsort(start, kind="stable")  # mostly sorted, so that this takes little
+    order = order_of_starts(events, plane)
     if len(lines) == 1:
         begins, lasts = start[order], duration[order]
         if not ((begins[1:] == begins[:-1]) & (lasts[1:] > lasts[:-1])).any():
@@ -255,6 +255,8 @@ def _with_aloft(flights: Flights, number: Int64s, aloft: _Aloft, known: Instruct
     for begin, end in ((flights.begin_ps, flights.end_ps), (flights.clock_begin_ps, flights.clock_end_ps)):
         np.maximum(end, begin, out=end)  # damaged times end before they begin: such a flight takes no time
     rows = np.flatnonzero((aloft.start < 0) & (aloft.done < 0))
+    if not len(rows):
+        return flights
     begin, end, *clock = (column[rows] for column in (aloft.begin, aloft.end, aloft.clock_begin, aloft.clock_end))
     others = _flights_of(known.op[aloft.instruction[rows]], (begin, np.maximum(end, begin), *clock), rows >= 0)
     return Flights(*(

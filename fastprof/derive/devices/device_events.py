@@ -94,6 +94,12 @@ def op_events(events: HostEvents, plane: Plane) -> OpEvents:
     return OpEvents(rows, start, duration, self_ps, metas, of_lines, overlaps)
 
 
+@once
+def order_of_starts(events: HostEvents, plane: Plane) -> Int64s:
+    """Sort the plane's op events by their start; equal ones stay in order."""
+    return np.argsort(op_events(events, plane).start_ps, kind="stable")
+
+
 def joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """The parts as one array; a single part is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -27,7 +27,7 @@ from fastprof.derive.steps.database import (
 )
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.outlines import Outline, Spans, outlines
-from fastprof.derive.steps.step_source import AUTO, MARKERS, SOURCES
+from fastprof.derive.steps.step_source import AUTO, CERTAINTY, MARKERS, SOURCES
 from fastprof.derive.steps.times_aside import with_times
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.value_classes import dataclass
@@ -297,6 +297,14 @@ def _why(hosts: Sequence[HostSteps], steps_from: str) -> str:
 def sources(kept: Sequence[HostSteps]) -> list[str]:
     """What the steps of hosts are made from, each once."""
     return list(dict.fromkeys(host.source for host in kept if len(host.database)))
+
+
+def inferred_from(found: Sequence[str]) -> str | tuple[None, str]:
+    """Return in words what steps of these sources are inferred from and how certain that is, or None and why not."""
+    inferred = [one for one in found if CERTAINTY[one] != "certain"]
+    if not inferred:
+        return None, "the program or its framework marks steps" if found else "there are no steps"
+    return "; ".join(f"inferred from {SOURCES[one]}: {CERTAINTY[one]}" for one in inferred)
 
 
 def on_sources(kept: Sequence[HostSteps]) -> Iterator[str]:

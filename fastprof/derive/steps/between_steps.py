@@ -5,20 +5,42 @@ It is part of the period of the step before the pause.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from types import SimpleNamespace
+from typing import Final
 
 import numpy as np
 
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.periods import HostTimes
+from fastprof.derive.steps.step_columns import IN_CATEGORIES
 from fastprof.derive.steps.step_figures import OTHER, core_breakdown, fitted, of_types
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, Markers
 from fastprof.derive.steps.stretches import union
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Int64s
+from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
+from fastprof.schema.tables import TableSchema
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
+
+BETWEEN_STEPS: Final = TableSchema(
+    "between_steps",
+    "a core of a host, in the time between its steps",
+    (
+        Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.core_id)),
+        Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices"),
+        Count("gap_count", "number of gaps between steps, in which no core of the host is in a step"),
+        Picoseconds("time_ps", "time in these gaps"),
+        Picoseconds("longest_ps", "longest gap"),
+        Picoseconds("longest_start_ps", "start of the longest gap, from the start of the host's capture"),
+        Text("longest_before", "name of the step that begins after the longest gap", attrgetter("longest_before")),
+        Share("share", "time_ps / time from the begin of the host's first step to the end of its last"),
+        *IN_CATEGORIES,
+    ),
+    derived=True,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ An execution does not begin before the ops of those before it are done, nor end 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fastprof.derive.devices.device_events import not_negative
@@ -22,12 +24,16 @@ _MOST, _LEAST = 2**63 - 1, -(2**63)
 
 
 def spans_of_executions(
-    events: HostEvents, begin: Int64s, end: Int64s, rows: Int64s, of: Int64s
+    events: HostEvents, begin: Int64s, end: Int64s, parts: Sequence[tuple[Int64s, Int64s]]
 ) -> tuple[Int64s, Int64s]:
     """Begin and end by the clock of the device of executions that last from ``begin`` to ``end`` by that of their line,
-    in order of time; ``rows``: events in them, ``of``: the execution of each. The same where no event has another."""
-    has_offset, offset = beside(rows, *events.ints("device_offset_ps"))
-    has_length, length = beside(rows, *events.ints("device_duration_ps"))
+    in order of time; ``parts``: rows of events in them, and the execution of each. The same where no event has another.
+    """
+    rows, of = (np.concatenate(column) for column in zip(*parts, strict=True))
+    (has_offset, offset), (has_length, length) = (
+        map(np.concatenate, zip(*(beside(some, *events.ints(stat)) for some, _ in parts), strict=True))
+        for stat in ("device_offset_ps", "device_duration_ps")
+    )
     both = has_offset & has_length
     if not both.any():
         return begin, end

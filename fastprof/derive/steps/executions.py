@@ -139,8 +139,7 @@ def _on_tpu(events: HostEvents, plane: Plane) -> Executions:
     end = end.copy()
     np.maximum.at(end, of_op, ends_of(events.start_ps[ops], events.duration_ps[ops]))
     number = np.arange(len(modules))
-    timed, of_timed = np.concatenate([modules, ops]), np.concatenate([number, of_op])
-    own, own_end = spans_of_executions(events, begin, end, timed, of_timed)
+    own, own_end = spans_of_executions(events, begin, end, [(modules, number), (ops, of_op)])
     return Executions(
         plane, np.concatenate([modules, rows]), np.concatenate([number, of]), begin, end, *_names(events, modules),
         None, own, own_end,

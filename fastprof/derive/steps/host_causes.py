@@ -23,13 +23,16 @@ from fastprof.derive.steps.input_words import (
     Calls,
     asks_queue,
     loading,
+    may_be_loader,
     may_exchange,
     reads,
     said_by,
     words_of,
 )
+from fastprof.derive.steps.loop_calls import calls_before_steps
+from fastprof.derive.steps.other_work import EVALUATION, LOGGING, evaluates, of_evaluation, work_said_by
 from fastprof.derive.steps.python_frames import frame_of
-from fastprof.derive.steps.stretches import PIECE
+from fastprof.derive.steps.stretches import PIECE, filled, union
 from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
@@ -65,6 +68,8 @@ class Code(IntEnum):
     """A launch that traces and compiles."""
     MAYBE_INPUT = 18
     """A name that leaves open whether it loads input: no event keeps this code."""
+    EVALUATION = 19
+    LOGGING = 20
 
 
 CAUSE_OF: Final[dict[Code, str]] = {
@@ -84,6 +89,8 @@ CAUSE_OF: Final[dict[Code, str]] = {
     Code.GARBAGE: "garbage_collection",
     Code.PROFILER: "idle",
     Code.FIRST_CALL: "compilation",
+    Code.EVALUATION: "evaluation",
+    Code.LOGGING: "logging",
 }
 """The causes of codes; WAITS has none."""
 
@@ -93,7 +100,7 @@ the outermost, of what a framework does the innermost; words hold against all bu
 for _codes, _takes, _holds in (
     ((Code.PYTHON,), 1, 2),
     ((Code.ANNOTATION,), 3, 3),
-    ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS), 3, 6),
+    ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.EVALUATION, Code.LOGGING), 3, 6),
     ((Code.LAUNCH,), 4, 4),
     ((Code.FIRST_CALL,), 4, 5),
     ((Code.WAITS, Code.LOCK, Code.TRANSFER, Code.HOST_COMPUTE, Code.MEMORY), 5, 4),
@@ -199,11 +206,16 @@ def is_idle(name: str) -> bool:
     return function in _RESTS.get(place.rpartition("/")[2], ())
 
 
+_OF_WORK: Final = {EVALUATION: Code.EVALUATION, LOGGING: Code.LOGGING}
+
+
 @lru_cache(maxsize=1 << 16)
 def code_of_words(name: str) -> Code:
     """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
     if words_of(name) & _CHECKPOINT:
         return Code.CHECKPOINT_WORDS
+    if (work := work_said_by(name)) is not None:
+        return _OF_WORK[work]
     said = said_by(name)
     return Code.INPUT_WORDS if said == SAYS else Code.MAYBE_INPUT if said == MAYBE else Code.NOTHING
 
@@ -239,18 +251,19 @@ def _code(name: str, origin: int) -> Code:
 # ---- threads
 
 
-DRIVER, EXECUTOR, OTHER = range(3)
-"""Threads that run Python and launch work; those that work for them; other threads of Python, and those of tf.data."""
+DRIVER, EXECUTOR, OTHER, FEED = range(4)
+"""Threads that run Python and launch work; those that work for them; other threads of Python; those of tf.data that
+fetch ahead: a program that does not ask for their elements does not wait for them."""
 
 _WEAK: Final = (Code.LAUNCH, Code.FIRST_CALL, Code.LOCK, Code.WAITS, Code.PYTHON, Code.ANNOTATION, Code.PROFILER)
 _UNUSED: Final = 255
 
 
 def _ranks() -> UInt8s:
-    rank = np.full((3, 256), _UNUSED, np.uint8)
+    rank = np.full((4, 256), _UNUSED, np.uint8)
     for code in Code:
         if code not in _WEAK and code is not Code.NOTHING:
-            rank[:, code] = (0, 1, 5)
+            rank[:FEED, code] = (0, 1, 5)
     for code, ranks in (
         (Code.LAUNCH, (2, 3, 7)),
         (Code.FIRST_CALL, (2, 3, 7)),
@@ -289,6 +302,11 @@ class HostCauses:
         return np.frombuffer(found, PIECE)
 
 
+_OF_NAMES: Final = (
+    Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.MAYBE_INPUT, Code.EVALUATION, Code.LOGGING,
+)  # fmt: skip
+
+
 def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     """What each event of the host's threads says, and what the threads are. ``marked``: rows that mark steps."""
     origins = event_origins(events)
@@ -296,13 +314,18 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     code = _named_codes(events, origins)
     apart, values = events.ints("_a")
     code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
-    named = np.isin(code[marked], (Code.ANNOTATION, Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.MAYBE_INPUT))
+    named = np.isin(code[marked], _OF_NAMES)
     code[marked[named]] = Code.PYTHON  # what lies in a step says more than its marker
+    code[marked[of_evaluation(events, marked)]] = Code.EVALUATION
     _of_exchanges(events, lines, code)
     _of_input(events, origins, lines, code, marked)
     _of_threads(events, lines, code)
+    _of_copies(events, lines, code)
     _of_short_ops(events, code)
+    _of_other_work(events, origins, lines, code)
     _compile(events, lines, code)
+    _of_asking(events, lines, code)
+    _of_loops(events, origins, code, marked)
     return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))
 
 
@@ -354,6 +377,29 @@ def _of_input(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...]
         code[maybe] = np.where(does, Code.INPUT_WORDS, np.where(queues, Code.LOCK, others))
 
 
+def _of_asking(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """A launch that mostly waits for input asks for it: what Python spends on the call is input, too."""
+    for line in lines:
+        here = code[line.first : line.last]
+        asked, calls = (line.first + np.flatnonzero(here == one) for one in (Code.INPUT, Code.LAUNCH))
+        if len(asked) and len(calls):
+            duration = np.maximum(events.duration_ps[calls], 0)
+            loads = union(events.start_ps[asked], np.maximum(events.duration_ps[asked], 0))
+            code[calls[2 * filled(loads, events.start_ps[calls], duration) > duration]] = Code.INPUT
+
+
+def _of_loops(events: HostEvents, origins: EventOrigins, code: UInt8s, marked: Int32s) -> None:
+    """What a loop calls before each of its steps loads their input, if its name does not say that it is something
+    else."""
+    may_load = np.array([may_be_loader(name) for name in events.names], np.bool_)
+    for line in origins.python_lines:
+        here = code[line.first : line.last]
+        works = line.first + np.flatnonzero(np.isin(here, (Code.LAUNCH, Code.FIRST_CALL, Code.HOST_COMPUTE)))
+        waits = line.first + np.flatnonzero(np.isin(here, (Code.WAITS, Code.TRANSFER)))
+        fits = np.isin(here, (Code.PYTHON, Code.ANNOTATION)) & may_load[events.meta[line.first : line.last]]
+        code[calls_before_steps(events, line, works, marked, fits, waits)] = Code.INPUT_WORDS
+
+
 def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
     """What the thread adds to names. Calls that launch what a device ran do so whatever their name is, and so do ops
     with such calls in them; on threads of tf.data all of them bring data in."""
@@ -372,6 +418,37 @@ def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> No
             launches = np.searchsorted(begins, end) > np.searchsorted(begins, events.start_ps[ops])
             code[ops[launches]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
+
+
+_COPY: Final = frozenset((
+    "item", "tolist", "cpu", "cuda", "numpy", "to", "_value", "__array__", "__float__", "__int__", "device_get",
+    "asarray", "aten::item", "aten::_local_scalar_dense", "aten::copy_", "aten::to", "aten::_to_copy",
+))  # fmt: skip
+
+
+def _of_copies(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """Functions and ops that ask for a copy copy, if one is recorded within: ``item`` of a tensor on a device."""
+    asks = np.array([(frame_of(name).function if is_frame(name) else name) in _COPY for name in events.names], np.bool_)
+    for line in lines if asks.any() else ():
+        here = code[line.first : line.last]
+        copies = line.first + np.flatnonzero(here == Code.TRANSFER)
+        rows = line.first + np.flatnonzero(
+            asks[events.meta[line.first : line.last]] & np.isin(here, (Code.PYTHON, Code.LAUNCH, Code.HOST_COMPUTE))
+        )
+        begins = np.append(events.start_ps[copies], np.iinfo(np.int64).max)
+        end = ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+        code[rows[begins[np.searchsorted(copies, rows, side="right")] < end]] = Code.TRANSFER
+
+
+def _of_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s) -> None:
+    """What is called after evaluation launches work, or it evaluates nothing; nor is the whole run evaluation."""
+    for line in lines:
+        here = code[line.first : line.last]
+        rows = line.first + np.flatnonzero(here == Code.EVALUATION)
+        if len(rows):
+            launches = line.first + np.flatnonzero((here == Code.LAUNCH) | (here == Code.HOST_COMPUTE))
+            no = rows[~evaluates(events, line, rows, launches)]
+            code[no] = np.where(origins.origin[no] == Origin.USER, Code.ANNOTATION, Code.PYTHON)
 
 
 def _of_short_ops(events: HostEvents, code: UInt8s) -> None:
@@ -419,6 +496,6 @@ def _roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked:
         most = max((line.last - line.first, -place) for place, line in enumerate(lines) if python[place])
         drives[-most[1]] = True
     return tuple(
-        DRIVER if drive else OTHER if feed or is_python else EXECUTOR
+        DRIVER if drive else FEED if feed else OTHER if is_python else EXECUTOR
         for drive, feed, is_python in zip(drives, feeds, python, strict=True)
     )

@@ -46,7 +46,8 @@ _OTHER: Final = frozenset((
     "count", "timer", "temperature", "momentum", "decay", "seed", "version", "summary", "progres", "result", "report",
     "env", "environment", "attr", "attribute", "module", "constant", "kernel", "program", "validate", "check", "print",
 ))  # fmt: skip
-"""What is no input, whatever is done with it: ``next_rate``, ``fetch_metrics``, ``read_config``."""
+"""Words for other things than input: ``next_rate``, ``fetch_metrics``, ``read_config``."""
+_SAVES: Final = frozenset(("save", "checkpoint", "ckpt", "restore", "evaluate", "eval", "zero", "wait", "sync"))
 _GIVEN: Final = pattern_of(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")
 """What is done with data is not loading them: ``run_on_input``."""
 _OF_DEVICES: Final = pattern_of(r"(?i:data_?parallel|all_?(?:2|to)_?all\w*)")
@@ -59,7 +60,7 @@ def words_of(name: str) -> set[str]:
 
 
 def is_of_other_things(name: str) -> bool:
-    """Return whether a name has a word for what is no input."""
+    """Return whether a name has a word for something other than input."""
     return bool(words_of(name) & _OTHER)
 
 
@@ -73,6 +74,15 @@ def said_by(name: str) -> str:
     if words & _LOADERS or (data and (loads or not words & _STEPS)) or (words & VERBS and words & _PARTS):
         return SAYS
     return MAYBE if words & VERBS else NO
+
+
+@lru_cache(maxsize=1 << 16)
+def may_be_loader(name: str) -> bool:
+    """Return whether what is called before a step may load its input: no builtin, and named after nothing else."""
+    if not is_frame(name):
+        return not words_of(name) & (_OTHER | _SAVES)
+    function, _, line = frame_of(name)
+    return (line is not None or function == "next") and not words_of(function) & (_OTHER | _SAVES)
 
 
 def may_exchange(name: str) -> bool:
@@ -185,7 +195,7 @@ def _is_for_data(events: HostEvents, row: int, line: Line) -> bool:
 
 
 def _is_around(events: HostEvents, origins: EventOrigins, row: int) -> bool:
-    """Whether a function around a call has a name of what is no input."""
+    """Whether a function around a call is named after something other than input."""
     for _ in range(_DEEPEST):
         row = int(origins.parent[row])
         if row < 0:

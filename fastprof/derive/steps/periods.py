@@ -19,12 +19,14 @@ import numpy as np
 
 from fastprof.decode.workers import Workers
 from fastprof.derive.steps import gpu_step_events
-from fastprof.derive.steps.database import Collectives, StepDatabase
+from fastprof.derive.steps.database import IDLE, Collectives, StepDatabase
 from fastprof.derive.steps.device_steps import DeviceSteps
-from fastprof.derive.steps.host_reasons import HostReasons, counted, spread
+from fastprof.derive.steps.host_reasons import INPUT, HostReasons, counted, spread
+from fastprof.derive.steps.marked_spans import markers
 from fastprof.derive.steps.of_host import HostSteps
 from fastprof.derive.steps.step_source import StepSource
 from fastprof.derive.steps.step_time import TYPES, EventType, Markers, TypedEvents, time_by_type
+from fastprof.derive.steps.tpu_steps import INFEEDS
 from fastprof.derive.steps.tpu_stretches import times_in_spans
 from fastprof.errors import CaptureError
 from fastprof.schema.array_types import Bools, Int64s
@@ -51,6 +53,7 @@ class Periods:
     end_ps: Int64s  # [n, d]; of the extent where the next step is not recorded
     is_followed: Bools  # [n] the next step is recorded
     is_ended: Bools  # [n] the end of the period is recorded
+    is_cut: Bools  # [n] steps after it are not recorded: step numbers jump
 
     def of_device(self, name: str) -> tuple[Int64s, Int64s]:
         """Return begins and ends [n] of the periods of a device; those of the slowest device if it has none."""
@@ -70,10 +73,12 @@ def periods_of(steps: HostSteps, source: StepSource) -> Periods:
     """Return the periods of steps that have their extents. CaptureError: 64 bits cannot count their times."""
     database = steps.database
     if not len(database):
-        return Periods(database.step, (), *np.zeros((2, 0, 1), np.int64), *np.zeros((2, 0), np.bool_))
+        return Periods(database.step, (), *np.zeros((2, 0, 1), np.int64), *np.zeros((3, 0), np.bool_))
     devices, begin, end = _extents(database, source)
     order = np.argsort(begin.min(axis=1), kind="stable")
-    followed = np.append(~_jumps(database.number[order], database.numbered[order]), False)
+    cut = np.append(_jumps(database.number[order], database.numbered[order]), False)
+    followed = ~cut
+    followed[-1] = False
     if _answers_requests(source.groups.events):
         followed = np.zeros_like(followed)
     if not followed.any() and not database.is_tpu:
@@ -92,7 +97,7 @@ def periods_of(steps: HostSteps, source: StepSource) -> Periods:
     until = np.where(followed[:, np.newaxis], np.append(begin[1:], end[-1:], axis=0), end)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return Periods(database.step, devices, begin[place], until[place], followed[place], ended[place])
+    return Periods(database.step, devices, begin[place], until[place], followed[place], ended[place], cut[place])
 
 
 def _extents(database: StepDatabase, source: StepSource) -> tuple[tuple[str, ...], Int64s, Int64s]:
@@ -176,8 +181,8 @@ def work_by_name(source: StepSource) -> TypedEvents:
 
 @dataclass(frozen=True, slots=True)
 class HostTimes:
-    """What divides the time of a host without TPUs: ``busy``, what its threads run as a device, None: what its GPUs
-    record counts; ``reasons``: what threads say that they do."""
+    """What divides the time of a host: ``busy``, what its threads run as a device, None if it has devices; ``reasons``:
+    what threads say that they do."""
 
     busy: TypedEvents | None
     reasons: HostReasons
@@ -204,23 +209,26 @@ def _collectives(gpus: gpu_step_events.GpuTimes) -> Collectives:
     return Collectives(some.group.astype(np.int64), plane, none, begin, begin + some.duration_ps, none)
 
 
-def in_periods(
-    steps: HostSteps, periods: Periods, events: HostEvents, times: HostTimes | None, workers: Workers
-) -> HostSteps:
-    """Return steps whose times are those of their periods. ``times``: None on TPUs."""
-    database = steps.database
+def in_periods(steps: HostSteps, source: StepSource, periods: Periods, times: HostTimes, workers: Workers) -> HostSteps:
+    """Return steps whose times are those of their periods."""
+    database, events = steps.database, source.groups.events
     if not len(database):
         return steps
     complete = database.complete & periods.is_ended
     database = replace(
         database,
         complete=complete if complete.any() else database.complete,
-        has_period=periods.is_followed,
+        has_period=~periods.is_cut,
         is_bound=not complete.any(),
     )
-    if times is None:
-        return replace(steps, database=_on_tpus(database, periods, events, workers))
+    if database.is_tpu:
+        made = _on_tpus(database, periods, events, workers)
+        return replace(steps, database=_with_input(made, source, times.reasons))
     begin, end = periods.slowest()
+    alone = ~periods.is_followed
+    begin, end = begin.copy(), end.copy()
+    begin[alone] = database.extent_begin_ps[alone, 0]
+    end[alone] = ends_of(database.extent_begin_ps, database.extent_ps)[alone, 0]
     spans = Markers(np.arange(len(database), dtype=np.int32), begin, end - begin)
     type_ps, collectives = times.divide(events, spans)
     made = replace(
@@ -256,3 +264,27 @@ def _on_tpus(database: StepDatabase, periods: Periods, events: HostEvents, worke
         duration_ps=period,
         category_ps=database.category_ps + np.where(known[:, :, np.newaxis], more, 0),
     )
+
+
+def _with_input(database: StepDatabase, source: StepSource, reasons: HostReasons) -> StepDatabase:
+    """Return TPU steps whose idle time counts as input as far as the host loads input between the markers of a step and
+    the next: where no op waits for input, all of the idle time if it is no longer. Clocks of host and device differ, so
+    that only durations are compared."""
+    if database.infeed_ps.any() or any(name in INFEEDS for name in database.categories):
+        return database
+    begin, end = markers(source.groups.events, source.groups, database.step)
+    known = begin < end
+    if not known.all():
+        return database
+    order = np.argsort(begin, kind="stable")
+    until = np.append(begin[order][1:], end[order][-1:])
+    spans = Markers(order.astype(np.int32), begin[order], np.maximum(until - begin[order], 0))
+    said = reasons.within(spans)
+    said = said[said.type == INPUT]
+    first, last = np.zeros((2, len(database)), np.int64)
+    first[spans.group], last[spans.group] = spans.start_ps, ends_of(spans.start_ps, spans.duration_ps)
+    until = np.minimum(ends_of(said.start_ps, said.duration_ps), last[said.group])
+    loaded = np.zeros(len(database), np.int64)
+    np.add.at(loaded, said.group, np.maximum(until - np.maximum(said.start_ps, first[said.group]), 0))
+    idle = np.where(database.present & ~database.cores.sparse, database.category(IDLE), 0)
+    return replace(database, infeed_ps=np.minimum(idle, loaded[:, np.newaxis]))

@@ -73,8 +73,9 @@ SPAN = (
                 lambda rows: rows.database.extent_begin_ps[rows.step, rows.core]),
     Picoseconds("duration_ps", "extent of the step: its longest marker or interval on a device; cores of a TPU host "
                 "share it", lambda rows: rows.database.extent_ps[rows.step, rows.core]),
-    Picoseconds("period_ps", "time until the next step begins; categories add up to it; null: the next step is not "
-                "recorded, or steps are markers alone, and categories add up to duration_ps",
+    Picoseconds("period_ps", "time until the next step begins, to which categories add up; of the last step its "
+                "duration_ps; null: no steps are recorded after it, or steps are markers alone, and categories add up "
+                "to duration_ps",
                 lambda rows: rows.database.duration_ps[rows.step, rows.core],
                 lambda rows: ~rows.database.has_period[rows.step]),
 )  # fmt: skip

@@ -12,6 +12,7 @@ const SOON_MS = 500;
 const LATER_MS = 10_000;
 const CHARTS = [
   ["Step time", "ps", [["step_time_p50_ps", "Median"], ["step_time_max_ps", "Longest"]]],
+  ["Input", "share", [["input_share", "Share of step time"]]],
   ["Devices that do not compute", "share", [["not_computing_share", "Idle, or communication, or input"]]],
   ["First finding", "share", [["finding_share", "Share of the run that it costs"]]],
   ["Memory", "bytes", [["memory_peak_bytes", "Peak"]]],
@@ -20,6 +21,7 @@ const COLUMNS = [
   "step_count",
   "step_time_p50_ps",
   "step_time_max_ps",
+  "input_share",
   "not_computing_share",
   "finding_share",
   "finding",

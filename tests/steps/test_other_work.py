@@ -1,0 +1,20 @@
+"""Names of work that is not training."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastprof.derive.steps.other_work import EVALUATION, LOGGING, work_said_by
+
+
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [
+        ("evaluate", EVALUATION), ("validation", EVALUATION), ("eval_step", EVALUATION), ("test_step", EVALUATION),
+        ("log_metrics", LOGGING), ("update_metrics", LOGGING), ("Logger", LOGGING),
+        ("train_step", None), ("log_softmax", None), ("log_prob", None), ("log", None), ("validation_loader", None),
+        ("autograd::engine::evaluate_function: AddmmBackward0", None), ("train_with_metrics", None), ("logits", None),
+    ],
+)  # fmt: skip
+def test_names_say_which_work_it_is(name: str, work: str | None) -> None:
+    assert work_said_by(name) == work
