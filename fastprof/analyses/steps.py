@@ -361,7 +361,8 @@ def _on_cores(kept: Sequence[HostSteps], database: StepDatabase) -> Iterator[OnC
 def _kinds(steps: OnCores) -> SimpleNamespace:
     """All kinds of time of steps on cores: types of events, on TPUs categories of ops."""
     own = steps.database
-    names, times = list(TYPES), own.type_ps
+    names, times = [*TYPES], own.type_ps
+    names[EventType.HOST_BATCH_FORMATION] = "not_training"
     if own.is_tpu:
         names, times = [*own.categories, "busy"], np.concatenate([own.category_ps, own.sparse_busy_ps[:, :, None]], 2)
         if own.infeed_ps.any():

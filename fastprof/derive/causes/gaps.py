@@ -23,7 +23,7 @@ from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import Meanwhile
 from fastprof.derive.causes.step_intervals import Intervals, intervals
-from fastprof.derive.causes.work_beside_training import other_work
+from fastprof.derive.causes.work_beside_training import work_beside_training
 from fastprof.derive.devices.device_events import order_of_starts
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.device_time import (
@@ -115,7 +115,7 @@ def host_gaps(
     clocks = [_ahead(events, one) for one in times]
     works = _any_busy(times, *window)
     busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
-    work = other_work(events, causes)
+    work = work_beside_training(events, causes)
     meanwhile = Meanwhile.of(events, causes, _meeting(host, _waiting(times, clocks)), works)
     for time, ahead in zip(times, clocks, strict=True):
         within = intervals(periods, time.ran.name)
