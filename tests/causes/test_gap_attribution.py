@@ -201,6 +201,30 @@ def test_rows_of_reports_are_those_of_each_moment(seed: int) -> None:
         dict(zip(HIDES, row, strict=True))
         for row in found.beside_ps[:, [GAP_CAUSES.index(cause) for cause in HIDES]].tolist()
     ] == wanted_beside
+    assert [dict(zip(GAP_CAUSES, row, strict=False)) for row in found.apart_ps.tolist()] == [
+        apart(host, one, own) for one, own in zip(devices, pieces, strict=True)
+    ]
+
+
+def apart(host: Host, device: SlowDevice, pieces: list[Any]) -> dict[str, int]:
+    """By cause, the time outside of each step's marker and events of the device, from the first begin to the last
+    end."""
+    groups, steps = host.groups_from("auto"), host.steps_from("auto").database.step.tolist()
+    spans = {
+        group: [(int(begin), int(end))] if begin < end else []
+        for group, begin, end in zip(sorted(steps), *markers(host.events, groups, np.sort(steps)), strict=True)
+    }
+    ran = device.ran.events
+    for row, begin, end in zip(*(one.tolist() for one in (ran.rows, ran.start_ps, ran.end_ps)), strict=True):
+        spans.get(int(groups.group_id[row]), []).append((begin, end))
+    lasts = [(min(begin for begin, _ in own), max(end for _, end in own)) for own in spans.values() if own]
+    found = dict.fromkeys(GAP_CAUSES, 0)
+    for one in pieces:
+        if one.cause is not None:
+            cuts = (time for span in lasts for time in span if one.begin < time < one.end)
+            for begin, end in moments(one.begin, one.end, *cuts):
+                found[one.cause] += (end - begin) * (not any(first <= begin < last for first, last in lasts))
+    return found
 
 
 def beside(device: SlowDevice, pieces: list[Any], busy: list[tuple[int, int, Any]]) -> dict[str, int]:

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import Report, Scalar, Value
 from fastprof.analyses.findings.names_of_host import NamesOfHost
-from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES, Budget, BudgetOfHosts
+from fastprof.derive.causes.budget import CAUSE_NAMES, Budget, BudgetOfHosts
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.tracer_levels import TracerLevels
-from fastprof.derive.host import CPU_ONLY, TPU
+from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.schema.array_types import Bools, Float64s, Int64s
@@ -136,8 +136,8 @@ class Facts:
             yield rows[self._counts[rows.device]]
 
     def between_steps_share(self, cause: str) -> float:
-        """Return the least part of the time of a cause of gaps that lies between the extents of steps, over all
-        devices, without waits for slower hosts; 0.0 if there are no steps."""
+        """Return the part of the time of a cause of gaps that lies between what is marked as steps, over all devices,
+        without waits for slower hosts; 0.0 if there are no steps."""
         if not self.figure("steps", "step_count"):
             return 0.0
         of_cause = total(self.time_by_step[1][:, CAUSE_NAMES.index(cause)])
@@ -145,30 +145,8 @@ class Facts:
         return max(self.between_steps_ps(cause) - known, 0) / max(of_cause - known, 1)
 
     def between_steps_ps(self, cause: str) -> int:
-        """Return the least time of a cause of gaps between the extents of steps, over all devices: what is in no
-        step, and what causes that have no category of step time leave of the time between extents without one."""
-        steps, time = self.time_by_step
-        outside, place = steps == BETWEEN_STEPS, CAUSE_NAMES.index(cause)
-        inside = dict(zip(CAUSE_NAMES, time[~outside].sum(axis=0).tolist(), strict=True))
-        others = sum(inside[one] for one in GAP_CAUSES if one not in (cause, *self._categorized))
-        in_pauses = min(max(self._pauses_ps - others, 0), inside[cause])
-        return total(time[outside, place]) + int(in_pauses)
-
-    @property
-    def _categorized(self) -> tuple[str, ...]:
-        """Causes whose time is in a category of steps, whatever the step."""
-        return ("communication",) if self.hardware == TPU else ("communication", "input", "compilation")
-
-    @cached_property
-    def _pauses_ps(self) -> int:
-        """Return the time between the extents of steps that is in no category, over all devices."""
-        rows = self.table("steps", "between_steps").select(["host", "all_others_ps"]).to_pylist()
-        names = texts_of(self.table("gaps", "devices"), "host")
-        devices = Counter(name for name, one in zip(names, self._counts.tolist(), strict=True) if one)
-        least: dict[str, int] = {}
-        for row in rows:
-            least[row["host"]] = min(least.get(row["host"], row["all_others_ps"]), row["all_others_ps"])
-        return sum(time_ps * devices[name] for name, time_ps in least.items())
+        """Return the time of a cause of gaps outside of what is marked as steps or runs for them, over all devices."""
+        return int(self.gaps.apart_ps[self._counts, GAP_CAUSES.index(cause)].sum())
 
     @cached_property
     def waited_between_ps(self) -> int:
@@ -181,9 +159,9 @@ class Facts:
         names = texts_of(self.table("gaps", "devices"), "host")
         devices = Counter(name for name, one in zip(names, self._counts.tolist(), strict=True) if one)
         idle: Counter[str] = Counter()
-        for rows in self.budgets("idle"):
-            for device, time_ps in zip(rows.device.tolist(), rows.time_ps.tolist(), strict=True):
-                idle[names[device]] += time_ps
+        apart_ps = self.gaps.apart_ps[:, GAP_CAUSES.index("idle")] * self._counts
+        for name, time_ps in zip(names, apart_ps.tolist(), strict=True):
+            idle[name] += time_ps
         return sum(min(time * devices[name], idle[name]) for name, time in waited.items())
 
     def explanations(self, cause: str) -> Counter[str | None]:

@@ -101,7 +101,7 @@ class HostBudget:
     """``devices``: names of those that ran anything; ``events``: of the rows of ``budget``, as in Causes; ``present``:
     devices of the capture; ``waiting_ps``: of idle time that nothing explains, that in which the host waits for its
     devices; ``beside_ps``: [device, cause], of the time of these causes that in which something else goes on, see
-    meanwhile."""
+    meanwhile; ``apart_ps``: that in no marker of a step and in nothing that runs for one."""
 
     host: str
     devices: tuple[str, ...]
@@ -113,6 +113,7 @@ class HostBudget:
     present: HostDevices
     waiting_ps: int
     beside_ps: Int64s
+    apart_ps: Int64s
 
     def for_others(self) -> HostBudget:
         """Without what only the tables of gaps show: time in a step by device, but that of communication, and events in
@@ -160,6 +161,7 @@ class BudgetOfHosts:
     used: int
     waiting_ps: int
     beside_ps: Int64s
+    apart_ps: Int64s
     between_steps_ps: int
     has_events: bool
     kept: Sequence[HostBudget]
@@ -170,6 +172,7 @@ class BudgetOfHosts:
         """``numbers``: of a host's place and its groups, the steps in the session, see session_steps."""
         hosts: list[tuple[str, tuple[str, ...], HostDevices]] = []
         beside, causes, parts = [np.zeros((0, len(CAUSE_NAMES)), np.int64)], [Causes.none()], []
+        apart = beside.copy()
         waiting_ps, between_ps, devices, has_events = 0, 0, 0, True
         for first in range(0, len(kept), _TOGETHER):
             some = []
@@ -183,6 +186,7 @@ class BudgetOfHosts:
                 ))  # fmt: skip
                 causes.append(replace(one.causes, device=one.causes.device + np.int32(devices)))
                 beside.append(one.beside_ps)
+                apart.append(one.apart_ps)
                 hosts.append((one.host, one.devices, one.present))
                 waiting_ps, devices = waiting_ps + one.waiting_ps, devices + len(one.devices)
                 has_events &= len(one.events) == len(one.budget)
@@ -198,6 +202,7 @@ class BudgetOfHosts:
             sum(own for own, count in zip(many, present, strict=True) if count),
             waiting_ps,
             np.concatenate(beside),
+            np.concatenate(apart),
             between_ps,
             has_events,
             kept if has_events else (),
@@ -291,11 +296,14 @@ def host_budget(
     time does. ``neighbours``: name the ops before and after the longest pieces."""
     times, sums, longest, explained = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP)], [np.zeros(0, GAP_SUM)]
     beside = [np.zeros((0, len(CAUSE_NAMES)), np.int64)]
+    apart = beside.copy()
     for one in gaps:
         times.append(one.time)
         counts = slice(None) if chosen is None else np.isin(one.pieces["group"], chosen[chosen >= 0])
         pieces = one.pieces[counts]
-        beside.append(sums_by(pieces["cause"].astype(np.int64), one.beside_ps[counts], len(CAUSE_NAMES))[np.newaxis])
+        cause = pieces["cause"].astype(np.int64)
+        beside.append(sums_by(cause, one.beside_ps[counts], len(CAUSE_NAMES))[np.newaxis])
+        apart.append(sums_by(cause, one.apart_ps[counts], len(CAUSE_NAMES))[np.newaxis])
         sums.append(np.frombuffer(gap_sums(pieces, events.meta, len(events.names)), GAP_SUM))
         explained.append(_sums_of_explanations(events, pieces))
         longest.append(_longest_pieces(pieces, most))
@@ -323,6 +331,7 @@ def host_budget(
         HostDevices.of(events),
         int(rows["explained"][rows["cause"] == GAP_CAUSES.index("idle")].sum()),
         np.concatenate(beside),
+        np.concatenate(apart),
     )
 
 

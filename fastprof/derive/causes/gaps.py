@@ -46,7 +46,7 @@ from fastprof.derive.steps.event_origin import Origin
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, HostCauses
 from fastprof.derive.steps.marked_spans import NEVER, markers
 from fastprof.derive.steps.python_frames import has_line, is_built_in
-from fastprof.derive.steps.stretches import union
+from fastprof.derive.steps.stretches import filled, union
 from fastprof.derive.steps.torch_loaders import function_within, loader_calls
 from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Bools, Int64s, Records, UInt8s
@@ -56,6 +56,7 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 if TYPE_CHECKING:
+    from fastprof.derive.ops.device_time import DeviceEvents
     from fastprof.derive.steps.grouping import Groups
     from fastprof.derive.steps.periods import Periods
 
@@ -93,11 +94,13 @@ _NAMED: Final = np.isin(np.arange(len(Code)), [
 @dataclass(frozen=True, slots=True)
 class DeviceGaps:
     """``pieces``: GAP, those of the device's window, which add up to it, in order of time; ``beside_ps``: of each, the
-    time that something else fills, see meanwhile."""
+    time that something else fills, see meanwhile; ``apart_ps``: the time between steps, as far as neither their markers
+    nor what the device runs for them reaches."""
 
     time: DeviceTime
     pieces: Records
     beside_ps: Int64s
+    apart_ps: Int64s
 
 
 def host_gaps(
@@ -106,8 +109,9 @@ def host_gaps(
     """Yield the gaps of a host's devices, which ran ``spans``, by the ``periods`` of its steps. ``groups``: those that
     make the steps; ``host``: what the host does at any time, PIECE. CaptureError: times of a device are more than 64
     bits can count."""
-    begins, ends = markers(events, groups, np.sort(periods.step))
-    lasts = np.append(begins, periods.begin_ps), np.append(ends, periods.end_ps)
+    steps = np.sort(periods.step)
+    marked = markers(events, groups, steps)
+    lasts = np.append(marked[0], periods.begin_ps), np.append(marked[1], periods.end_ps)
     window = window_of(events, lasts, spans, causes)
     if window is None:
         return
@@ -123,7 +127,29 @@ def host_gaps(
         pieces = _of_runs(events, _of_silence(events, causes, time, _pieces(device, host, causes.code, within)))
         pieces = work.apply(events, time, ahead, pieces)
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
-        yield DeviceGaps(time, _of_loaders(events, _with_finest(events, causes, pieces)), beside_ps)
+        apart_ps = _apart(pieces, groups, steps, time.ran.events, marked if ahead is None else None)
+        yield DeviceGaps(time, _of_loaders(events, _with_finest(events, causes, pieces)), beside_ps, apart_ps)
+
+
+def _apart(
+    pieces: Records, groups: Groups, steps: Int64s, ran: DeviceEvents, marked: tuple[Int64s, Int64s] | None
+) -> Int64s:
+    """Return the time of each piece outside of all steps: of each from the begin of its marker, or of its first event
+    on the device if that is earlier, to the end of both. ``marked``: see markers; None on another clock."""
+    begin, end = np.full(len(steps), NEVER), np.full(len(steps), -NEVER)
+    if marked is not None:
+        begin, end = marked[0].copy(), marked[1].copy()
+    if len(steps) and len(ran.rows):
+        group = values_at(groups.group_id, ran.rows)
+        place = np.minimum(np.searchsorted(steps, group), len(steps) - 1)
+        mine = steps[place] == group
+        np.minimum.at(begin, place[mine], ran.start_ps[mine])
+        np.maximum.at(end, place[mine], ran.end_ps[mine])
+    lasts = begin < end
+    within = union(begin[lasts], end[lasts] - begin[lasts])
+    duration = pieces["end"] - pieces["begin"]
+    apart: Int64s = duration - filled(within, np.ascontiguousarray(pieces["begin"]), duration)
+    return apart
 
 
 def window_of(
