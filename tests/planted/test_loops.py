@@ -5,27 +5,7 @@ from __future__ import annotations
 import pytest
 from score_loops import MEASURED, score
 
-<<<<<<< HEAD
-NOT_YET = frozenset(
-    {
-        "jax_loader_after",
-        "jax_loader_before",
-        "jax_no_marker",
-        "jax_numpy_augment",
-        "jax_prefetch_thread",
-        "jax_unnumbered_step",
-        "tf_loader_after",
-        "tf_loader_before",
-        "tf_loader_inside",
-        "tf_no_marker",
-        "torch_annotated_compute",
-        "torch_annotated_fetch",
-        "torch_no_schedule",
-    }
-)
-=======
-NOT_YET = frozenset({"jax_numpy_augment", "tf_loader_inside", "tf_no_marker"})
->>>>>>> wt-tests
+NOT_YET = frozenset({"jax_numpy_augment"})
 """Loops that the analyses do not get right."""
 
 
