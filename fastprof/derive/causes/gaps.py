@@ -140,9 +140,10 @@ def _apart(
     if marked is not None:
         begin, end = marked[0].copy(), marked[1].copy()
     if len(steps) and len(ran.rows):
-        group = values_at(groups.group_id, ran.rows)
-        place = np.minimum(np.searchsorted(steps, group), len(steps) - 1)
-        mine = steps[place] == group
+        slot = np.full(groups.count + 1, -1, np.int64)  # the last is for events of no group
+        slot[steps] = np.arange(len(steps))
+        place = slot[values_at(groups.group_id, ran.rows)]
+        mine = place >= 0
         np.minimum.at(begin, place[mine], ran.start_ps[mine])
         np.maximum.at(end, place[mine], ran.end_ps[mine])
     lasts = begin < end
