@@ -256,8 +256,8 @@ SECTIONS = (
     Section("Steps out of line", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
             "difference_ps"), rows=20, shown=has_rows("slow_steps")),
     Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
-            "longest_before", "device_compute_ps", "host_compute_ps", "input_ps", "all_others_ps", "share"), "share", 20,
-            shown=has_rows("between_steps"), parts=("device_compute_ps", "host_compute_ps", "input_ps")),
+            "longest_before", "device_compute_ps", "host_compute_ps", "input_ps", "all_others_ps", "share"), "share",
+            20, shown=has_rows("between_steps"), parts=("device_compute_ps", "host_compute_ps", "input_ps")),
     Section("All steps", "steps", ("step", "name", "core_name", "complete", "period_ps", "device_compute_ps",
             "host_compute_ps", "input_ps", "all_others_ps"), rows=40),
 )  # fmt: skip
