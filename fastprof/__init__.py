@@ -1,4 +1,4 @@
-"""Profiles of TensorFlow, JAX and PyTorch as Apache Arrow tables: any size, any number of hosts, exact.
+"""Profiles of TensorFlow, JAX and PyTorch as Apache Arrow tables: one host or a pod of thousands, exact.
 
 import fastprof
 

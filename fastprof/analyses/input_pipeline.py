@@ -91,7 +91,7 @@ _TABLES: Final = (
         Flag("complete", "false if the step may be cut off and does not count for averages and verdicts: the first "
              "and the last of more than five steps, except on TPUs and of PyTorch's profiler",
              lambda rows: rows.db.complete),
-        Picoseconds("step_ps", "duration of the step on its slowest core"),
+        Picoseconds("step_ps", "time of the step, until the next one begins, on its slowest core"),
         Picoseconds("input_ps", "time in which input is loaded or waited for, without copies to devices: mean over "
                     "hosts; on TPUs, of the core that waited longest"),
         Share("input_share", "input_ps / mean time of the step over hosts; on TPUs, mean over cores of infeed / time "

@@ -256,8 +256,8 @@ SECTIONS = (
     Section("Steps out of line", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
             "difference_ps"), rows=20, shown=has_rows("slow_steps")),
     Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
-            "device_compute_ps", "host_compute_ps", "input_ps", "all_others_ps", "share"), "share", 20,
-            shown=has_rows("between_steps"), parts=("device_compute_ps", "host_compute_ps", "input_ps")),
+            "longest_before", "device_compute_ps", "host_compute_ps", "input_ps", "all_others_ps", "share"), "share",
+            20, shown=has_rows("between_steps"), parts=("device_compute_ps", "host_compute_ps", "input_ps")),
     Section("All steps", "steps", ("step", "name", "core_name", "complete", "period_ps", "device_compute_ps",
             "host_compute_ps", "input_ps", "all_others_ps"), rows=40),
 )  # fmt: skip
@@ -361,7 +361,8 @@ def _on_cores(kept: Sequence[HostSteps], database: StepDatabase) -> Iterator[OnC
 def _kinds(steps: OnCores) -> SimpleNamespace:
     """All kinds of time of steps on cores: types of events, on TPUs categories of ops."""
     own = steps.database
-    names, times = list(TYPES), own.type_ps
+    names, times = [*TYPES], own.type_ps
+    names[EventType.HOST_BATCH_FORMATION] = "not_training"
     if own.is_tpu:
         names, times = [*own.categories, "busy"], np.concatenate([own.category_ps, own.sparse_busy_ps[:, :, None]], 2)
         if own.infeed_ps.any():

@@ -180,10 +180,11 @@ class Host:
 
     def reasons_from(self, source: str) -> HostReasons:
         """Of this, what counts for the time of steps."""
-        from fastprof.derive.steps.host_reasons import host_reasons
+        from fastprof.derive.steps.host_reasons import host_reasons, other_work
 
         if source not in self._reasons:
-            self._reasons[source] = host_reasons(self.causes_from(source), self.foremost_from(source))
+            causes = self.causes_from(source)
+            self._reasons[source] = host_reasons(causes, self.foremost_from(source), other_work(self.events, causes))
         return self._reasons[source]
 
     def explained_steps(self, source: str) -> HostSteps:

@@ -16,6 +16,7 @@ _IN_WORDS: Final = {
     "all_others": "nothing computes",
     "compute": "compute",
     "copies": "copies",
+    "not_training": "evaluation, logging and saving",
     "idle": "devices idle",
     "sparse_core_v0_compute": "waiting for SparseCores",
     "sparse_core_v0_input": "input of SparseCores",

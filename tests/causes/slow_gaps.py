@@ -19,7 +19,7 @@ from fastprof.derive.causes.cause_names import GAP_CAUSES, OTHER_WORK
 from fastprof.derive.causes.step_intervals import Intervals
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, COPY, IDLE, WAIT, Spans
 from fastprof.derive.ops.launches import launches
-from fastprof.derive.steps.host_causes import _POWERS, CAUSE_OF, DRIVER, EXECUTOR, OTHER, Code, HostCauses
+from fastprof.derive.steps.host_causes import _POWERS, CAUSE_OF, DRIVER, EXECUTOR, FEED, OTHER, Code, HostCauses
 from fastprof.tables.host_events import HostEvents
 
 WEAK = {
@@ -34,6 +34,8 @@ LAUNCHES = (Code.LAUNCH, Code.FIRST_CALL, Code.HOST_COMPUTE)
 
 
 def rank(role: int, code: int) -> int | None:
+    if role == FEED:  # a program that does not ask for elements of tf.data does not wait for them
+        return None
     return WEAK.get(Code(code), (0, 1, 5))[(DRIVER, EXECUTOR, OTHER).index(role)]
 
 
@@ -138,7 +140,7 @@ class SlowHost:
         return [
             (begin, end)
             for line, role in self.threads
-            if role != OTHER and not line.name.startswith("tf_data")
+            if role not in (OTHER, FEED) and not line.name.startswith("tf_data")
             for begin, end, row in self.doing(line)
             if row >= 0 and Code(self.code[row]).name not in apart
         ]

@@ -19,11 +19,12 @@ from trace_builder import Event, Plane, line, plane
 from fastprof.analyses import gaps
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import HIDES
-from fastprof.derive.causes.step_intervals import Intervals, markers
+from fastprof.derive.causes.step_intervals import Intervals
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_time import COMPUTE, KINDS
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, op_computes
+from fastprof.derive.steps.marked_spans import markers
 from fastprof.tables.host_reader import read_host
 
 PYTHON = (

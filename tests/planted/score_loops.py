@@ -6,10 +6,11 @@ The stopwatch runs within each program: a step lasts from the start of one itera
 input is the time that the loop waits for the loader. A loop is right when
 
 - the median step time is within 3 % of the stopwatch, and equal in overview, steps, input pipeline and trends,
-- the input share is within 3 points of the stopwatch (first and last step left out), and equal in overview and input
-  pipeline,
+- the input share is within 3 points of the stopwatch, and equal in overview, input pipeline and trends,
 - the first finding is ``input``, costs what the loader took in the run within a tenth, and is equal in overview and
   diagnosis.
+
+The stopwatch counts the steps that the analysis steps counts for means: those that it knows to be recorded whole.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +107,11 @@ def _shown(value: float | None, digits: int) -> str:
     return "none" if value is None else f"{value:.{digits}f}"
 
 
-def stopwatch(measured: dict[str, Any]) -> Stopwatch:
-    steps, waits = measured["step_ns"], measured["input_ns"]
-    share = 100 * sum(waits[1:-1]) / sum(steps[1:-1])
-    return Stopwatch(statistics.median(steps), share, measured["planted_ns"])
+def stopwatch(measured: dict[str, Any], counts: list[bool]) -> Stopwatch:
+    """Return what the program measured, over the steps that count; over all if the analysis has other steps."""
+    counts = counts if len(counts) == len(measured["step_ns"]) else [True] * len(measured["step_ns"])
+    steps, waits = (list(compress(measured[name], counts)) for name in ("step_ns", "input_ns"))
+    return Stopwatch(statistics.median(steps), 100 * sum(waits) / sum(steps), measured["planted_ns"])
 
 
 def score(name: str) -> LoopScore:
@@ -118,10 +121,14 @@ def score(name: str) -> LoopScore:
     scalars = {one: figures(report) for one, report in reports.items()}
     step = {one: scalars[one]["step_time_p50_ps"] for one in ("overview", "steps", "input_pipeline")}
     step = {one: None if value is None else round(value) for one, value in step.items()}
-    step["trends"] = trends.of_profile(profile)["step_time_p50_ps"]
+    trend = trends.of_profile(profile)
+    step["trends"] = trend["step_time_p50_ps"]
     percent = {one: scalars[one]["input_percent"] for one in ("overview", "input_pipeline")}
+    percent["trends"] = None if trend["input_share"] is None else 100 * trend["input_share"]
+    percent = {one: None if value is None else round(value, 9) for one, value in percent.items()}
+    counts = reports["steps"].tables["steps"]["complete"].to_pylist()
     first = {one: _first(reports[one].tables["findings"].to_pylist()) for one in ("overview", "diagnosis")}
-    return LoopScore(name, stopwatch(MEASURED[name]), step, percent, first)
+    return LoopScore(name, stopwatch(MEASURED[name], counts), step, percent, first)
 
 
 def _first(findings: Sequence[dict[str, Any]]) -> tuple[str, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fastprof.derive.steps.host_causes import Code, code_of_frame
 from fastprof.derive.steps.other_work import EVALUATION, LOGGING, work_said_by
 
 
@@ -18,3 +19,16 @@ from fastprof.derive.steps.other_work import EVALUATION, LOGGING, work_said_by
 )  # fmt: skip
 def test_names_say_which_work_it_is(name: str, work: str | None) -> None:
     assert work_said_by(name) == work
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("torch/utils/checkpoint.py(1111): unpack_hook", Code.PYTHON),
+        ("$train.py:3 save_checkpoint", Code.CHECKPOINT_WORDS),
+        ("torch/serialization.py(944): save", Code.CHECKPOINT_WORDS), ("$checkpoint.py:12 write", Code.CHECKPOINT),
+        ("$ad_checkpoint.py:3 checkpoint", Code.PYTHON), ("$model.py:9 checkpointed_forward", Code.PYTHON),
+    ],
+)  # fmt: skip
+def test_activations_that_are_computed_again_are_not_saved(name: str, code: Code) -> None:
+    assert code_of_frame(name) == code

@@ -23,7 +23,7 @@ from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import Meanwhile
 from fastprof.derive.causes.step_intervals import Intervals, intervals
-from fastprof.derive.causes.work_beside_training import other_work
+from fastprof.derive.causes.work_beside_training import work_beside_training
 from fastprof.derive.devices.device_events import order_of_starts
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.device_time import (
@@ -119,7 +119,7 @@ def host_gaps(
     clocks = [_ahead(events, one) for one in times]
     works = _any_busy(times, *window)
     busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
-    work = other_work(events, causes)
+    work = work_beside_training(events, causes)
     meanwhile = Meanwhile.of(events, causes, _meeting(host, _waiting(times, clocks)), works)
     for time, ahead in zip(times, clocks, strict=True):
         within = intervals(periods, time.ran.name)
@@ -140,9 +140,10 @@ def _apart(
     if marked is not None:
         begin, end = marked[0].copy(), marked[1].copy()
     if len(steps) and len(ran.rows):
-        group = values_at(groups.group_id, ran.rows)
-        place = np.minimum(np.searchsorted(steps, group), len(steps) - 1)
-        mine = steps[place] == group
+        slot = np.full(groups.count + 1, -1, np.int64)  # the last is for events of no group
+        slot[steps] = np.arange(len(steps))
+        place = slot[values_at(groups.group_id, ran.rows)]
+        mine = place >= 0
         np.minimum.at(begin, place[mine], ran.start_ps[mine])
         np.maximum.at(end, place[mine], ran.end_ps[mine])
     lasts = begin < end

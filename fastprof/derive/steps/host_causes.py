@@ -70,6 +70,8 @@ class Code(IntEnum):
     """A name that leaves open whether it loads input: no event keeps this code."""
     EVALUATION = 19
     LOGGING = 20
+    ASKS_COPY = 21
+    """A function or op that asks for a copy, with all that it does besides."""
 
 
 CAUSE_OF: Final[dict[Code, str]] = {
@@ -91,6 +93,7 @@ CAUSE_OF: Final[dict[Code, str]] = {
     Code.FIRST_CALL: "compilation",
     Code.EVALUATION: "evaluation",
     Code.LOGGING: "logging",
+    Code.ASKS_COPY: "transfer",
 }
 """The causes of codes; WAITS has none."""
 
@@ -103,7 +106,7 @@ for _codes, _takes, _holds in (
     ((Code.INPUT_WORDS, Code.CHECKPOINT_WORDS, Code.EVALUATION, Code.LOGGING), 3, 6),
     ((Code.LAUNCH,), 4, 4),
     ((Code.FIRST_CALL,), 4, 5),
-    ((Code.WAITS, Code.LOCK, Code.TRANSFER, Code.HOST_COMPUTE, Code.MEMORY), 5, 4),
+    ((Code.WAITS, Code.LOCK, Code.TRANSFER, Code.ASKS_COPY, Code.HOST_COMPUTE, Code.MEMORY), 5, 4),
     ((Code.INPUT, Code.COMPILATION, Code.CALLBACK, Code.CHECKPOINT, Code.GARBAGE, Code.PROFILER), 8, 8),
 ):
     _POWERS[0, list(_codes)], _POWERS[1, list(_codes)] = _takes, _holds
@@ -160,6 +163,13 @@ _LOCKED: Final = frozenset(("acquire", "wait", "join", "_wait_for_tstate_lock", 
 _LOCKS: Final = ("threading.py", "_thread", "<unknown>", "queue.py", "_base.py", "builtins")
 
 
+_REMATERIALISES: Final = pattern_of(
+    r"utils/checkpoint\.py|ad_checkpoint|[Cc]heckpoint(?:Function|Wrapper|Error|_wrapper|_name|_polic|_sequential)"
+    r"|[Cc]heckpoint(?:ed)?_?(?:[Ff]orward|[Bb]lock|[Ll]ayer)|activation_?checkpoint|recompute"
+)
+"""Activations that are computed again: nothing is saved."""
+
+
 @lru_cache(maxsize=1 << 16)
 def code_of_frame(name: str) -> Code:
     """What a frame of the Python tracer says: ``$file.py:12 function``."""
@@ -174,6 +184,8 @@ def code_of_frame(name: str) -> Code:
     known = _FUNCTIONS.get(function)
     if known is not None:
         return known or Code.PYTHON
+    if _REMATERIALISES.search(name):
+        return Code.PYTHON
     for code, files in _FILES:
         if files.match(place.rpartition("/")[2]):
             return code
@@ -212,6 +224,8 @@ _OF_WORK: Final = {EVALUATION: Code.EVALUATION, LOGGING: Code.LOGGING}
 @lru_cache(maxsize=1 << 16)
 def code_of_words(name: str) -> Code:
     """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
+    if _REMATERIALISES.search(name):
+        return Code.NOTHING
     if words_of(name) & _CHECKPOINT:
         return Code.CHECKPOINT_WORDS
     if (work := work_said_by(name)) is not None:
@@ -223,7 +237,7 @@ def code_of_words(name: str) -> Code:
 @lru_cache(maxsize=1 << 16)
 def code_of_name(name: str) -> Code:
     """What the name of a framework's event says."""
-    if name.startswith("void "):  # a kernel
+    if name.startswith("void ") or _REMATERIALISES.search(name):  # a kernel
         return Code.NOTHING
     return next((code for code, pattern in _NAMED if pattern.search(name)), Code.NOTHING)
 
@@ -437,7 +451,7 @@ def _of_copies(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> Non
         )
         begins = np.append(events.start_ps[copies], np.iinfo(np.int64).max)
         end = ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
-        code[rows[begins[np.searchsorted(copies, rows, side="right")] < end]] = Code.TRANSFER
+        code[rows[begins[np.searchsorted(copies, rows, side="right")] < end]] = Code.ASKS_COPY
 
 
 def _of_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s) -> None:

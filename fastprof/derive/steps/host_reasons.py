@@ -16,15 +16,19 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.steps.host_causes import CAUSE_OF, HostCauses
+from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, HostCauses
 from fastprof.derive.steps.step_time import EventType, Markers, TypedEvents, longest
-from fastprof.schema.array_types import Int64s, Records, UInt8s
+from fastprof.schema.array_types import Int64s, Records
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import HostEvents
 
 INPUT, COMPILATION, WORK = EventType.HOST_PREPROCESS, EventType.HOST_POSTPROCESS, EventType.HOST_RUNTIME
 """Types that stand for input, compilation and ops while time is divided: ops count before the others, and all of these
 before other events of the host. Events of no other kind have them."""
+NOT_TRAINING, WORK_OF_IT = EventType.HOST_BATCH_FORMATION, EventType.DEVICE_WAIT_DEVICE
+"""Types that stand for evaluation, logging and saving: before input and compilation; and, from the first work that is
+launched for it, before all that devices do."""
 
 _TYPES: Final = np.zeros(256, np.uint8)
 for _code, _cause in CAUSE_OF.items():
@@ -34,25 +38,82 @@ for _code, _cause in CAUSE_OF.items():
 
 @dataclass(frozen=True, slots=True)
 class HostReasons:
-    """``code``: what each event says, see Code; ``said``: when the host loads input or compiles, in order, of no
-    group."""
+    """``said``: when the host loads input or compiles, and when it does work that is not training, in two lines of
+    events in order, of no group; ``first``: the events at which lines begin, and the end of the last."""
 
-    code: UInt8s
     said: TypedEvents
+    lines: Int64s
 
-    def within(self, spans: Markers) -> TypedEvents:
-        """The same, as events of the groups whose spans they meet."""
-        return spread(self.said, spans)
+    def within(self, spans: Markers) -> tuple[TypedEvents, Int64s]:
+        """Return them as events of the groups whose spans they meet, and their lines."""
+        met, place = meetings(self.said, spans)
+        return met, np.searchsorted(place, self.lines).astype(np.int64)
 
 
-def host_reasons(causes: HostCauses, found: Records) -> HostReasons:
-    """What a host does that is known as loading of input or compilation. ``found``: what it does at any time, PIECE."""
+def host_reasons(causes: HostCauses, found: Records, other: OtherWork) -> HostReasons:
+    """Return what a host does that is known as input, compilation, or work that is not training. ``found``: what it
+    does at any time, PIECE."""
     found = found[found["label"] >= 0]
     type_ = _TYPES[causes.code[found["label"]]]
     some = type_ > 0
-    begin, end, type_ = found["begin"][some], found["end"][some], type_[some]
-    none = np.full(len(begin), -1, np.int32)
-    return HostReasons(causes.code, TypedEvents(none, type_, begin, end - begin))
+    first = np.minimum(other.first_ps, other.end_ps)
+    began, ended = found["begin"][some], found["end"][some]
+    kinds = (NOT_TRAINING, WORK_OF_IT)
+    type_ = np.concatenate([type_[some], *(np.full(len(first), one, np.uint8) for one in kinds)])
+    begin = np.concatenate([began, other.begin_ps, first])
+    end = np.concatenate([ended, other.end_ps, other.end_ps])
+    lasts = end > begin
+    upto = np.cumsum([0, len(began), len(first), len(first)])
+    lines = np.append(0, np.cumsum(lasts))[upto]
+    none = np.full(int(lasts.sum()), -1, np.int32)
+    return HostReasons(TypedEvents(none, type_[lasts], begin[lasts], (end - begin)[lasts]), lines)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherWork:
+    """When the threads that drive devices evaluate, log or save: spans in order, none within or across another.
+    ``row``: of the outermost event; ``first_ps``: when the first work is launched in each."""
+
+    row: Int64s
+    begin_ps: Int64s
+    end_ps: Int64s
+    first_ps: Int64s
+
+
+OTHER_WORK: Final = {
+    Code.CHECKPOINT: "checkpoint",
+    Code.CHECKPOINT_WORDS: "checkpoint",
+    Code.EVALUATION: "evaluation",
+    Code.LOGGING: "logging",
+}
+"""Codes of work that is not training, and their causes."""
+_LAUNCHES: Final = (Code.LAUNCH, Code.FIRST_CALL, Code.HOST_COMPUTE)
+
+
+def other_work(events: HostEvents, causes: HostCauses) -> OtherWork:
+    """Return when the threads that drive devices do work that is not training."""
+    rows, first = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for line, role in zip(causes.lines, causes.role, strict=True):
+        if role != DRIVER:
+            continue
+        here = causes.code[line.first : line.last]
+        own = line.first + np.flatnonzero(
+            np.isin(here, list(OTHER_WORK)) & (events.duration_ps[line.first : line.last] > 0)
+        )
+        launched = line.first + np.flatnonzero(np.isin(here, _LAUNCHES))
+        starts = np.append(events.start_ps[launched], np.iinfo(np.int64).max)
+        rows.append(own)
+        first.append(starts[np.searchsorted(launched, own, side="right")])
+    row, first_ps = np.concatenate(rows), np.concatenate(first)
+    begin = events.start_ps[row]
+    end = ends_of(begin, events.duration_ps[row])
+    order = np.lexsort((-end, begin))
+    row, first_ps, begin, end = row[order], first_ps[order], begin[order], end[order]
+    outer, reached = np.zeros(len(row), np.bool_), np.iinfo(np.int64).min
+    for place, (since, until) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+        if since >= reached:
+            outer[place], reached = True, until
+    return OtherWork(row[outer], begin[outer], end[outer], first_ps[outer])
 
 
 def counted(type_ps: Int64s) -> Int64s:
@@ -62,6 +123,7 @@ def counted(type_ps: Int64s) -> Int64s:
         (INPUT, EventType.HOST_WAIT_INPUT),
         (COMPILATION, EventType.HOST_COMPILE),
         (WORK, EventType.HOST_COMPUTE),
+        (WORK_OF_IT, NOT_TRAINING),
     ):
         times[..., for_type] += times[..., stands]
         times[..., stands] = 0

@@ -189,7 +189,7 @@ class HostTimes:
 
     def divide(self, events: HostEvents, spans: Markers) -> tuple[Int64s, Collectives]:
         """Return [n, 18] the time of spans, whose groups are 0 to n - 1, by type of event, and collectives of GPUs."""
-        said, collectives = self.reasons.within(spans), Collectives.none()
+        (said, of_said), collectives = self.reasons.within(spans), Collectives.none()
         if self.busy is None:
             gpus = gpu_step_events.events_in_time(events, spans)
             ran, lines, collectives = gpus.events, gpus.lines, _collectives(gpus)
@@ -197,7 +197,8 @@ class HostTimes:
             ran = spread(self.busy, spans)
             lines = np.array([0, len(ran)], np.int64)
         both = TypedEvents.joined([ran, said])
-        times = time_by_type(both, np.append(lines, len(both)), spans.start_ps, spans.duration_ps)
+        lines = np.concatenate([lines, lines[-1] + of_said[1:]])
+        times = time_by_type(both, lines, spans.start_ps, spans.duration_ps)
         return counted(times.within_ps), collectives
 
 
@@ -279,7 +280,7 @@ def _with_input(database: StepDatabase, source: StepSource, reasons: HostReasons
     order = np.argsort(begin, kind="stable")
     until = np.append(begin[order][1:], end[order][-1:])
     spans = Markers(order.astype(np.int32), begin[order], np.maximum(until - begin[order], 0))
-    said = reasons.within(spans)
+    said, _ = reasons.within(spans)
     said = said[said.type == INPUT]
     first, last = np.zeros((2, len(database)), np.int64)
     first[spans.group], last[spans.group] = spans.start_ps, ends_of(spans.start_ps, spans.duration_ps)

@@ -18,7 +18,7 @@ from fastprof.schema.value_classes import dataclass
 @dataclass(frozen=True, slots=True)
 class OnCores:
     """Steps on the cores that took part: places of steps and cores in a database, a row each. ``number``: of the step
-    in the session, -1: none; ``times_ps``: [n, 10] by category."""
+    in the session, -1: none; ``times_ps``: [n, 11] by category."""
 
     database: StepDatabase
     step: npt.NDArray[np.intp]
@@ -99,6 +99,7 @@ _CATEGORIES = (
     "time to trace and compile while nothing computes",
     "rest of the step, in which no event ran; on TPUs idle time",
     "time of copies between host and device, or within the device; on GPUs of copies to the device",
+    "time of evaluation, logging and saving, with what devices compute for them; on TPUs always 0",
 )
 IN_CATEGORIES = tuple(
     Picoseconds(f"{category.name}_ps", what, _in_category(category.number - 1))

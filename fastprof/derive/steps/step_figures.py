@@ -33,8 +33,8 @@ T = TypeVar("T", np.int64, np.float64)
 
 COMPUTE, DEVICE_TO_DEVICE, COLLECTIVES, HOST_COMPUTE, LAUNCH, INPUT, OUTPUT, COMPILATION, OTHER = range(len(CATEGORIES))
 """The columns of GenericSteps.category_ps and of core_breakdown."""
-COPIES: Final = len(CATEGORIES)
-"""The last column of core_breakdown."""
+COPIES, NOT_TRAINING = len(CATEGORIES), len(CATEGORIES) + 1
+"""The last columns of core_breakdown."""
 
 PS_PER_MS: Final = 1e9
 
@@ -80,17 +80,18 @@ class GenericSteps:
 
     @property
     def own_category_ps(self) -> Float64s:
-        """[n, 10] by category of OWN_CATEGORIES."""
+        """[n, 11] by category of OWN_CATEGORIES."""
         return _with_copies(self.category_ps, self.type_ps)
 
     def bottleneck(self, uses_tf_data: bool, *, copies_apart: bool) -> verdicts.Bottleneck:
         """The verdicts on these steps together. ``copies_apart``: copies to devices are no input, and computing threads
         of a host without devices are its device, unlike to XProf."""
         total, copied = self.category_ps.sum(axis=0), float(self.to_device_ps.sum())
+        other_work = float(self.type_ps[:, EventType.HOST_BATCH_FORMATION].sum())
         return verdicts.of_generic(
             step=float(self.step_ps.sum()),
             input=float(self.wait_input_ps.sum()) + (0.0 if copies_apart else copied),
-            copies=copied if copies_apart else 0.0,
+            copies=copied + other_work if copies_apart else 0.0,
             output=float(total[OUTPUT]),
             compute=float(total[COMPUTE]) + (float(total[HOST_COMPUTE]) if copies_apart else 0.0),
             collectives=float(total[COLLECTIVES]),
@@ -101,10 +102,11 @@ class GenericSteps:
 
 
 def _with_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.NDArray[T]:
-    """[..., 10] times by category of OWN_CATEGORIES off TPUs: copies to the device, which XProf takes for input, are
+    """[..., 11] times by category of OWN_CATEGORIES off TPUs: copies to the device, which XProf takes for input, are
     copies. Input is what loads or waits for it."""
     copied = type_ps[..., EventType.HOST_TO_DEVICE]
-    times = np.concatenate([category_ps, copied[..., None]], axis=-1)
+    others = type_ps[..., EventType.HOST_BATCH_FORMATION]
+    times = np.concatenate([category_ps, copied[..., None], others[..., None]], axis=-1)
     times[..., INPUT] -= copied
     return times
 
@@ -421,12 +423,12 @@ def place_of(op: str) -> int:
 
 
 def of_types(type_ps: Int64s) -> Int64s:
-    """[..., 10]: time by category, in the order of OWN_CATEGORIES, of [..., 18] time by type of event."""
+    """[..., 11]: time by category, in the order of OWN_CATEGORIES, of [..., 18] time by type of event."""
     return _with_copies(category_times(type_ps), type_ps)
 
 
 def core_breakdown(database: StepDatabase, place: Callable[[str], int] = place_of) -> Int64s:
-    """[n, c, 10]: time of each core by category, in the order of OWN_CATEGORIES, whatever the hardware. A SparseCore
+    """[n, c, 11]: time of each core by category, in the order of OWN_CATEGORIES, whatever the hardware. A SparseCore
     that does not mark its steps computes while it is busy. ``place``: of the category of an op of a TPU."""
     if not database.is_tpu:
         return of_types(database.type_ps)

@@ -43,6 +43,8 @@ def with_numbers(database: StepDatabase, source: StepSource) -> StepDatabase:
     it, and a label that shows the number of its group shows this number instead. ``source.numbers``: numbers by group,
     which steps had before others were left out."""
     is_marked = source.source in (MARKERS, LAUNCHED)
+    if not is_marked and source.numbers is None:
+        return replace(database, number=np.arange(len(database)))
     recorded = [
         split_label(label)[1] if is_marked and numbered else None
         for label, numbered in zip(database.label, database.numbered.tolist(), strict=True)

@@ -70,9 +70,14 @@ CATEGORIES: Final = (
 )
 """The categories of XProf, by their number less one. Host-to-host copies are in none of them."""
 
-OWN_CATEGORIES: Final = (*CATEGORIES, Category(10, "copies", "Copies", ()))
+OWN_CATEGORIES: Final = (
+    *CATEGORIES,
+    Category(10, "copies", "Copies", ()),
+    Category(11, "not_training", "Evaluation, logging and saving", (EventType.HOST_BATCH_FORMATION,)),
+)
 """With copies: on TPUs those between host and device, and within the device, which XProf counts as compute; on GPUs
-those to the device, which XProf counts as input. Others are in categories by their direction there."""
+those to the device, which XProf counts as input. Others are in categories by their direction there. And with work that
+is not training, compute included, which has the place of a type that XProf does not count."""
 
 
 HOST_TRANSFERS: Final = ("host send", "host send-done", "host recv", "host recv-done")

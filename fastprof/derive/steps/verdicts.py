@@ -129,7 +129,7 @@ def of_generic(
     tf_data: bool, copies: float = 0.0,
 ) -> Bottleneck:  # fmt: skip
     """The verdicts on GPUs or on a CPU from times summed over steps, all in one unit. ``copies``: those to devices that
-    are not part of ``input``; ``tf_data``: it is in use."""
+    are not part of ``input``, and work that is not training; ``tf_data``: it is in use."""
     if not step:
         return Bottleneck(Finding(UNKNOWN, _NO_STEPS))
     times = (input, output, compute, collectives, launch, other)

@@ -24,6 +24,7 @@ const CATEGORIES = {
   "#d76fae": "compilation",
   "#7fa6e8": "host_to_host",
   "#6d7a8d": "all_others, all_other, other",
+  "#9c8a4a": "not_training",
 };
 /** The colour of a category of step time. */
 export const CATEGORY = Object.fromEntries(

@@ -39,7 +39,7 @@ export class CoreMap extends CanvasChart {
     }
     this.least = this.values.reduce((least, one) => (one < least ? one : least), Infinity);
     this.most = this.values.reduce((most, one) => (one > most ? one : most), 0);
-    if (metric !== "duration_ps") this.least = 0;
+    if (metric !== "period_ps") this.least = 0;
     this.canvas.after(scaleBar(metric, this.least, this.most));
   }
 

@@ -15,8 +15,8 @@ import { worstHostsOf } from "./hosts_that_meet.js";
 const PARTS = list(`device_compute_ps=Device compute, device_to_device_ps=Device to device,
   device_collectives_ps=Device collectives, host_compute_ps=Host compute, kernel_launch_ps=Kernel launch,
   input_ps=Input, output_ps=Output, compilation_ps=Compilation, all_others_ps=All others,
-  copies_ps=Copies`);
-const OF_STEP = list(`hostname=Host, duration_ps=Step time, start_ps=Begin, bottleneck, bottleneck_share=Share of it,
+  copies_ps=Copies, not_training_ps=Evaluation and saving`);
+const OF_STEP = list(`hostname=Host, period_ps=Step time, start_ps=Begin, bottleneck, bottleneck_share=Share of it,
   pod_core_id=XProf's id`);
 const MOST_BARS = 256;
 const MOST_HOSTS = 512;
@@ -41,7 +41,7 @@ class PodViewer {
     this.byStep = this.data.groupBy("step");
     this.steps = [...this.byStep.keys()].sort((one, other) => one - other);
     this.parts = PARTS.filter(([name]) => this.data.column(name).some((value) => value > 0));
-    this.metric = choice(context, "metric", ["duration_ps", ...PARTS.map(([name]) => name)]);
+    this.metric = choice(context, "metric", ["period_ps", ...PARTS.map(([name]) => name)]);
     this.step = Math.max(0, this.steps.indexOf(Number(context.params.get("step") ?? NaN)));
     this.details = detailsPanel("Choose a core to see what it spent the step on.");
   }
@@ -63,7 +63,7 @@ class PodViewer {
     const words = (place) => `${number(this.steps[place])} (${number(place + 1)} of ${number(this.steps.length)})`;
     this.slider = slider({ label: "Step", min: 0, max: this.steps.length - 1, value: this.step, text: words,
       onchange: (place) => this.chooseStep(place) });
-    const options = [["duration_ps", "Step time"], ...this.parts];
+    const options = [["period_ps", "Step time"], ...this.parts];
     const metric = picker({ label: "Colour cores by", options, value: this.metric,
       onchange: (to) => this.chooseMetric(to) });
     this.bar = section(this.body, "A step on all cores");
@@ -84,7 +84,7 @@ class PodViewer {
 
   chooseMetric(metric) {
     this.metric = metric;
-    this.context.replace({ metric: metric === "duration_ps" ? null : metric });
+    this.context.replace({ metric: metric === "period_ps" ? null : metric });
     this.drawMap();
     if (this.gridBody) this.drawGrid();
   }
@@ -110,7 +110,7 @@ class PodViewer {
     const hosts = Map.groupBy(rows, (row) => data.value(row, "host"));
     const all = data.column(this.metric);
     const most = Math.max(...rows.map((row) => all[row]), 1);
-    const least = this.metric === "duration_ps" ? Math.min(...rows.map((row) => all[row])) : 0;
+    const least = this.metric === "period_ps" ? Math.min(...rows.map((row) => all[row])) : 0;
     const cell = (row) => this.cell(row, shade(this.metric, (all[row] - least) / Math.max(1, most - least)));
     const shown = [...hosts].slice(0, MOST_HOSTS);
     this.mapHolder.replaceChildren(
@@ -124,7 +124,7 @@ class PodViewer {
   /** A core of the step as a button. */
   cell(row, background) {
     const known = this.data.row(row);
-    const ofStep = this.metric === "duration_ps" ? "" : ` of ${text(known.duration_ps, "ps")}`;
+    const ofStep = this.metric === "period_ps" ? "" : ` of ${text(known.period_ps, "ps")}`;
     const kinds = ["core", known.sparse_core && "core-sparse", known.core_name === this.chosen && "chosen"];
     return h("button", { class: kinds.filter(Boolean).join(" "), style: { background },
       title: `${known.core_name}: core id ${known.core_id}, ${
@@ -137,7 +137,7 @@ class PodViewer {
     let rows = this.rows();
     const all = rows.length;
     if (all > MOST_BARS) {
-      rows = rows.sort((one, other) => data.value(other, "duration_ps") - data.value(one, "duration_ps")).slice(0,
+      rows = rows.sort((one, other) => data.value(other, "period_ps") - data.value(one, "period_ps")).slice(0,
         MOST_BARS);
     }
     const box = h("div");
@@ -182,12 +182,12 @@ class PodViewer {
     this.details.show(core,
       linkRow(
         timelineButton(this.context,
-          () => ({ host: known.host, start: known.start_ps, end: known.start_ps + known.duration_ps })),
+          () => ({ host: known.host, start: known.start_ps, end: known.start_ps + known.period_ps })),
       ), pairList([...columnPairs(data, known, OF_STEP), ["Complete", known.complete ? null : "no, as far as known"]]),
       pairList(this.parts.map(([name, title]) => [
         title,
         known[name]
-          ? `${text(known[name], "ps")}, ${text(known.duration_ps ? known[name] / known.duration_ps : null, "share")}`
+          ? `${text(known[name], "ps")}, ${text(known.period_ps ? known[name] / known.period_ps : null, "share")}`
           : null,
       ])));
     for (const node of this.mapHolder.querySelectorAll(".core"))
@@ -207,7 +207,7 @@ class PodViewer {
   drawTables() {
     const { context, body } = this;
     tableSection(context, body, "cores", this.data, { columns: [
-      ...list("step, core_name, duration_ps, bottleneck, bottleneck_share"),
+      ...list("step, core_name, period_ps, bottleneck, bottleneck_share"),
       ...this.parts.map(([name]) => name),
       "complete",
       "host",

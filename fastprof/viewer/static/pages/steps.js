@@ -46,14 +46,14 @@ function draw(body, report, context) {
 
 /** A line per core, or only those of the cores whose steps take longest. */
 function durations(body, steps, cores, numbers) {
-  const time = (core) => steps.sum("duration_ps", core.rows);
+  const time = (core) => steps.sum("period_ps", core.rows);
   const shown = [...cores].sort((one, other) => time(other) - time(one)).slice(0, MOST_CORES);
   const isCut = cores.length > shown.length;
   const box = panel("Step time by core",
     isCut ? `The ${shown.length} of ${cores.length} cores whose steps take longest.` : null);
   columns(body, box);
   const series = shown.map(({ name, rows }) => {
-    const times = new Map(rows.map((row) => [steps.value(row, "step"), steps.value(row, "duration_ps")]));
+    const times = new Map(rows.map((row) => [steps.value(row, "step"), steps.value(row, "period_ps")]));
     return { name, values: numbers.map((step) => times.get(step) ?? null) };
   });
   if (numbers.length) lines(box.body, { x: numbers, series, unit: "ps", xTitle: "Step", label: "Step time by core" });
@@ -66,7 +66,7 @@ function everyCore(body, steps, cores, numbers, context) {
   const part = section(body, "All steps on all cores", { note: "A row is a core, a column a step." });
   const map = new CoreMap(part, data, {
     steps: numbers,
-    metric: "duration_ps",
+    metric: "period_ps",
     names: data.select().map((row) => coreName(data, row)),
     onselect: () => {},
   });
