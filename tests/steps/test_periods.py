@@ -166,6 +166,26 @@ def test_the_last_step_counts_where_markers_follow_each_other(pause: float, comp
     assert found.scalars["step_time_mean_ps"].value == pytest.approx(mean * US)
 
 
+def test_steps_that_serve_requests_keep_their_extents() -> None:
+    """The time between them may be time without requests."""
+    main = [
+        one
+        for k in range(3)
+        for one in (step(k, 100 * k, 60), ran("execute_context_1(8)_generation_0(0)", 100 * k, 50))
+    ]
+    found = steps(threads(main, [op(100 * k, 30) for k in range(3)]))
+    assert [row[:3] for row in rows(found)] == [(100 * k, 60, None) for k in range(3)]
+    assert [row["complete"] for row in records(found, "steps")] == [True] * 3
+
+
+def test_pauses_are_part_of_the_period_and_shown_beside_it() -> None:
+    main = [one for k in range(3) for one in (step(k, 100 * k, 60 - 20 * (k == 1)), ran("x:MatMul", 100 * k, 20))]
+    main.append(ran("load_batch", 170, 25))
+    (between,) = records(steps(threads(main)), "between_steps")
+    names = ("gap_count", "time_ps", "longest_ps", "longest_before", "input_ps", "all_others_ps")
+    assert tuple(between[name] for name in names) == (2, 100 * US, 60 * US, "train 2", 25 * US, 75 * US)
+
+
 def test_markers_alone_have_extents() -> None:
     found = steps(marked((0, 0, 60), (1, 100, 60)), steps_from="markers")
     assert rows(found) == [(100 * k, 60, None, {"host_compute": 30, "all_others": 30}) for k in range(2)]
@@ -211,6 +231,15 @@ def test_layers_under_one_annotation_or_of_one_graph_are_no_steps(
     around: list[Event], correlation: int, source: str | None
 ) -> None:
     assert steps(*repeating_kernels(around, correlation)).scalars["steps_source"].value == source
+
+
+@pytest.mark.parametrize(("inside", "source"), [(True, "annotations"), (False, "launches")])
+def test_an_annotation_makes_steps_if_it_holds_the_work_of_its_thread(inside: bool, source: str) -> None:
+    """It covers a fifth of the time."""
+    main = []
+    for k in range(4):
+        main += [ran("batch", 100 * k + 30, 20), ran("x:MatMul", 100 * k + (35 if inside else 60), 10)]
+    assert steps(threads(main)).scalars["steps_source"].value == source
 
 
 def test_steps_are_made_from_markers_or_annotations_of_a_name() -> None:
