@@ -60,7 +60,7 @@ def test_loading_is_input_before_inside_and_after_the_marker(marker: int, extent
     spent = {"host_compute": 40, "input": 30, "all_others": 30}
     assert first == (marker, extent, 100, spent) and second == (100 + marker, extent, 100, spent)
     own_load = 30 - marker
-    assert last[:3] == (200 + marker, extent, None)
+    assert last[:3] == (200 + marker, extent, extent)
     assert last[3].get("input", 0) == own_load and sum(last[3].values()) == extent
 
 
@@ -69,9 +69,9 @@ def test_where_no_op_is_recorded_events_count_by_name() -> None:
         one for k in range(3) for one in (step(k, 100 * k, 60), ran("work", 100 * k, 25), ran("save", 100 * k + 70, 5))
     ]
     assert rows(steps(threads(main))) == [
-        (0, 60, 100, {"host_compute": 25, "all_others": 75}),
-        (100, 60, 100, {"host_compute": 25, "all_others": 75}),
-        (200, 60, None, {"host_compute": 25, "all_others": 35}),
+        (0, 60, 100, {"host_compute": 25, "all_others": 70, "not_training": 5}),
+        (100, 60, 100, {"host_compute": 25, "all_others": 70, "not_training": 5}),
+        (200, 60, 60, {"host_compute": 25, "all_others": 35}),
     ]
 
 
@@ -96,7 +96,7 @@ def test_a_period_on_a_gpu_begins_with_the_first_work_of_the_step() -> None:
     assert rows(steps(*launched([[(50, 130), (150, 200), (260, 300)]]))) == [
         (50, 80, 100, {"device_compute": 80, "all_others": 20}),
         (150, 50, 110, {"device_compute": 50, "all_others": 60}),
-        (260, 40, None, {"device_compute": 40}),
+        (260, 40, 40, {"device_compute": 40}),
     ]
 
 
@@ -106,7 +106,7 @@ def test_the_slowest_gpu_counts_and_what_any_gpu_computes() -> None:
     assert [row[2:] for row in found] == [
         (120, {"device_compute": 90, "all_others": 30}),  # 0 to 70, and the first GPU from 100 to 120
         (120, {"device_compute": 110, "all_others": 10}),  # 120 to 190, 200 to 240
-        (None, {"device_compute": 80}),
+        (80, {"device_compute": 80}),
     ]
 
 
@@ -129,7 +129,7 @@ def test_ops_between_steps_of_a_tpu_count_by_category() -> None:
     assert rows(steps(tpu(0, marks, ops))) == [
         (0, 60, 100, {"device_compute": 50, "device_collectives": 10, "all_others": 40}),
         (100, 60, 100, {"device_compute": 60, "copies": 15, "all_others": 25}),
-        (200, 60, None, {"device_compute": 50, "all_others": 10}),
+        (200, 60, 60, {"device_compute": 50, "all_others": 10}),
     ]
 
 
@@ -144,14 +144,14 @@ def marked(*numbered: tuple[int, float, float]) -> Plane:
 
 def test_no_step_follows_where_numbers_jump() -> None:
     found = steps(marked((3, 0, 60), (4, 100, 60), (5, 200, 60), (10, 900, 60), (11, 1000, 60)))
-    assert [row[2] for row in rows(found)] == [100, 100, None, 100, None]
+    assert [row[2] for row in rows(found)] == [100, 100, None, 100, 60]
     assert [row["complete"] for row in records(found, "steps")] == [True, True, False, True, False]
     assert found.scalars["step_time_mean_ps"].value == 100 * US
 
 
 def test_a_single_step_is_a_bound() -> None:
     found = steps(marked((0, 0, 60)))
-    assert rows(found) == [(0, 60, None, {"host_compute": 30, "all_others": 30})]
+    assert rows(found) == [(0, 60, 60, {"host_compute": 30, "all_others": 30})]
     assert found.scalars["step_time_is_bound"].value is True
     assert found.scalars["step_time_mean_ps"].value == 60 * US
 
@@ -174,7 +174,7 @@ def test_steps_that_serve_requests_keep_their_extents() -> None:
         for one in (step(k, 100 * k, 60), ran("execute_context_1(8)_generation_0(0)", 100 * k, 50))
     ]
     found = steps(threads(main, [op(100 * k, 30) for k in range(3)]))
-    assert [row[:3] for row in rows(found)] == [(100 * k, 60, None) for k in range(3)]
+    assert [row[:3] for row in rows(found)] == [(100 * k, 60, 60) for k in range(3)]
     assert [row["complete"] for row in records(found, "steps")] == [True] * 3
 
 
