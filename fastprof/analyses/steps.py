@@ -275,10 +275,13 @@ class KeptHost:
 def of_host(host: Host, params: Params) -> KeptHost:
     found = host.explained_steps(params.steps_from)
     found = found if host.missed is None else replace(found, missed=host.missed)
-    source, extents = host.source_of_steps(params.steps_from), host.steps_from(params.steps_from).database
-    times = None if host.raw.planes_of("TPU") else host.times_from(params.steps_from)
-    between = between_steps(found.database, extents, host.events, times)
-    return KeptHost(found, slow_steps(source.groups, found.database), between)
+    every = host.entire
+    periods, extents = every.explained_steps(params.steps_from).database, every.steps_from(params.steps_from).database
+    chosen = np.isin(periods.step, found.database.step)
+    times = None if host.raw.planes_of("TPU") else every.times_from(params.steps_from)
+    between = between_steps(periods, extents, chosen, every.events, times)
+    slow = slow_steps(every.groups_from(params.steps_from), found.database)
+    return KeptHost(found, slow, between)
 
 
 def numbered(kept: KeptHost, number: int) -> KeptHost:
@@ -305,7 +308,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
             _slow(of_hosts, [place for place, (count, _, _) in enumerate(slow) if count], database)
         ),
         "between_steps": lambda: TABLES["between_steps"].of_parts(
-            one.between.rows(one.steps.host, one.steps.database.label) for one in of_hosts
+            one.between.rows(one.steps.host) for one in of_hosts
         ),
         "stragglers": lambda: TABLES["stragglers"].of_parts(stragglers(database)),
     })  # fmt: skip

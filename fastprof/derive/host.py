@@ -57,6 +57,7 @@ class Host:
         self._steps: dict[str, HostSteps] = {}
         self._periods: dict[str, Periods] = {}
         self._explained: dict[str, HostSteps] = {}
+        self._times: dict[str, HostTimes] = {}
         self._reasons: dict[str, HostReasons] = {}
         self._causes: dict[str, HostCauses] = {}
         self._foremost: dict[str, Records] = {}
@@ -190,14 +191,18 @@ class Host:
     def explained_steps(self, source: str) -> HostSteps:
         """The steps that are made from ``source``, with the times of their periods; of markers alone those of XProf,
         with the times of their extents."""
-        from fastprof.derive.steps.periods import in_periods
+        from fastprof.derive.steps.periods import in_periods, some_of
 
         if source == MARKERS:
             return self.steps
         if source not in self._explained:
             own = self.steps_from(source)
-            times = self.times_from(source)
-            found = in_periods(own, self.source_of_steps(source), self.periods_from(source), times, self.workers)
+            if self.entire is self:
+                times, by = self.times_from(source), self.source_of_steps(source)
+                found = in_periods(own, by, self.periods_from(source), times, self.workers)
+            else:  # a chosen step lasts until the next one, whether that is chosen or not
+                every = self.entire.explained_steps(source).database
+                found = replace(own, database=some_of(every, np.isin(every.step, own.database.step)))
             self._explained[source] = replace(found, marked=self.steps if source == AUTO else own)
         return self._explained[source]
 
@@ -206,12 +211,12 @@ class Host:
         from fastprof.derive.ops.threads_as_device import time_on_threads
         from fastprof.derive.steps.periods import HostTimes, work_by_name
 
-        if self.hardware != CPU_ONLY:
-            return HostTimes(None, self.reasons_from(source))
-        busy = time_on_threads(self.thread_spans)
-        if busy is None:
-            busy = work_by_name(self.source_of_steps(source))
-        return HostTimes(busy, self.reasons_from(source))
+        if source not in self._times:
+            busy = time_on_threads(self.thread_spans) if self.hardware == CPU_ONLY else None
+            if busy is None and self.hardware == CPU_ONLY:
+                busy = work_by_name(self.source_of_steps(source))
+            self._times[source] = HostTimes(busy, self.reasons_from(source))
+        return self._times[source]
 
     @cached_property
     def thread_spans(self) -> list[Spans]:

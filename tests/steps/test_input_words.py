@@ -47,7 +47,13 @@ def causes(*said: Event) -> dict[str, int]:
 
 def test_a_function_that_reads_before_each_step_is_input() -> None:
     assert causes(ran("$t.py:3 fetch", 5, 40), ran("$npyio.py:9 load", 10, 30))["input"] == 160
-    assert "input" not in causes(ran("$t.py:3 fetch", 5, 40), ran("$math.py:9 cos", 10, 30))
+    assert "input" not in causes(ran("$t.py:3 fetch", 58, 40), ran("$math.py:9 cos", 60, 30))
+
+
+def test_what_a_loop_calls_before_each_step_is_input_unless_it_is_called_otherwise() -> None:
+    assert causes(ran("$t.py:3 make", 5, 40))["input"] == 160
+    assert "input" not in causes(ran("$t.py:3 make", 58, 40))
+    assert "input" not in causes(ran("$t.py:3 adjust_rate", 5, 40))
 
 
 @pytest.mark.parametrize("name", ["next_rate", "read_config", "fetch_metrics"])

@@ -60,7 +60,7 @@ def test_a_sleep_in_an_annotation_does_not_compute() -> None:
     ]
     pool = [op(100 * k + 60, k, 30) for k in range(3)]
     assert [row[4] for row in rows(found(spaces(host(main, pool))))] == [
-        {"unknown_time": other, "host_compute": 30.0} for other in (70.0, 70.0, 65.0)
+        {"unknown_time": other, "host_compute": 30.0, "host_wait_input": 50.0} for other in (20.0, 20.0, 15.0)
     ]
 
 

@@ -18,7 +18,7 @@ from fastprof.derive.steps.step_figures import OTHER, core_breakdown, fitted, of
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, Markers
 from fastprof.derive.steps.stretches import union
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
 from fastprof.schema.tables import TableSchema
 from fastprof.schema.time_sums import ends_of
@@ -45,13 +45,13 @@ BETWEEN_STEPS: Final = TableSchema(
 
 @dataclass(frozen=True, slots=True)
 class BetweenSteps:
-    """``begin_ps``, ``duration_ps``: pauses between steps of a host, in order; ``before``: rows of the steps that begin
-    after them. ``span_ps``: from the begin of the first step to the end of the last. ``core_id``: [c] ids of cores on
-    the host; ``times_ps``: [c, k] time in the pauses by category."""
+    """``begin_ps``, ``duration_ps``: pauses between steps of a host, in order; ``longest_before``: the name of the step
+    that begins after the longest. ``span_ps``: from the begin of the first step to the end of the last.
+    ``core_id``: [c] ids of cores on the host; ``times_ps``: [c, k] time in the pauses by category."""
 
     begin_ps: Int64s
     duration_ps: Int64s
-    before: Int64s
+    longest_before: str
     span_ps: int
     core_id: Int64s
     times_ps: Int64s
@@ -60,8 +60,8 @@ class BetweenSteps:
     def time_ps(self) -> int:
         return int(self.duration_ps.sum())
 
-    def rows(self, host: str, labels: list[str]) -> SimpleNamespace:
-        """Return a row for each core; none if no pause lies between steps. ``labels``: names of the steps."""
+    def rows(self, host: str) -> SimpleNamespace:
+        """Return a row for each core; none if no pause lies between steps."""
         n = len(self.core_id) if len(self.begin_ps) else 0
         longest = int(self.duration_ps.argmax()) if n else 0
         values = {
@@ -72,40 +72,44 @@ class BetweenSteps:
             "share": self.time_ps / max(self.span_ps, 1),
         }
         columns = {name: np.full(n, value) for name, value in values.items()}
-        before = [labels[int(self.before[longest])]] * n if n else []
+        before = [self.longest_before] * n
         return SimpleNamespace(
             host=host, longest_before=before, core_id=self.core_id[:n], times_ps=self.times_ps[:n], **columns
         )
 
 
 def between_steps(
-    database: StepDatabase, extents: StepDatabase, events: HostEvents, times: HostTimes | None
+    database: StepDatabase, extents: StepDatabase, chosen: Bools, events: HostEvents, times: HostTimes | None
 ) -> BetweenSteps:
     """Return the time between the steps of a host; on several cores a pause is where none is in a step.
 
-    ``database``: steps with the times of their periods; ``extents``: those of their extents. ``times``: None on TPUs.
+    ``database``: steps with the times of their periods; ``extents``: those of their extents; ``chosen``: the steps
+    whose periods hold the pauses that count. ``times``: None on TPUs.
     """
     there = database.present
-    begin, duration = extents.begin_ps[there], extents.duration_ps[there]
-    span = _span(begin, duration)
-    begins, ends = union(begin, duration)
+    span = _span(extents.begin_ps[there & chosen[:, np.newaxis]], extents.duration_ps[there & chosen[:, np.newaxis]])
+    begins, ends = union(extents.begin_ps[there], extents.duration_ps[there])
     core_id = database.cores.local_id[there.any(axis=0)]
     start, pause = ends[:-1], begins[1:] - ends[:-1]
-    start, pause = start[pause > 0], pause[pause > 0]
     first = np.where(there, extents.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
     order = np.argsort(first, kind="stable")
-    before = order[np.minimum(np.searchsorted(first[order], start + pause), max(len(order) - 1, 0))]
+    place = np.clip(np.searchsorted(first[order], start + pause), 1, max(len(order) - 1, 1))
+    counts = (pause > 0) & chosen[order[place - 1]] if len(start) else pause > 0
+    start, pause, before = start[counts], pause[counts], order[place[counts]]
+    label = database.label[int(before[int(pause.argmax())])] if len(pause) else ""
+    database, extents, there = database.chosen(chosen), extents.chosen(chosen), there[chosen]
     spent = np.zeros((len(core_id), len(OWN_CATEGORIES)), np.int64)
     if len(start) and times is None:
         of_cores = core_breakdown(database).sum(axis=0) - core_breakdown(extents).sum(axis=0)
-        spent = fitted(np.maximum(of_cores[there.any(axis=0)], 0), np.full(len(core_id), pause.sum()))
+        some = np.isin(database.cores.local_id, core_id)
+        spent = fitted(np.maximum(of_cores[some], 0), np.full(len(core_id), pause.sum()))
     elif len(start) and times is not None:
         spans = Markers(np.arange(len(start), dtype=np.int32), start, pause)
         type_ps, _ = times.divide(events, spans)
         spent = of_types(type_ps).sum(axis=0, keepdims=True)
     if len(start):
         spent[:, OTHER] += int(pause.sum()) - spent.sum(axis=1)
-    return BetweenSteps(start, pause, before, span, core_id, spent)
+    return BetweenSteps(start, pause, label, span, core_id, spent)
 
 
 def _span(begin: Int64s, duration: Int64s) -> int:

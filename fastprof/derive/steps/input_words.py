@@ -82,7 +82,7 @@ def may_be_loader(name: str) -> bool:
     if not is_frame(name):
         return not words_of(name) & (_OTHER | _SAVES)
     function, _, line = frame_of(name)
-    return (line is not None or function == "next") and not words_of(function) & (_OTHER | _SAVES)
+    return line is not None and not words_of(function) & (_OTHER | _SAVES)
 
 
 def may_exchange(name: str) -> bool:

@@ -242,6 +242,12 @@ def in_periods(steps: HostSteps, source: StepSource, periods: Periods, times: Ho
     return replace(steps, database=made)
 
 
+def some_of(database: StepDatabase, chosen: Bools) -> StepDatabase:
+    """Return the chosen steps. If none of them is complete, all count for means: they are what was asked for."""
+    some = database.chosen(chosen)
+    return some if some.complete.any() else replace(some, complete=np.ones(len(some), np.bool_))
+
+
 def _on_tpus(database: StepDatabase, periods: Periods, events: HostEvents, workers: Workers) -> StepDatabase:
     """Return steps with the time until the next step: ops in it count by their category, the rest is idle time."""
     begin, end = (np.zeros_like(database.begin_ps) for _ in range(2))
