@@ -65,7 +65,7 @@ def least_disturbed(program: Path, python: str, rounds: int) -> tuple[dict[str, 
 def disturbed(measured: dict[str, Any]) -> int:
     """Time that grows when other programs disturb a run: the run, and what of it is not planted.
 
-    The run alone does not tell it: a loader that prefetches hides compute that takes longer.
+    The run alone does not show it: a loader that prefetches hides compute that takes longer.
     """
     return 2 * measured["run_ns"] - measured["planted_ns"]
 

@@ -273,15 +273,14 @@ class KeptHost:
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
-    found = host.explained_steps(params.steps_from)
+    every, source = host.entire, params.steps_from
+    found = host.explained_steps(source)
     found = found if host.missed is None else replace(found, missed=host.missed)
-    every = host.entire
-    periods, extents = every.explained_steps(params.steps_from).database, every.steps_from(params.steps_from).database
+    periods, extents = every.explained_steps(source).database, every.steps_from(source).database
+    times = None if host.raw.planes_of("TPU") else every.times_from(source)
     chosen = np.isin(periods.step, found.database.step)
-    times = None if host.raw.planes_of("TPU") else every.times_from(params.steps_from)
     between = between_steps(periods, extents, chosen, every.events, times)
-    slow = slow_steps(every.groups_from(params.steps_from), found.database)
-    return KeptHost(found, slow, between)
+    return KeptHost(found, slow_steps(every.groups_from(source), found.database), between)
 
 
 def numbered(kept: KeptHost, number: int) -> KeptHost:

@@ -111,8 +111,7 @@ def host_gaps(
     bits can count."""
     steps = np.sort(periods.step)
     marked = markers(events, groups, steps)
-    lasts = np.append(marked[0], periods.begin_ps), np.append(marked[1], periods.end_ps)
-    window = window_of(events, lasts, spans, causes)
+    window = window_of(events, periods.and_spans(marked), spans, causes)
     if window is None:
         return
     times = [device_time(events.host, one, *window) for one in spans]

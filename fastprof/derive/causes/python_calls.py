@@ -27,8 +27,8 @@ from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.device_steps import MODULE_LINES, is_derived
 from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins
-from fastprof.derive.steps.host_causes import DRIVER, is_idle
-from fastprof.derive.steps.python_frames import waits_for_device, without_address
+from fastprof.derive.steps.host_causes import DRIVER
+from fastprof.derive.steps.python_frames import is_idle, waits_for_device, without_address
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 from fastprof.schema.time_sums import ends_of

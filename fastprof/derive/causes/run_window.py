@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from fastprof.derive.host import Host
 
 IN_WORDS: Final = (
-    "from the first to the last of what devices ran, of what the host did for them, and of the markers of steps, as in "
-    "the analysis gaps; without any, of what the threads of the host did"
+    "from the first to the last of what devices ran, of what the host did for them, and of steps, as in the analysis "
+    "gaps; without any, of what the threads of the host did"
 )
 
 
 def run_window(host: Host, source: str, ran: Sequence[Spans]) -> tuple[int, int]:
     """Begin and end. ``source``: what steps are made from; ``ran``: what devices did. 0 and 0: nothing happened."""
     events, causes = host.events, host.causes_from(source)
-    steps = np.sort(np.unique(host.steps_from(source).database.step))
-    begin, end = markers(events, host.groups_from(source), steps)
+    periods = host.periods_from(source)
+    begin, end = periods.and_spans(markers(events, host.groups_from(source), np.sort(periods.step)))
     found = window_of(events, (begin, end), ran, causes)
     if found is not None:
         return found

@@ -194,30 +194,6 @@ def code_of_frame(name: str) -> Code:
     return code_of_words(function) or Code.PYTHON
 
 
-_LOCKED_WAITS: Final = frozenset(("wait", "join", "acquire", "_wait_for_tstate_lock", "wait_for"))
-_RESTS: Final = {
-    "threading.py": _LOCKED_WAITS, "_base.py": frozenset(("result", "wait")), "thread.py": frozenset(("_worker",)),
-    "queue.py": frozenset(("get", "put")), "queues.py": frozenset(("get", "put")),
-    "selectors.py": frozenset(("select",)), "socket.py": frozenset(("accept", "readinto")),
-    "connection.py": frozenset(("accept", "poll", "_poll", "recv", "_recv", "recv_bytes", "_recv_bytes", "wait")),
-    "popen_fork.py": frozenset(("poll", "wait")), "subprocess.py": frozenset(("wait", "_wait", "_try_wait")),
-}  # fmt: skip
-_COMPILED_RESTS: Final = frozenset((
-    "acquire", "select", "poll", "kqueue", "control", "accept", "recv", "recv_into", "recv_bytes", "sleep", "waitpid",
-))  # fmt: skip
-
-
-@lru_cache(maxsize=1 << 16)
-def is_idle(name: str) -> bool:
-    """Whether a frame only waits: for a lock, a queue, a connection or a time."""
-    if not is_frame(name):
-        return False
-    function, place, line = frame_of(name)
-    if line is None:
-        return function in _COMPILED_RESTS or (place == "_queue" and function == "get")
-    return function in _RESTS.get(place.rpartition("/")[2], ())
-
-
 _OF_WORK: Final = {EVALUATION: Code.EVALUATION, LOGGING: Code.LOGGING}
 
 

@@ -23,7 +23,7 @@ from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents, Line
 
 _LEAST: Final = 3
-"""A loop has at least so many steps."""
+"""Fewest steps of a loop."""
 _SAMPLE: Final = 256
 """Launches whose callers are looked at, spread over the run."""
 _DEEPEST: Final = 512

@@ -62,6 +62,10 @@ class Periods:
             return self.begin_ps[:, column], self.end_ps[:, column]
         return self.slowest()
 
+    def and_spans(self, spans: tuple[Int64s, Int64s]) -> tuple[Int64s, Int64s]:
+        """Return begins and ends of all periods and of these spans."""
+        return np.append(spans[0], self.begin_ps), np.append(spans[1], self.end_ps)
+
     def slowest(self) -> tuple[Int64s, Int64s]:
         """Return begins and ends [n] of the periods of the device with the longest period of each step."""
         rows = np.arange(len(self.step))
