@@ -112,7 +112,7 @@ def test_the_slowest_gpu_counts_and_what_any_gpu_computes() -> None:
 
 
 def test_kernels_of_other_steps_and_of_no_length_count_where_they_run() -> None:
-    """A kernel of no length is no time; one that the next step launched counts in the time in which it runs."""
+    """A kernel of no length takes no time; one that the next step launched counts in the time in which it runs."""
     main = [step(k, 100 * k, 60) for k in range(3)]
     main += [ran("launch", 100 * k + 5, 1, correlation_id=k + 1) for k in range(3)]
     kernels = [ran("gemm", 100 * k + 10, 50, correlation_id=k + 1) for k in range(3)]

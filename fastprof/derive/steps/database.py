@@ -178,7 +178,7 @@ class StepDatabase:
             yield self.chosen(some)
 
     def numbers_of(self, steps: Int64s) -> Int64s:
-        """The numbers of steps, which are given as `step` has them; -1: there is no such step."""
+        """The numbers of steps, which are given as `step` has them; -1 if a step is unknown."""
         return sorted_lookup(self.step, self.number, steps)
 
     def of_type(self, number: int) -> Int64s:

@@ -279,7 +279,7 @@ def _on_tpus(database: StepDatabase, periods: Periods, events: HostEvents, worke
 
 def _with_input(database: StepDatabase, source: StepSource, reasons: HostReasons) -> StepDatabase:
     """Return TPU steps whose idle time counts as input as far as the host loads input between the markers of a step and
-    the next: where no op waits for input, all of the idle time if it is no longer. Clocks of host and device differ, so
+    the next: where no op waits for input, at most all of the idle time. Clocks of host and device differ, so
     that only durations are compared."""
     if database.infeed_ps.any() or any(name in INFEEDS for name in database.categories):
         return database
