@@ -58,6 +58,11 @@ def few(names: Iterable[str], limit: int = 5) -> str:
     return ", ".join(listed[:limit]) + more
 
 
+def shortened(name: str, limit: int = 40) -> str:
+    """The name, cut with … to this length."""
+    return name if len(name) <= limit else name[: limit - 1] + "…"
+
+
 def unix_text(nanoseconds: int) -> str:
     """Unix time as UTC, to the nanosecond: ``2026-11-21 09:30:00.123456789``."""
     seconds, rest = divmod(nanoseconds, 10**9)

@@ -4,6 +4,7 @@ last step is its extent."""
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from test_gpu_steps import gpu
 from trace_builder import Event, Plane, line, plane
 
 from fastprof.analyses.contract import Report
+from fastprof.derive.steps.periods import periods_of
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
 
 CATEGORIES = (*(f"{category.name}_ps" for category in OWN_CATEGORIES), "host_to_host_ps")
@@ -132,6 +134,19 @@ def test_ops_between_steps_of_a_tpu_count_by_category() -> None:
         (100, 60, 100, {"device_compute": 60, "copies": 15, "all_others": 25}),
         (200, 60, 60, {"device_compute": 50, "all_others": 10}),
     ]
+
+
+def test_a_tpu_step_on_no_core_follows_none() -> None:
+    """As of an overlap of steps that is too short for any core."""
+    marks, ops = [ran(str(k), 100 * k, 60) for k in range(3)], [("f", "fusion", 100 * k, 50) for k in range(3)]
+    host = host_of(session_of(spaces(tpu(0, marks, ops))))
+    own = host.steps_from("auto")
+    there = own.database.present.copy()
+    there[0] = False
+    made = periods_of(replace(own, database=replace(own.database, present=there)), host.source_of_steps("auto"))
+    assert [(made.end_ps - made.begin_ps)[:, 0].tolist(), made.is_followed.tolist()] == [
+        [0, 100 * US, 60 * US], [False, True, False],
+    ]  # fmt: skip
 
 
 # ---- the end of a period

@@ -109,3 +109,15 @@ def test_a_report_of_chosen_steps_gives_them_as_the_reason_for_an_empty_table() 
     report = profile.select(steps=8).steps()
     assert report.answer.steps == (8, 9, None)
     assert profile.steps().answer.steps is None
+
+
+def test_long_and_odd_names_are_shortened_and_quoted() -> None:
+    profile = fastprof.load(marked(*((f"{letter}{'x' * 5_000}", 3) for letter in "abcdefgh")))
+    with pytest.raises(UsageError, match=r"^no steps y{39}…=3:5; there are steps ") as caught:
+        profile.select(steps="y" * 5_000 + "=3:5").steps()
+    assert len(str(caught.value)) < 450
+    for name, quoted in (("auto ", "'auto '"), ("y" * 5_000, f"'{'y' * 39}…'")):
+        text = profile.steps(steps_from=name).notices[0].text
+        assert text.startswith(f"no marker and no annotation is called {quoted} (markers of this capture: axxx")
+        assert text.endswith("and 3 more)")
+        assert len(text) < 400

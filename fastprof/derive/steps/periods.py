@@ -72,12 +72,24 @@ class Periods:
         column = (self.end_ps - self.begin_ps).argmax(axis=1) if self.begin_ps.size else np.zeros(len(rows), np.int64)
         return self.begin_ps[rows, column], self.end_ps[rows, column]
 
+    def among(self, step: Int64s, some: Bools) -> Periods:
+        """Return the periods of steps of which ``some`` have these; the others ran on no core and last no time."""
+        times = np.zeros((2, len(step), self.begin_ps.shape[1]), np.int64)
+        marks = np.zeros((3, len(step)), np.bool_)
+        times[:, some] = self.begin_ps, self.end_ps
+        marks[:, some] = self.is_followed, self.is_ended, self.is_cut
+        return Periods(step, self.devices, *times, *marks)
+
 
 def periods_of(steps: HostSteps, source: StepSource) -> Periods:
     """Return the periods of steps that have their extents. CaptureError: 64 bits cannot count their times."""
     database = steps.database
     if not len(database):
         return Periods(database.step, (), *np.zeros((2, 0, 1), np.int64), *np.zeros((3, 0), np.bool_))
+    somewhere: Bools = np.asarray(database.present.any(axis=1))
+    if database.is_tpu and not somewhere.all():
+        found = periods_of(replace(steps, database=database.chosen(somewhere)), source)
+        return found.among(database.step, somewhere)
     devices, begin, end = _extents(database, source)
     order = np.argsort(begin.min(axis=1), kind="stable")
     cut = np.append(_jumps(database.number[order], database.numbered[order]), False)

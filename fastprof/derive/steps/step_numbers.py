@@ -19,7 +19,7 @@ import numpy as np
 from fastprof.derive.steps.step_source import LAUNCHED, MARKERS
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.wording.patterns import pattern_of
-from fastprof.wording.quantities import counted
+from fastprof.wording.quantities import counted, shortened
 
 if TYPE_CHECKING:
     from fastprof.derive.steps.database import StepDatabase
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _NUMBERED: Final = pattern_of(r"(?:(.*)[ #])?(\d{1,18})", re.ASCII | re.DOTALL)
 _MOST_LISTED: Final = 8
-_LONGEST_NAME: Final = 40
 
 
 def split_label(label: str) -> tuple[str, int | None]:
@@ -91,7 +90,7 @@ def repeated(number: Int64s, label: Iterable[str]) -> str | None:
     )
     text = f"{many} to several of the chosen steps: all of them are selected."
     if len(names) > 1:
-        return f"{text} To choose by name, write {_shortened(names[0])}=A:B."
+        return f"{text} To choose by name, write {shortened(names[0])}=A:B."
     return text
 
 
@@ -102,7 +101,7 @@ def listed(number: Int64s, label: Sequence[str]) -> str:
     found: list[str] = []
     for name in names:
         own = number if len(names) == 1 else number[np.array([kind == name for kind in kinds], np.bool_)]
-        prefix = f"{_shortened(name)}=" if len(names) > 1 and name else ""
+        prefix = f"{shortened(name)}=" if len(names) > 1 and name else ""
         found += [f"{prefix}{part}" for part in _ranges(own)]
     more = len(found) - _MOST_LISTED
     return ", ".join(found[:_MOST_LISTED]) + (f" and {more:,} more ranges" if more > 0 else "")
@@ -121,12 +120,9 @@ def _ranges(number: Int64s) -> list[str]:
     return [str(part[0]) if len(part) == 1 else f"{part[0]}:{part[-1] + 1}" for part in parts]
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-
-
 def absent(steps: Steps, number: Int64s, label: Sequence[str]) -> str:
     """Why ``steps`` are not there, with those that are."""
+    steps = steps._replace(name=shortened(steps.name)) if steps.name else steps
     if not len(number):
         return f"no steps {steps}; the session has none"
     return f"no steps {steps}; there {'is only step' if len(number) == 1 else 'are steps'} {listed(number, label)}"

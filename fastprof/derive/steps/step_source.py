@@ -32,6 +32,7 @@ from fastprof.errors import MemoryLimitError
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.wording.quantities import few, shortened
 
 AUTO: Final = "auto"
 MARKERS: Final = "markers"
@@ -143,8 +144,9 @@ def _of_name(groups: Groups, forest: Callable[[], Forest], database: StepDatabas
     made = None if repeated is None else _of_repeated(groups, forest, repeated)
     if made is not None:
         return made
-    others = ", ".join(dict.fromkeys(kind for kind in kinds if kind)) or "none"
-    return _of_nothing(groups, f"no marker and no annotation is called {name} (markers of this capture: {others})")
+    others = few(dict.fromkeys(shortened(kind) for kind in kinds if kind)) or "none"
+    named = f"no marker and no annotation is called {shortened(name)!r}"
+    return _of_nothing(groups, f"{named} (markers of this capture: {others})")
 
 
 def _of_torch(groups: Groups) -> StepSource | None:
