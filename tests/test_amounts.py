@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.wording.amounts import byte_count
+from fastprof.wording.amounts import byte_count, step_range
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,12 @@ def test_what_is_not_a_size_is_refused(text: str) -> None:
 def test_a_size_below_or_beyond_the_limits_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not between 1 byte and 8 EiB"):
         byte_count(text)
+
+
+@pytest.mark.parametrize(
+    "text", [" " * 50_000 + "x", "9" * 50_000, "3-" + "4" * 50_000, "train" * 10_000 + "=5:3", "x" * 50_000]
+)
+def test_a_long_text_is_refused_at_once_and_shortened(text: str) -> None:
+    with pytest.raises(ValueError, match="…'") as caught:
+        step_range(text)
+    assert len(str(caught.value)) < 250

@@ -296,8 +296,9 @@ def _steps(pipeline: InputPipeline) -> SimpleNamespace:
     db, steps, step_ps = pipeline.db, pipeline.steps, pipeline.step_ps
     if isinstance(steps, TpuStepValues):
         percents = (steps.infeed_percent_average, steps.infeed_percent_minimum, steps.infeed_percent_maximum)
-        average, least, most = (pa.array(percent / 100.0, mask=step_ps <= 0) for percent in percents)
-        input_ps = rounded((steps.tc_infeed_ms + steps.scv0_infeed_ms) * PS_PER_MS)
+        # infeeds of a core may overlap
+        average, least, most = (pa.array(np.minimum(percent / 100.0, 1.0), mask=step_ps <= 0) for percent in percents)
+        input_ps = np.minimum(rounded((steps.tc_infeed_ms + steps.scv0_infeed_ms) * PS_PER_MS), step_ps)
         cores = longest_wait_cores(db, steps)
     else:
         input_ps, span = np.zeros(len(db), np.int64), np.zeros(len(db))

@@ -18,6 +18,7 @@ _BYTES = {
     **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
 }
 _SIZE = pattern_of(r"\s*\+?(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?i?b)?\s*", re.ASCII | re.IGNORECASE)
+_STEPS = pattern_of(r"(\d{1,18})?(?:\s*(:)\s*(\d{1,18})?)?", re.ASCII)
 _LONGEST = 60
 
 
@@ -69,24 +70,25 @@ def step_range(text: str) -> Steps:
     """``A:B``, ``A:``, ``:B``, or ``A`` for one step; B is excluded. ``train=A:B``: of the steps called train.
     ValueError: not a range of steps."""
     name, equals, numbers = text.rpartition("=")
+    shown = repr(text) if len(text) <= _LONGEST else repr(text[:_LONGEST] + "…")
     if equals and not name.strip():
-        raise ValueError(f"{text!r} names no steps before the =; write NAME=A:B, as in train=3:5, or A:B")
-    called = name.strip() or None
-    prefix = f"{called}=" if called else ""
-    span = re.fullmatch(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*", numbers, re.ASCII)
+        raise ValueError(f"{shown} names no steps before the =; write NAME=A:B, as in train=3:5, or A:B")
+    called, numbers = name.strip() or None, numbers.strip()
+    prefix = f"{called[:_LONGEST]}=" if called else ""
+    span = re.fullmatch(r"(\d{1,18})\s*-\s*(\d{1,18})", numbers, re.ASCII)
     if span and int(span[1]) <= int(span[2]):
         low, high = int(span[1]), int(span[2])
-        raise ValueError(f"{text!r} is not a range of steps; for steps {low} to {high} write {prefix}{low}:{high + 1}")
-    if re.fullmatch(r"[\s\d:]*\d{19}[\s\d:]*", numbers, re.ASCII):
-        raise ValueError(f"{text!r} is not a range of steps; step numbers have at most 18 digits")
-    match = re.fullmatch(r"\s*(\d{1,18})?\s*(:?)\s*(\d{1,18})?\s*", numbers, re.ASCII)
-    if match is None or not (match[1] or match[3]) or (not match[2] and match[1] and match[3]):
+        raise ValueError(f"{shown} is not a range of steps; for steps {low} to {high} write {prefix}{low}:{high + 1}")
+    if re.fullmatch(r"[\s\d:]*", numbers, re.ASCII) and re.search(r"\d{19}", numbers, re.ASCII):
+        raise ValueError(f"{shown} is not a range of steps; step numbers have at most 18 digits")
+    match = _STEPS.fullmatch(numbers)
+    if match is None or not (match[1] or match[3]):
         raise ValueError(
-            f"{text!r} is not a range of steps; write A:B, A:, :B, A or NAME=A:B; B is excluded: 3:5 is 3 and 4"
+            f"{shown} is not a range of steps; write A:B, A:, :B, A or NAME=A:B; B is excluded: 3:5 is 3 and 4"
         )
     first, last = (None if bound is None else int(bound) for bound in (match[1], match[3]))
     if not match[2] and first is not None:
         last = first + 1
     if first is not None and last is not None and last <= first:
-        raise ValueError(f"{text!r} contains no step; the second number is excluded: 3:5 is 3 and 4")
+        raise ValueError(f"{shown} contains no step; the second number is excluded: 3:5 is 3 and 4")
     return Steps(first, last, called)

@@ -166,6 +166,13 @@ def test_of_tpus_the_core_that_waits_longest_makes_the_input_of_a_step() -> None
     assert [notice.text[:22] for notice in report.notices] == ["Your program is HIGHLY", "No op of a tf.data pip"]
 
 
+def test_of_tpus_overlapping_infeeds_are_at_most_the_step() -> None:
+    report = report_of(tpu_db([[{"step": 10, "infeed": 25}, {"step": 10, "infeed": 5}]], ids=(0, 1)))
+    assert column(report, "steps", "input_ps") == [10 * MS]
+    assert column(report, "steps", "input_share") == [1]
+    assert column(report, "steps", "most_input_share") == [1]
+
+
 # ---- XProf's page ---------------------------------------------------------------------------------------
 
 

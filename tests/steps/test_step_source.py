@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
+from effort import takes_less
 from step_captures import US, found, host, in_order, ran, rows, shown, spaces, step, times, tpu
 from trace_builder import Event, Plane, event, line, plane
 
@@ -177,6 +178,21 @@ def test_an_annotation_that_repeats_makes_steps() -> None:
     kept = [(row["name"], row["duration_ps"] // US, row["host_compute_ps"] // US, row["all_others_ps"] // US)
             for row in answer.tables["steps"].to_pylist()]  # fmt: skip
     assert kept == [("batch 1", 99, 20, other) for other in (80, 80, 79)]
+
+
+def test_effort_for_annotations_grows_with_their_number() -> None:
+    def of(count: int) -> fastprof.Profile:
+        names = ["annotation " + "".join(chr(97 + int(digit)) for digit in str(n)) for n in range(count)]
+        main: list[Event] = []
+        for at, name in enumerate(names * 3):
+            main += [ran(name, 10 * at, 9), ran("EagerExecute: MatMul", 10 * at + 1, 5)]
+        return fastprof.load(spaces(host(main)))
+
+    def search(profile: fastprof.Profile) -> None:
+        assert profile.select().report("steps", steps_from="annotations").scalars["step_count"].value == 0
+
+    small, large = of(1_000), of(8_000)
+    assert takes_less(lambda: search(large), 20, lambda: search(small))
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -100,16 +100,19 @@ def _hold_work(events: HostEvents, plane: Plane, rows: Int64s, number: Int64s, c
     own = np.flatnonzero(works[events.meta[plane.first : plane.last]])
     start = events.start_ps[plane.first : plane.last]
     holds = np.zeros(count, np.bool_)
-    bounds = [line.first - plane.first for line in plane.lines]
-    for one in np.flatnonzero(np.bincount(number, minlength=count) >= LEAST).tolist():
-        here = rows[number == one]
+    bounds = np.array([line.first for line in plane.lines] + [plane.last]) - plane.first
+    of_line, own_start = np.searchsorted(own, bounds), start[own]
+    times = np.bincount(number, minlength=count)
+    places = np.split(np.argsort(number, kind="stable"), np.cumsum(times)[:-1])
+    for one in np.flatnonzero(times >= LEAST).tolist():
+        here = rows[places[one]]
         line = int(np.searchsorted(bounds, here[0], side="right")) - 1
-        work = own[(own >= bounds[line]) & (own < plane.lines[line].last - plane.first)]
-        end = ends_of(start[here], events.duration_ps[plane.first + here])
-        at = np.searchsorted(start[here], start[work], side="right") - 1
-        inside = (at >= 0) & (start[work] < end[at])
-        within = np.bincount(at[inside], minlength=len(here))
-        holds[one] = len(work) > 0 and inside.mean() >= _NEARLY and np.count_nonzero(within) >= _NEARLY * len(here)
+        work = own_start[of_line[line] : of_line[line + 1]]
+        begin, end = start[here], ends_of(start[here], events.duration_ps[plane.first + here])
+        until = np.minimum(end, np.append(begin[1:], np.iinfo(np.int64).max))
+        within = np.maximum(np.searchsorted(work, until) - np.searchsorted(work, begin), 0)
+        holds[one] = len(work) > 0 and within.sum() >= _NEARLY * len(work)
+        holds[one] &= np.count_nonzero(within) >= _NEARLY * len(here)
     return holds
 
 
