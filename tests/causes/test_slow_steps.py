@@ -58,7 +58,7 @@ def training(slow: int) -> Plane:
 def test_what_takes_longer_is_named_by_kind() -> None:
     answer = report(training(3))
     assert rows(answer) == [
-        ("train 3", 160, 100, "category", "all_others", 130, 70, 60),
+        ("train 3", 160, 100, "category", "not_training", 60, 0, 60),
         ("train 3", 160, 100, "annotation", "checkpoint", 60, 0, 60),
         ("train 3", 160, 100, "python", "$<built-in> sleep", 50, 0, 50),
     ]
