@@ -73,7 +73,7 @@ class Periods:
         return self.begin_ps[rows, column], self.end_ps[rows, column]
 
     def among(self, step: Int64s, some: Bools) -> Periods:
-        """Return the periods of steps of which ``some`` have these; the others ran on no core and last no time."""
+        """Return the periods of more steps: ``some`` have these; the others ran on no core and last no time."""
         times = np.zeros((2, len(step), self.begin_ps.shape[1]), np.int64)
         marks = np.zeros((3, len(step)), np.bool_)
         times[:, some] = self.begin_ps, self.end_ps
