@@ -226,6 +226,15 @@ def test_a_program_that_runs_on_threads_computes_between_its_ops_too() -> None:
     assert in_us(rows(gaps(host), "devices", "compute_ps", "idle_ps")) == [(95, 5)]
 
 
+def test_a_thread_that_goes_on_when_the_program_is_complete_computes_no_more() -> None:
+    host = threads(
+        python=[ran("$api.py:3 block_until_ready", 0, 100)],
+        py_xla=[ran("ThunkExecutor::Execute", 0, 20), ran("ThunkExecutor::Execute (wait for completion)", 20, 40)],
+        tf_XLAEigen=[ran("ThunkExecutor::Execute", 30, 60), ran("dot.1", 32, 10, hlo_op="dot.1")],
+    )
+    assert in_us(rows(gaps(host), "devices", "compute_ps", "idle_ps")) == [(60, 0)]
+
+
 def test_a_callback_of_a_program_on_threads_is_no_compute() -> None:
     host = threads(
         python=[ran("PjitFunction(f)", 0, 100), ran("dot.1", 0, 20, hlo_op="dot.1"),

@@ -35,7 +35,7 @@ from fastprof.derive.steps.host_reasons import WORK
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, TypedEvents
 from fastprof.derive.steps.stretches import STRETCH, Stretches, union
 from fastprof.derive.steps.torch_ops import computing_ops, op_runs
-from fastprof.schema.array_types import Int32s, Records
+from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
@@ -73,14 +73,14 @@ def spans_of_threads(events: HostEvents, forest: Forest, computes: Callable[[str
     if not len(rows):
         return []
     moves, transfers = _moves_of_rows(events, rows, computes, compiled=len(compiled) > 0)
-    runs = _on_clock(events, _named(events, plane, _EXECUTION) if len(compiled) else rows[:0])
+    begin, end = _runs(events, plane) if len(compiled) else (np.zeros(0, np.int64), np.zeros(0, np.int64))
     (work, until), others = _work_and_moves(events, plane, rows, moves)
     place = moves[others["row"]]
     kinds = np.array([one.kind for one in transfers] or [0], np.int32)
     spans = np.concatenate(
         [
             spans_of(work, until, 2 * COMPUTE, 0),
-            spans_of(runs.start_ps, runs.end_ps, 2 * WAIT + 1, 0),
+            spans_of(begin, end, 2 * WAIT + 1, 0),
             spans_of(others["begin"], others["end"], 2 * kinds[place], place + 1),
         ]
     )
@@ -104,6 +104,17 @@ def _work_and_moves(events: HostEvents, plane: Plane, rows: Int32s, moves: Int32
 
 _EXECUTION: Final = "ThunkExecutor::Execute"
 """How names of events begin that last as long as a program runs on a CPU."""
+_COMPLETION: Final = f"{_EXECUTION} (wait for completion)"
+
+
+def _runs(events: HostEvents, plane: Plane) -> tuple[Int64s, Int64s]:
+    """Return begins and ends of what threads do for programs. A thread that goes on when the run is complete does
+    nothing for it: the system keeps it from ending."""
+    runs, waits = (_on_clock(events, _named(events, plane, name)) for name in (_EXECUTION, _COMPLETION))
+    order = np.argsort(waits.start_ps, kind="stable")
+    complete = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(waits.end_ps[order]))
+    complete = complete[np.searchsorted(waits.start_ps[order], runs.start_ps, side="right")]
+    return runs.start_ps, np.where(complete > runs.start_ps, np.minimum(runs.end_ps, complete), runs.end_ps)
 
 
 def _named(events: HostEvents, plane: Plane, beginning: str) -> Int32s:

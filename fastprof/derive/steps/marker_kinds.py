@@ -18,8 +18,8 @@ _LEAST: Final = 2
 
 
 def kinds(database: StepDatabase) -> list[str]:
-    """Return the kind of each step: its name without numbers."""
-    return [_NUMBER.sub("", label).strip() for label in database.label]
+    """Return the kind of each step: its name without numbers, ``ProfilerStep`` of ``ProfilerStep#7``."""
+    return [_NUMBER.sub("", label).strip(" #") for label in database.label]
 
 
 def one_kind(database: StepDatabase) -> tuple[Bools, str]:

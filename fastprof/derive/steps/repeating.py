@@ -132,7 +132,7 @@ def launches(events: HostEvents) -> list[Executions]:
     plane = events.plane_named(HOST_THREADS)
     if gpus or plane is None:
         return found
-    wanted = _named(events, LAUNCH)
+    wanted = is_op(events) if is_kineto(events) else _named(events, LAUNCH)
     rows = np.flatnonzero(wanted[events.meta[plane.first : plane.last]]) + plane.first
     rows = outermost(events, plane, rows)
     period = _periods(events, rows[np.argsort(events.start_ps[rows], kind="stable")])
