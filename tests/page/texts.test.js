@@ -76,7 +76,8 @@ test("a kernel is called by its function", () => {
 
 test("a wrong parameter is found before a server is asked", () => {
   const steps = { name: "steps", type: "steps" };
-  for (const good of ["", "3", "3:5", ":5", "3:", "train=3:5", "train=12345678901:"]) assert.equal(fault(steps, good), null);
+  for (const good of ["", "3", "3:5", ":5", "3:", "train=3:5", "train=12345678901:"])
+    assert.equal(fault(steps, good), null);
   for (const bad of ["3-5", "5:3", "x", ":", "=3:5", "train=", "train=5:3"]) assert.match(fault(steps, bad), /step/);
   assert.match(fault({ name: "n", type: "int", min: 1 }, "0"), /from 1/);
   assert.equal(fault({ name: "t", type: "time" }, "1.5ms"), null);
