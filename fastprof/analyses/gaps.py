@@ -83,7 +83,7 @@ _KIND = Text("kind", "what the device does: " + ", ".join(KINDS), lambda rows: t
 _CAUSE = Text(
     "cause", f"{_CAUSE_TEXTS}; null: the device computes for training", lambda rows: texts(CAUSE_NAMES, rows.cause)
 )
-_STEP = Count("step", "number of the step, as in the analysis steps; null: between steps, or in a step that not all "
+_STEP = Count("step", "number of the step, as in the analysis steps; null: in no step, or in one that not all "
               "hosts have", null=lambda rows: rows.step < 0)  # fmt: skip
 _EVENT = String("event", "event of the host that explains the most of it, or what the device moves or has in its "
                 "queue; null: none is recorded", lambda rows: list(rows.event))  # fmt: skip
@@ -115,7 +115,7 @@ _TABLES = (
         Picoseconds("longest_start_ps", "start of that, from the start of the host's capture"),
         _EVENT,
     ), derived=True),
-    TableSchema("by_step", "a cause of time of a device in a step, or between all steps", (
+    TableSchema("by_step", "a cause of time of a device in a step, or in none", (
         _HOST,
         _DEVICE,
         _STEP,
@@ -156,7 +156,8 @@ SCALARS = {
     "largest_cause_ps": ScalarSpec("ps", "time of all devices of that cause", "its time"),
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
     "largest_cause_meaning": ScalarSpec(None, "what that cause is", "it is"),
-    "between_steps_ps": ScalarSpec("ps", "time of all devices between steps", "between steps, summed over devices"),
+    "between_steps_ps": ScalarSpec("ps", "time of all devices in no step: before the first, after the last, or "
+                                   "where step numbers jump", "outside of steps, summed over devices"),
 }  # fmt: skip
 OPENING = Opening(
     (
