@@ -5,6 +5,7 @@ It is part of the period of the step before the pause.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Final
@@ -100,7 +101,7 @@ def between_steps(
     database, extents, there = database.chosen(chosen), extents.chosen(chosen), there[chosen]
     spent = np.zeros((len(core_id), len(OWN_CATEGORIES)), np.int64)
     if len(start) and times is None:
-        of_cores = core_breakdown(database).sum(axis=0) - core_breakdown(extents).sum(axis=0)
+        of_cores = _in_total(database) - _in_total(extents)
         some = np.isin(database.cores.local_id, core_id)
         spent = fitted(np.maximum(of_cores[some], 0), np.full(len(core_id), pause.sum()))
     elif len(start) and times is not None:
@@ -110,6 +111,15 @@ def between_steps(
     if len(start):
         spent[:, OTHER] += int(pause.sum()) - spent.sum(axis=1)
     return BetweenSteps(start, pause, label, span, core_id, spent)
+
+
+def _in_total(database: StepDatabase) -> Int64s:
+    """Return [c, k] the time of all steps on TPU cores by category."""
+    names = ("duration_ps", "category_ps", "infeed_ps", "sparse_busy_ps")
+    total: Int64s = core_breakdown(
+        replace(database, **{name: getattr(database, name).sum(axis=0, keepdims=True) for name in names})
+    )[0]
+    return total
 
 
 def _span(begin: Int64s, duration: Int64s) -> int:
