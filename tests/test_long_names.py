@@ -19,7 +19,7 @@ from fastprof.derive.steps import repeating, traceme_names
 Reading = Callable[[str], object]
 
 READINGS: dict[str, tuple[Reading, str]] = {
-    "launches": (repeating._LAUNCH.search, "a"),
+    "launches": (repeating.LAUNCH.search, "a"),
     "waits": (slow_steps._WAIT.search, "$a "),
     "input": (traceme_names._INPUT.match, "Dataset"),
     "eager input": (lambda text: traceme_names._INPUT.match(f"EagerLocalExecute: {text}!"), "Iterator"),
@@ -51,7 +51,7 @@ def test_names_are_read_as_the_plain_patterns_read_them() -> None:
     for seed in range(6_000):
         name = written(("a", "_", "/", ":", "Op", "MatMul", "-", " ", ">"), seed)
         known.append(op.search(name) is not None)
-        assert (repeating._LAUNCH.search(name) is not None) == known[-1], name
+        assert (repeating.LAUNCH.search(name) is not None) == known[-1], name
         name = written(("Iterator", "Dataset", "Op", "::", "EagerLocalExecute: ", "V2", " "), seed)
         known.append(inputs.match(name) is not None)
         assert (traceme_names._INPUT.match(name) is not None) == (known[-1] or own_inputs.match(name) is not None), name

@@ -273,7 +273,7 @@ class KeptHost:
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
-    every, source = host.entire, params.steps_from
+    every, source = host.with_all_steps(params.steps_from), params.steps_from
     found = host.explained_steps(source)
     found = found if host.missed is None else replace(found, missed=host.missed)
     periods, extents = every.explained_steps(source).database, every.steps_from(source).database

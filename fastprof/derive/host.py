@@ -197,14 +197,23 @@ class Host:
             return self.steps
         if source not in self._explained:
             own = self.steps_from(source)
-            if self.entire is self:
+            if (whole := self.with_all_steps(source)) is self:
                 times, by = self.times_from(source), self.source_of_steps(source)
                 found = in_periods(own, by, self.periods_from(source), times, self.workers)
             else:  # a chosen step lasts until the next one, whether that is chosen or not
-                every = self.entire.explained_steps(source).database
+                every = whole.explained_steps(source).database
                 found = replace(own, database=some_of(every, np.isin(every.step, own.database.step)))
             self._explained[source] = replace(found, marked=self.steps if source == AUTO else own)
         return self._explained[source]
+
+    def with_all_steps(self, source: str) -> Host:
+        """The host with all its steps; this one if the times of all take more memory than they may."""
+        if self.entire is not self:
+            try:
+                self.entire.explained_steps(source)
+            except MemoryLimitError:
+                return self
+        return self.entire
 
     def times_from(self, source: str) -> HostTimes:
         """What divides the time of these steps."""

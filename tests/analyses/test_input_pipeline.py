@@ -98,7 +98,7 @@ def test_the_breakdown_has_each_category_of_each_step() -> None:
     assert breakdown["copies"] == 10 * MS
     assert breakdown["all_others"] == 10 * MS
     long = report.tables["step_breakdown"]
-    assert long.num_rows == 2 * 10
+    assert long.num_rows == 2 * 11
     assert pc.sum(long["time_ps"]).as_py() == 200 * MS
     assert pc.sum(report.tables["breakdown"]["share"]).as_py() == pytest.approx(1)
 

@@ -23,10 +23,14 @@ Rows = Callable[..., list[dict[str, Any]]]
 
 
 def capture(slow: int = 900, start: int = 10**9) -> bytes:
-    """Ten steps a microsecond apart: nine of 500 ns, and one that may be slow, all computing for 300 ns."""
+    """Ten steps of 500 ps and one of them slow, 500 ps after the end of the one before; each computes for 300 ps."""
     durations = [500] * 4 + [slow] + [500] * 5
-    rows = [event("train", 1000 * i, took, {"step_num": i, "_r": 1}) for i, took in enumerate(durations)]
-    ops = [event("dot.1", 1000 * i + 100, 300, {"hlo_op": "dot.1", "hlo_module": "m"}) for i in range(10)]
+    begins = [sum(durations[:i]) + 500 * i for i in range(10)]
+    rows = [
+        event("train", begin, took, {"step_num": i, "_r": 1})
+        for i, (begin, took) in enumerate(zip(begins, durations, strict=True))
+    ]
+    ops = [event("dot.1", begin + 100, 300, {"hlo_op": "dot.1", "hlo_module": "m"}) for begin in begins]
     return xspace(plane("/host:CPU", [line("main", rows), line("worker", ops)]), task_environment(start))
 
 
@@ -51,10 +55,10 @@ def rows(logs: Path, capsys: pytest.CaptureFixture[str]) -> Rows:
 def test_a_run_is_a_row_of_what_its_reports_say(rows: Rows) -> None:
     new, old = rows()
     assert [new["run"], old["run"]] == [NEW, OLD]
-    assert (old["step_count"], old["step_time_p50_ps"], old["step_time_max_ps"]) == (10, 500, 900)
-    assert (new["step_time_max_ps"], new["start_unix_ns"], old["start_unix_ns"]) == (950, 10**9, 7)
-    # From the first op to the last, 9,300 ps, devices compute 10 times 300 ps.
-    assert old["not_computing_share"] == pytest.approx(1 - 3000 / 9300) and 0 < old["finding_share"] < 1
+    assert (old["step_count"], old["step_time_p50_ps"], old["step_time_max_ps"]) == (10, 1000, 1400)
+    assert (new["step_time_max_ps"], new["start_unix_ns"], old["start_unix_ns"]) == (1450, 10**9, 7)
+    # From the first step to the end of the last, 9,900 ps, devices compute 10 times 300 ps.
+    assert old["not_computing_share"] == pytest.approx(1 - 3000 / 9900) and 0 < old["finding_share"] < 1
     assert old["finding"] and old["memory_peak_bytes"] is None and old["problem"] is None
 
 
@@ -72,7 +76,7 @@ def test_a_run_is_analysed_once_and_again_if_it_changes(
     first = rows()
     assert rows() == first and analysed == [NEW, OLD]
     write_run(logs, OLD, capture(slow=700))
-    assert [row["step_time_max_ps"] for row in rows()] == [950, 700] and analysed == [NEW, OLD, OLD]
+    assert [row["step_time_max_ps"] for row in rows()] == [1450, 1200] and analysed == [NEW, OLD, OLD]
     shutil.rmtree(logs / "plugins" / "profile" / NEW)
     assert [row["run"] for row in rows()] == [OLD] and len(analysed) == 3
 
