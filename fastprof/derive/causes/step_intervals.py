@@ -22,14 +22,6 @@ class Intervals:
     begin_ps: Int64s
     end_ps: Int64s
 
-    def group_at(self, time: Int64s) -> Int64s:
-        """The step at each time, -1: none."""
-        if not len(self.group):
-            return np.full(len(time), -1, np.int64)
-        place = np.searchsorted(self.begin_ps, time, side="right") - 1
-        inside = (place >= 0) & (time < self.end_ps[place])
-        return np.where(inside, self.group[place], -1)
-
 
 def intervals(periods: Periods, device: str) -> Intervals:
     """Return the steps of a device, in order of time: periods, disjoint."""

@@ -24,7 +24,7 @@ from fastprof.derive.ops.device_time import (
     spans_of,
     transfer,
 )
-from fastprof.derive.ops.threads_as_device import spans_of_threads
+from fastprof.derive.ops.threads_as_device import spans_of_threads, times_of_rows
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.schema.array_types import Int32s
 from fastprof.schema.time_sums import ends_of
@@ -48,7 +48,7 @@ def device_spans(
         own = [_of_core(events, plane) for plane in cores]
     else:
         operations, found = activities.of_gpus(events, modules)
-        own = [_by_clock(events, _gpu_rows(plane)) for plane in gpus]
+        own = [times_of_rows(events, _gpu_rows(plane)) for plane in gpus]
     transfers = [transfer(one.name, one.kind) for one in operations.known]
     devices = zip(cores or gpus, found, own, strict=True)
     return [_of_activity(plane, did, transfers, its) for plane, did, its in devices if did is not None]
@@ -64,11 +64,6 @@ def _gpu_rows(plane: Plane) -> Int32s:
 def _of_core(events: HostEvents, plane: Plane) -> DeviceEvents:
     found = op_events(events, plane)
     return DeviceEvents(found.rows, found.start_ps, ends_of(found.start_ps, found.duration_ps))
-
-
-def _by_clock(events: HostEvents, rows: Int32s) -> DeviceEvents:
-    start = events.start_ps[rows]
-    return DeviceEvents(rows, start, ends_of(start, np.maximum(events.duration_ps[rows], 0)))
 
 
 def _of_activity(plane: Plane, did: CoreActivity, transfers: Sequence[Transfer], own: DeviceEvents) -> Spans:

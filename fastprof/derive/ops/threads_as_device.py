@@ -84,7 +84,7 @@ def spans_of_threads(events: HostEvents, forest: Forest, computes: Callable[[str
             spans_of(others["begin"], others["end"], 2 * kinds[place], place + 1),
         ]
     )
-    return [Spans(CPU, plane, spans, transfers, _on_clock(events, rows))]
+    return [Spans(CPU, plane, spans, transfers, times_of_rows(events, rows))]
 
 
 def _work_and_moves(events: HostEvents, plane: Plane, rows: Int32s, moves: Int32s) -> tuple[Stretches, Records]:
@@ -110,7 +110,7 @@ _COMPLETION: Final = f"{_EXECUTION} (wait for completion)"
 def _runs(events: HostEvents, plane: Plane) -> tuple[Int64s, Int64s]:
     """Return begins and ends of what threads do for programs. A thread that goes on when the run is complete does
     nothing for it: the system keeps it from ending."""
-    runs, waits = (_on_clock(events, _named(events, plane, name)) for name in (_EXECUTION, _COMPLETION))
+    runs, waits = (times_of_rows(events, _named(events, plane, name)) for name in (_EXECUTION, _COMPLETION))
     order = np.argsort(waits.start_ps, kind="stable")
     complete = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(waits.end_ps[order]))
     complete = complete[np.searchsorted(waits.start_ps[order], runs.start_ps, side="right")]
@@ -219,6 +219,7 @@ def _of_op(name: str, computes: Callable[[str], bool], *, compiled: bool) -> Tra
     return None if computes(name) else Transfer(name, WAIT, HOST)
 
 
-def _on_clock(events: HostEvents, rows: Int32s) -> DeviceEvents:
+def times_of_rows(events: HostEvents, rows: Int32s) -> DeviceEvents:
+    """Return the events in these rows with their recorded times; negative durations count as 0."""
     start = events.start_ps[rows]
     return DeviceEvents(rows, start, ends_of(start, np.maximum(events.duration_ps[rows], 0)))
