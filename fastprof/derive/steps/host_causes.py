@@ -22,6 +22,7 @@ from fastprof.derive.steps.input_words import (
     SAYS,
     Calls,
     asks_queue,
+    hold_rows,
     loading,
     may_be_loader,
     may_exchange,
@@ -32,7 +33,7 @@ from fastprof.derive.steps.input_words import (
 from fastprof.derive.steps.loop_calls import calls_before_steps
 from fastprof.derive.steps.other_work import EVALUATION, LOGGING, evaluates, of_evaluation, work_said_by
 from fastprof.derive.steps.python_frames import frame_of
-from fastprof.derive.steps.stretches import PIECE, filled, union
+from fastprof.derive.steps.stretches import PIECE, filled, hold_any, union
 from fastprof.derive.steps.torch_ops import op_runs
 from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
 from fastprof.schema.time_sums import ends_of
@@ -345,8 +346,7 @@ def _of_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> 
         begins = events.start_ps[line.first + np.flatnonzero(calls[meta])]
         start = events.start_ps[rows]
         end = ends_of(start, np.maximum(events.duration_ps[rows], 0))
-        holds = np.searchsorted(begins, end) > np.searchsorted(begins, start)
-        found.update(np.unique(events.meta[rows[holds]]).tolist())
+        found.update(np.unique(events.meta[rows[hold_any(start, end, begins)]]).tolist())
         said.append(rows)
     rows = np.concatenate([np.zeros(0, np.int64), *said])
     code[rows[np.isin(events.meta[rows], list(found))]] = Code.ANNOTATION
@@ -354,6 +354,7 @@ def _of_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> 
 
 def _of_input(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s, marked: Int32s) -> None:
     """What may load input does, or is Python, an annotation, or a wait for another thread."""
+    queues = np.array([asks_queue(name) for name in events.names], np.bool_)
     for line in lines:
         here = code[line.first : line.last]
         maybe = line.first + np.flatnonzero(here == Code.MAYBE_INPUT)
@@ -362,9 +363,8 @@ def _of_input(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...]
         known = line.first + np.flatnonzero((here == Code.INPUT) | (here == Code.INPUT_WORDS))
         launches = line.first + np.flatnonzero((here == Code.LAUNCH) | (here == Code.HOST_COMPUTE))
         does = loading(events, origins, line, Calls(maybe, known, launches, marked))
-        queues = np.array([asks_queue(name) for name in events.names], np.bool_)[events.meta[maybe]]
         others = np.where(origins.origin[maybe] == Origin.USER, Code.ANNOTATION, Code.PYTHON)
-        code[maybe] = np.where(does, Code.INPUT_WORDS, np.where(queues, Code.LOCK, others))
+        code[maybe] = np.where(does, Code.INPUT_WORDS, np.where(queues[events.meta[maybe]], Code.LOCK, others))
 
 
 def _of_asking(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
@@ -404,9 +404,7 @@ def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> No
             calls = rows[first:last]
             ops = line.first + np.flatnonzero(here == Code.HOST_COMPUTE)
             end = ends_of(events.start_ps[ops], np.maximum(events.duration_ps[ops], 0))
-            begins = events.start_ps[calls]
-            launches = np.searchsorted(begins, end) > np.searchsorted(begins, events.start_ps[ops])
-            code[ops[launches]] = Code.LAUNCH
+            code[ops[hold_any(events.start_ps[ops], end, events.start_ps[calls])]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
 
 
@@ -425,9 +423,7 @@ def _of_copies(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> Non
         rows = line.first + np.flatnonzero(
             asks[events.meta[line.first : line.last]] & np.isin(here, (Code.PYTHON, Code.LAUNCH, Code.HOST_COMPUTE))
         )
-        begins = np.append(events.start_ps[copies], np.iinfo(np.int64).max)
-        end = ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
-        code[rows[begins[np.searchsorted(copies, rows, side="right")] < end]] = Code.ASKS_COPY
+        code[rows[hold_rows(events, rows, copies)]] = Code.ASKS_COPY
 
 
 def _of_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s) -> None:

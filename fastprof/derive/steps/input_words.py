@@ -159,7 +159,7 @@ def loading(events: HostEvents, origins: EventOrigins, line: Line, calls: Calls)
         elif _asks_iterator(name):
             fits = np.array([_is_for_data(events, row, line) for row in some.tolist()], np.bool_)
         else:
-            fits = np.full(len(some), reads(name)) | _holds(events, some, calls.known, line)
+            fits = np.full(len(some), reads(name)) | _load_within(events, some, calls.known, line)
         around = [not (is_frame(name) and _is_around(events, origins, row)) for row in some.tolist()]
         does[metas == meta] = 2 * np.count_nonzero(fits & np.array(around, np.bool_)) > len(some)
     return does
@@ -170,15 +170,18 @@ _LOOKED_AT: Final = 16
 _DEEPEST: Final = 64
 
 
-def _holds(events: HostEvents, rows: Int64s, known: Int64s, line: Line) -> Bools:
-    """Whether calls hold others that load input, read or decode."""
+def _load_within(events: HostEvents, rows: Int64s, known: Int64s, line: Line) -> Bools:
+    """Return which calls hold others that load input, read or decode."""
     metas = events.meta[line.first : line.last]
     reading = np.array([reads(name) for name in events.names], np.bool_)
-    inside = np.union1d(known, line.first + np.flatnonzero(reading[metas]))
+    return hold_rows(events, rows, np.union1d(known, line.first + np.flatnonzero(reading[metas])))
+
+
+def hold_rows(events: HostEvents, rows: Int64s, inside: Int64s) -> Bools:
+    """Return which rows hold any row of ``inside`` but themselves. Both are of one thread; ``inside`` ascends."""
     end = ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
-    after = np.searchsorted(inside, rows, side="right")
     begins = np.append(events.start_ps[inside], np.iinfo(np.int64).max)
-    holds: Bools = begins[after] < end
+    holds: Bools = begins[np.searchsorted(inside, rows, side="right")] < end
     return holds
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.enclosing import enclosing
 from fastprof.derive.steps.python_frames import frame_of
-from fastprof.derive.steps.stretches import filled, union
+from fastprof.derive.steps.stretches import filled, hold_any, union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents, Line
@@ -62,7 +62,7 @@ def calls_before_steps(
     start = events.start_ps[calls]
     end = ends_of(start, np.maximum(events.duration_ps[calls], 0))
     worked = filled(union(events.start_ps[works], np.maximum(events.duration_ps[works], 0)), start, end - start)
-    has_waits = _holds(events.start_ps[waits], start, end)
+    has_waits = hold_any(start, end, events.start_ps[waits])
     is_work = (worked > 0) & ((worked * _WORKS >= end - start) | has_waits)
     idle = ~is_work & ~has_waits & may_load[calls - line.first]
     if np.count_nonzero(is_work) < _LEAST or not idle.any():
@@ -106,13 +106,6 @@ def _loop(parent: Int32s, works: Int64s, is_mark: Bools, first: int) -> int:
         loop = int(rows[often.argmax()])
         chains = [chain for chain in chains if len(chain) > depth and chain[depth] == loop] or chains
         depth += 1
-
-
-def _holds(times: Int64s, start: Int64s, end: Int64s) -> Bools:
-    """Return which spans hold any of the times."""
-    times = np.sort(times)
-    holds: Bools = np.searchsorted(times, end) > np.searchsorted(times, start)
-    return holds
 
 
 def _precede(own: Int64s, is_work: Bools, time: Int64s) -> bool:

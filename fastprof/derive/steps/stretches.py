@@ -53,6 +53,12 @@ def innermost(start: Int64s, duration: Int64s, depth: Int64s, chosen: Bools) -> 
     return found
 
 
+def hold_any(start: Int64s, end: Int64s, times: Int64s) -> Bools:
+    """Return which spans hold any of the times, which ascend."""
+    holds: Bools = np.searchsorted(times, end) > np.searchsorted(times, start)
+    return holds
+
+
 def filled(stretches: Stretches, begin: Int64s, duration: Int64s) -> Int64s:
     """How much of each span the stretches fill."""
     starts, ends = stretches
