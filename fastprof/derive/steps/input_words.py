@@ -144,7 +144,7 @@ class Calls:
 
 def loading(events: HostEvents, origins: EventOrigins, line: Line, calls: Calls) -> Bools:
     """Return which of the calls of a thread that may load input do."""
-    metas = events.meta[calls.maybe]
+    metas, loads = events.meta[calls.maybe], _rows_that_load(events, line, calls.known)
     does = np.zeros(len(metas), np.bool_)
     steps = int(np.count_nonzero((calls.marks >= line.first) & (calls.marks < line.last)))
     for meta in np.unique(metas).tolist():
@@ -159,7 +159,7 @@ def loading(events: HostEvents, origins: EventOrigins, line: Line, calls: Calls)
         elif _asks_iterator(name):
             fits = np.array([_is_for_data(events, row, line) for row in some.tolist()], np.bool_)
         else:
-            fits = np.full(len(some), reads(name)) | _load_within(events, some, calls.known, line)
+            fits = np.full(len(some), reads(name)) | hold_rows(events, some, loads)
         around = [not (is_frame(name) and _is_around(events, origins, row)) for row in some.tolist()]
         does[metas == meta] = 2 * np.count_nonzero(fits & np.array(around, np.bool_)) > len(some)
     return does
@@ -170,11 +170,11 @@ _LOOKED_AT: Final = 16
 _DEEPEST: Final = 64
 
 
-def _load_within(events: HostEvents, rows: Int64s, known: Int64s, line: Line) -> Bools:
-    """Return which calls hold others that load input, read or decode."""
-    metas = events.meta[line.first : line.last]
-    reading = np.array([reads(name) for name in events.names], np.bool_)
-    return hold_rows(events, rows, np.union1d(known, line.first + np.flatnonzero(reading[metas])))
+def _rows_that_load(events: HostEvents, line: Line, known: Int64s) -> Int64s:
+    """Return rows of a thread that are ``known`` to load input, or read or decode; they ascend."""
+    metas, place = np.unique(events.meta[line.first : line.last], return_inverse=True)
+    reading = np.array([reads(events.names[meta]) for meta in metas.tolist()], np.bool_)
+    return np.union1d(known, line.first + np.flatnonzero(reading[place.reshape(-1)]))
 
 
 def hold_rows(events: HostEvents, rows: Int64s, inside: Int64s) -> Bools:
