@@ -99,7 +99,7 @@ _HOW = {
 
 
 def of_host(host: Host, params: Params) -> HostAnnotations:
-    """Of chosen steps the annotations, and what devices do meanwhile, whichever step that is of."""
+    """Return the annotations of the chosen steps, with all device work at the same time, of any step."""
     steps = np.unique(host.steps_from(params.steps_from).database.step)
     groups, every = host.groups_from(params.steps_from), host.entire
     ran = device_spans(host.raw, host.modules, host.forest, host.workers, op_computes)

@@ -36,7 +36,7 @@ class StepsOfHosts(Protocol):
 
 
 def choices(hosts: StepsOfHosts, steps: Steps, source: str) -> list[Choice]:
-    """Of each host, which of its groups are wanted; a single host finds them itself."""
+    """Return the wanted groups of each host; a single host chooses them itself from ``steps``."""
     return [steps] if hosts.alone else [*groups_of_steps(hosts.steps(source), steps)]
 
 
@@ -64,8 +64,8 @@ def _absence(hosts: Sequence[HostSteps], steps: Steps) -> str:
 
 
 def groups_of_steps(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s]:
-    """Of each host the groups that are these steps. Steps that not all hosts have are chosen by their number on the
-    host, unless hosts number steps differently."""
+    """Return the groups of each host that are these steps. Steps that some hosts lack are chosen by their number on
+    the host, unless hosts number steps differently."""
     from fastprof.derive.steps.across_hosts import paired
 
     database = paired(hosts)
@@ -92,7 +92,7 @@ def times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
 
 
 def times_of(names: Sequence[str], every: Sequence[HostSteps], steps: Steps) -> dict[str, tuple[int, int]]:
-    """Like ``times``, but takes host names and their steps. UsageError: no host has any of the steps."""
+    """Return begin and end of the chosen steps by host name. UsageError: no host has any of the steps."""
     from fastprof.schema.time_sums import ends_of  # with NumPy, late
 
     groups = groups_of_steps(every, steps)

@@ -157,7 +157,7 @@ class Host:
         return self._steps[source]
 
     def periods_from(self, source: str) -> Periods:
-        """When each of these steps lasts until the next one begins."""
+        """Return the periods of these steps: each lasts until the next step begins."""
         from fastprof.derive.steps.periods import periods_of
 
         if source not in self._periods:
@@ -216,7 +216,7 @@ class Host:
         return self.entire
 
     def times_from(self, source: str) -> HostTimes:
-        """What divides the time of these steps."""
+        """Return the host activity by which the time of these steps is divided."""
         from fastprof.derive.ops.threads_as_device import time_on_threads
         from fastprof.derive.steps.periods import HostTimes, work_by_name
 
@@ -229,7 +229,7 @@ class Host:
 
     @cached_property
     def thread_spans(self) -> list[Spans]:
-        """What the threads of a host without devices run as a device."""
+        """Spans that the threads of a host without devices run as a device."""
         from fastprof.derive.ops.threads_as_device import spans_of_threads
         from fastprof.derive.steps.host_causes import op_computes
 

@@ -294,7 +294,7 @@ def beside(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) 
 
 
 def _are_equal(stat_rows: npt.NDArray[Any], rows: npt.NDArray[Any]) -> bool:
-    """Whether these are the same rows, and no event has the stat twice."""
+    """Return whether these are the same rows and no event has the stat twice."""
     return np.array_equal(stat_rows, rows) and bool((rows[1:] > rows[:-1]).all())
 
 

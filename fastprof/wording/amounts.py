@@ -31,7 +31,7 @@ class Steps(NamedTuple):
     name: str | None = None
 
     def __str__(self) -> str:
-        """As ``step_range`` reads it."""
+        """Return the range in the form that ``step_range`` reads."""
         first, last = ("" if bound is None else str(bound) for bound in (self.first, self.last))
         only = self.first is not None and self.last == self.first + 1
         return (f"{self.name}=" if self.name else "") + (first if only else f"{first}:{last}")

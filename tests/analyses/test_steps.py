@@ -153,7 +153,7 @@ def test_steps_that_not_all_hosts_have_are_without_a_number() -> None:
 
 
 def test_hosts_are_compared_step_by_step() -> None:
-    """By their extents; in equal periods they do the same."""
+    """The extents are compared: equal periods hide the slow host."""
     report = report_of(cpu(4, 8, "a"), cpu(4, 9.5, "b"), cpu(4, 8, "c"))
     assert rows(report, "hosts", "hostname", "step_count", "mean_ps", "p99_ps", "compared_count", "slowest_count",
                  "excess_ps", "excess_share", "category", "category_excess_ps") == [

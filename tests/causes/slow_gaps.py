@@ -119,7 +119,7 @@ class SlowHost:
         return runs(found)
 
     def other_work(self) -> list[tuple[int, int, int, str, int]]:
-        """When threads that drive devices evaluate, log or save: begin, end, row, cause, and first launch."""
+        """Return when driver threads evaluate, log or save: begin, end, row, cause, and first launch."""
         every = []
         for line, role in self.threads:
             for row in range(line.first, line.last) if role == DRIVER else ():
@@ -235,7 +235,7 @@ class SlowDevice:
             yield replace(part, begin=begin, end=end, row=row, cause=cause)
 
     def computes(self) -> list[tuple[int, int, int, str]]:
-        """When the device computes for such work: from the first to the last that it launched, if that is known."""
+        """Return when the device computes for such work: from its first launched event to its last, if known."""
         found, reached, own = [], BEFORE, self.ran.events
         rows = own.rows.astype(np.int64)
         calls = launches(self.events, rows).row.tolist() if self.ran.plane.kind == "GPU" else []

@@ -130,7 +130,7 @@ def slow_devices(host: Host) -> list[SlowDevice]:
 
 
 def disjoint(periods: list[Period]) -> Intervals:
-    """What lasts of periods, each until the next one begins."""
+    """Return periods that last, each cut where the next one begins."""
     kept = sorted((one for one in periods if one[2] > one[1]), key=lambda one: one[1])
     ends = [min(one[2], after[1]) for one, after in pairwise(kept)] + [one[2] for one in kept[-1:]]
     columns = [one[0] for one in kept], [one[1] for one in kept], ends
@@ -138,7 +138,7 @@ def disjoint(periods: list[Period]) -> Intervals:
 
 
 def window_of(host: Host, ran_spans: list[Any], marked: Any, periods: Any, causes: Any) -> tuple[int, int]:
-    """From the first to the last of what devices ran, of markers, of periods, and of what drivers do for devices."""
+    """Return first begin and last end of device work, markers, periods, and the work of drivers for devices."""
     times = [time for one in ran_spans for name in ("begin", "end") for time in one.spans[name].tolist()]
     times += [time for begin, end in zip(*marked, strict=True) if begin < end for time in (int(begin), int(end))]
     times += [time for own in periods.values() for _, begin, end in own if begin < end for time in (begin, end)]
@@ -208,8 +208,8 @@ def test_rows_of_reports_are_those_of_each_moment(seed: int) -> None:
 
 
 def apart(host: Host, device: SlowDevice, pieces: list[Any]) -> dict[str, int]:
-    """By cause, the time outside of each step's marker and events of the device, from the first begin to the last
-    end."""
+    """Return by cause the time from first begin to last end that is outside all step markers and their device
+    events."""
     groups, steps = host.groups_from("auto"), host.steps_from("auto").database.step.tolist()
     spans = {
         group: [(int(begin), int(end))] if begin < end else []

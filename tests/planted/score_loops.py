@@ -39,7 +39,7 @@ MEASURED: dict[str, dict[str, Any]] = json.loads((LOOPS / "measured.json").read_
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """What a program measured about itself. ``cost_ns`` is the loader time in the run."""
+    """Times that a program measured about itself. ``cost_ns`` is the loader time in the run."""
 
     step_ns: float
     input_percent: float

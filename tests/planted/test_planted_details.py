@@ -88,7 +88,7 @@ def test_who_has_memory_to_spare_is_not_advised_to_use_less() -> None:
 
 
 def test_a_slow_step_is_explained_by_its_critical_path() -> None:
-    """Not by a thread beside it, which takes longer in that step, too."""
+    """A thread beside it takes longer in that step, too, but is no explanation."""
     first = findings("gpu_long_step")[0]
     assert first["op"] is not None and "writer" not in (first["detail"] or "")
 

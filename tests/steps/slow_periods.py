@@ -9,13 +9,13 @@ from fastprof.derive.host import Host
 from fastprof.tables.host_events import Plane
 
 Extents = dict[int, tuple[int, int]]
-"""By group, from when to when a device works for a step."""
+"""Begin and end of the device work for a step, by group."""
 Period = tuple[int, int, int]
 """Group, begin and end."""
 
 
 def slow_periods(host: Host, source: str = "auto") -> dict[str, list[Period]]:
-    """By device, its periods in order; "": those of the slowest device, of all devices that have none of their own."""
+    """Return the periods of each device in order; "" has those of the slowest, for devices without their own."""
     database = host.steps_from(source).database
     whole = {
         group: (at[0], at[0] + length[0])
@@ -54,7 +54,7 @@ def _on_cores(host: Host, source: str) -> dict[str, Extents]:
 
 
 def _works(host: Host, source: str, plane: Plane) -> Extents:
-    """From the first begin to the last end of what a GPU ran for each group."""
+    """Return the first begin and the last end of the work of a GPU for each group."""
     events, group_of = host.events, host.groups_from(source).group_id.tolist()
     start, length = events.start_ps.tolist(), events.duration_ps.tolist()
     found: Extents = {}
@@ -67,7 +67,7 @@ def _works(host: Host, source: str, plane: Plane) -> Extents:
 
 
 def _followed(numbers: list[int]) -> list[bool]:
-    """Whether the step after each one is recorded: not where numbers grow by another amount than usual."""
+    """Return whether the step after each is recorded: not where numbers grow by an unusual amount."""
     by = [second - first for first, second in pairwise(numbers)]
     often = Counter(by)
     usual = min(often, key=lambda amount: (-often[amount], amount), default=0)

@@ -1,4 +1,4 @@
-"""What loads input: words of names, and what functions do where words leave it open."""
+"""Functions and annotations that load input: by words in their names, or by their calls if words are vague."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_calls_of_libraries_read() -> None:
 
 
 def causes(*said: Event) -> dict[str, int]:
-    """By cause, idle microseconds: in each of four steps of 100, a function runs for 40 before a kernel is launched, or
-    after it."""
+    """Return idle microseconds by cause. In each of four steps of 100, a function runs for 40 before or after the
+    launch of a kernel."""
     main, kernels = [], []
     for k in range(4):
         main += [step(k, 100 * k, 100), ran("cuLaunchKernel", 100 * k + 50, 4, correlation_id=k + 1)]

@@ -95,7 +95,7 @@ def launched(kernels: list[list[tuple[int, int]]]) -> list[Plane]:
 
 
 def test_a_period_on_a_gpu_begins_with_the_first_work_of_the_step() -> None:
-    """However long before it was launched."""
+    """The time of its launch does not matter."""
     assert rows(steps(*launched([[(50, 130), (150, 200), (260, 300)]]))) == [
         (50, 80, 100, {"device_compute": 80, "all_others": 20}),
         (150, 50, 110, {"device_compute": 50, "all_others": 60}),
@@ -137,7 +137,7 @@ def test_ops_between_steps_of_a_tpu_count_by_category() -> None:
 
 
 def test_a_tpu_step_on_no_core_follows_none() -> None:
-    """As of an overlap of steps that is too short for any core."""
+    """An overlap of steps that is too short for any core gives such a step."""
     marks, ops = [ran(str(k), 100 * k, 60) for k in range(3)], [("f", "fusion", 100 * k, 50) for k in range(3)]
     host = host_of(session_of(spaces(tpu(0, marks, ops))))
     own = host.steps_from("auto")
@@ -251,7 +251,7 @@ def test_layers_under_one_annotation_or_of_one_graph_are_no_steps(
 
 @pytest.mark.parametrize(("inside", "source"), [(True, "annotations"), (False, "launches")])
 def test_an_annotation_makes_steps_if_it_holds_the_work_of_its_thread(inside: bool, source: str) -> None:
-    """It covers a fifth of the time."""
+    """The annotation covers a fifth of the time."""
     main = []
     for k in range(4):
         main += [ran("batch", 100 * k + 30, 20), ran("x:MatMul", 100 * k + (35 if inside else 60), 10)]
@@ -281,7 +281,7 @@ def test_steps_are_made_from_markers_or_annotations_of_a_name() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_categories_and_causes_add_up_to_the_periods(seed: int) -> None:
-    """Of each core, and of each device."""
+    """Categories do so on each core, causes on each device."""
     profile = session_of(random_capture(seed))
     for row in records(profile.report("steps"), "steps"):
         lasts = row["duration_ps"] if row["period_ps"] is None else row["period_ps"]

@@ -53,7 +53,7 @@ KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" 
 
 @pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")
 def test_start_up_and_what_recurs_of_one_cause_are_two_findings() -> None:
-    """Of 103 waits for launches four take 4,293.7 ms, the others 15.698 ms; so do six of 27 for memory."""
+    """Four of 103 waits for launches take 4,293.7 ms, the others 15.698 ms; so do six of 27 for memory."""
     report = fastprof.load(KINETO / "alexnet.json.gz").diagnosis()
     rows = report.tables["findings"].to_pylist()
     recurring = {row["cause"]: row["cost_ps"] for row in rows if row["ranked_by"] != "after what comes again"}

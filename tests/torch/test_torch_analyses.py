@@ -50,8 +50,8 @@ def test_steps_are_of_all_threads_and_of_what_they_launched(trained: fastprof.Pr
 
 @pytest.mark.parametrize("on_gpu", [True, False])
 def test_all_steps_of_the_profiler_count(on_gpu: bool) -> None:
-    """It begins and ends with a step, so that the first is complete, also if its devices idle; what follows the last
-    is not recorded. Analyses agree on their time. XProf leaves the first and the last of more than five out."""
+    """The recording begins and ends with a step, so that the first is complete, also if its devices idle; what follows
+    the last is not recorded. Analyses agree on their time. XProf omits the first and the last of more than five."""
     host: list[Recorded] = [step(number, 100 * number, 90 + number) for number in range(2, 9)]
     host += [op("aten::mm", 100 * number + 10, 50) for number in range(2, 9)]
     gpu = [kernel("sgemm", 100 * number + 20, 30, number) for number in range(3, 9)] if on_gpu else []

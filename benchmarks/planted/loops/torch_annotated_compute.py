@@ -1,5 +1,5 @@
-"""Without a schedule, `record_function` surrounds the compute of each step only. The generator that gives batches is
-slow; stacks are recorded."""
+"""`record_function` surrounds only the compute of each step. A slow generator yields the batches. The profiler has no
+schedule and records stacks."""
 
 import itertools
 import json

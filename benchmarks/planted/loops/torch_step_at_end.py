@@ -1,5 +1,5 @@
-"""As in tutorials of PyTorch: a schedule, and `step` of the profiler at the end of the loop. The DataLoader has no
-workers, and samples are slow to read."""
+"""The profiler has a schedule, and its `step` ends the loop's body, as in PyTorch tutorials. Samples are slow to read,
+and the DataLoader has no workers."""
 
 import itertools
 import json

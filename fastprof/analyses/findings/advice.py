@@ -12,20 +12,20 @@ from typing import Final
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
 
 WITHOUT_TF32: Final = "precision without TF32"
-"""As a cause: precision, on a GPU before Ampere."""
+"""The cause precision, on a GPU before Ampere."""
 OLD_KERNELS: Final = "precision by kernels of families before Ampere"
-"""As a cause: precision, on a GPU whose generation is not recorded."""
+"""The cause precision, on a GPU whose generation is not recorded."""
 
 ON_CPU: Final = {cause: f"{cause} on the CPU" for cause in ("input", "python", "idle")}
-"""As causes: those of a program that uses no device, if other things help then."""
+"""Causes whose advice differs for a program that uses no device."""
 
 WITH_WORKERS: Final = "input of a loader with workers"
-"""As a cause: input, if the loader that is waited for has workers already."""
+"""The cause input, if the slow loader has workers already."""
 OF_QUEUE: Final = "input of a queue"
-"""As a cause: input, if the program waits for a queue that another thread or process fills."""
+"""The cause input, if the program waits for a queue that another thread or process fills."""
 
 MORE_THAN_COMPUTE: Final = "transfer that no compute can hide"
-"""As a cause: transfer, if copies take nearly all of the time, or far longer than compute."""
+"""The cause transfer, if copies take nearly all of the time, or far longer than compute."""
 
 _IF_OLD: Final = (
     "The GPU's generation is not recorded, and its kernels are of families before Ampere: if it is, too, its Tensor "

@@ -202,7 +202,7 @@ def many_small_sums(facts: Facts, _finding: Finding) -> bool:
 
 
 def copies_both_ways(facts: Facts, _finding: Finding) -> bool:
-    """In most of the longest waits for ops of the host, the device copies to the host before them and back after."""
+    """Return whether most of the longest waits for host ops lie between a copy to the host and a copy back."""
     pieces = facts.gaps.pieces("host_compute")
     beside = zip(pieces.before_op.tolist(), pieces.after_op.tolist(), pieces.duration_ps.tolist(), strict=True)
     copied = sum(

@@ -42,7 +42,7 @@ class Facts:
 
     @cached_property
     def memo(self) -> dict[str, Any]:
-        """What rules compute once: by a name that they choose."""
+        """Results that several rules share, by a name that the rules choose."""
         return {}
 
     @cached_property
@@ -150,8 +150,8 @@ class Facts:
 
     @cached_property
     def waited_between_ps(self) -> int:
-        """Of the time that devices wait for no recorded reason, over all, that in which their hosts wait between the
-        extents of steps for a slower one."""
+        """Unexplained idle time, summed over devices, in which their hosts wait between step extents for a slower
+        host."""
         hosts = self.table("steps", "hosts").select(["host", "waited_between_ps"]).to_pylist()
         waited = {row["host"]: row["waited_between_ps"] for row in hosts if row["waited_between_ps"]}
         if not waited:

@@ -56,7 +56,7 @@ def _leaks(facts: Facts) -> Iterator[Finding]:
 
 
 LEAK: Final = " holds more and more memory of "
-"""In a notice of memory_profile, between op and allocator."""
+"""The words between op and allocator in a notice of memory_profile."""
 _MORE_STEPS: Final = pattern_of(r"([\d,]+) more steps")
 _OF_LEAKS: Final = (
     "Do not keep arrays of each step: turn metrics into numbers before they are stored, detach them, and empty lists "

@@ -27,9 +27,9 @@ PADDED_SHARE: Final = 0.1
 FEW_WARPS_PERCENT: Final = 30.0
 """Kernels of a lower occupancy hide little of the latency of memory."""
 NEAR_ROOFLINE_PERCENT: Final = 60.0
-"""From here on, an op is bound by what it is nearest to the peak of."""
+"""Percent of the roofline from which an op is bound by the resource that is nearest to its peak."""
 AT_ROOFLINE_PERCENT: Final = 80.0
-"""From here on, an op that nothing can be fused with gains nothing."""
+"""Percent of the roofline from which an op gains nothing, unless it can be fused with others."""
 ALONE: Final = 0.1
 """Other ops that memory bounds take less than this share of the op's time."""
 FAR_FROM_ROOFLINE_PERCENT: Final = 50.0
@@ -131,8 +131,8 @@ def _few_warps(ops: _Ops) -> Rule:
 
 
 def _memory_bound(ops: _Ops) -> Rule:
-    """Beyond the time that the arithmetic of the op takes, if it could be fused with others like it. An op that is
-    alone only loses what it takes beyond its roofline, and nothing near that."""
+    """Count the time beyond an op's arithmetic, if it could be fused with other ops that memory bounds. An op without
+    such others only loses its time beyond the roofline, and nothing near that."""
     has = ops.by_memory & (ops.roofline_percent >= NEAR_ROOFLINE_PERCENT) & ~ops.communicates
     others = int(ops.self_ps[has].sum()) - ops.self_ps
     alone = others < ALONE * ops.self_ps

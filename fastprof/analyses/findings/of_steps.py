@@ -74,8 +74,8 @@ def _slow_host(facts: Facts) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _Slow:
-    """Steps out of line for a reason that no cause names. ``rows``: by step, what took longer in it; ``causes``: by
-    step, the time of each cause beyond its median, over all devices; ``unnamed``: causes that do not say why."""
+    """Slow outlier steps that no named cause explains. ``rows``: by step, evidence of longer work; ``causes``:
+    by step, time of each cause beyond its median, over all devices; ``unnamed``: causes that give no reason."""
 
     rows: dict[int, list[Row]]
     causes: dict[int, Counter[str | None]]
@@ -114,7 +114,7 @@ def _own_excess(facts: Facts, slow: _Slow, step: int) -> int:
 
 
 def _unnamed(facts: Facts) -> _Slow:
-    """Return the steps out of line that are a finding of their own; none if long steps are usual."""
+    """Return the slow outlier steps that make a finding of their own; none if long steps are usual."""
     known: _Slow | None = facts.memo.get("slow")
     if known is not None:
         return known
@@ -220,7 +220,7 @@ def _is_named(beyond: Counter[str | None], unnamed: Sequence[str | None]) -> boo
 
 
 def _is_once(facts: Facts) -> bool:
-    """Whether the cause ONCE takes time in one step only."""
+    """Return whether the cause ONCE takes time in exactly one step."""
     steps, time = facts.time_by_step
     of_cause = time[steps != BETWEEN_STEPS, CAUSE_NAMES.index(ONCE)]
     return int(np.count_nonzero(10 * of_cause > of_cause.max(initial=0))) == 1 and len(steps) > 1

@@ -98,7 +98,7 @@ def _make_faster(event: str | None) -> str:
 
 
 def _filled_by(event: str) -> str | None:
-    """What the event waits for, if something else fills it already, as a cause of advice."""
+    """Return the cause for advice if the event waits for loader workers or a queue, else None."""
     if _OF_WORKERS.search(event):
         return WITH_WORKERS
     return OF_QUEUE if asks_queue(event) else None
@@ -171,7 +171,7 @@ def time_by_step(facts: Facts, cause: str) -> dict[int, int]:
 
 
 def _spent(facts: Facts, cause: str) -> dict[int, int]:
-    """By step and BETWEEN_STEPS, the time of the cause on all devices, if there is any."""
+    """Return the time of a cause on all devices, by step and BETWEEN_STEPS; steps without any are left out."""
     steps, time = facts.time_by_step
     spent = time[:, GAP_CAUSES.index(cause)]
     return dict(zip(steps[spent > 0].tolist(), spent[spent > 0].tolist(), strict=True))

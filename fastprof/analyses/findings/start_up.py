@@ -86,7 +86,7 @@ def once_of(facts: Facts, cause: str) -> Once:
 
 
 def _are_early(facts: Facts, pieces: Largest) -> Bools:
-    """Which waits are in the first step, or begin before any in later steps. None, if there are few steps."""
+    """Return which waits are in the first step or begin before any of later steps; none if there are few steps."""
     steps = facts.time_by_step[0]
     steps = steps[steps != BETWEEN_STEPS]
     if len(steps) < _FEWEST_STEPS:

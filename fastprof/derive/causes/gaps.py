@@ -155,8 +155,8 @@ def _apart(
 def window_of(
     events: HostEvents, steps: tuple[Int64s, Int64s], spans: Sequence[Spans], causes: HostCauses
 ) -> tuple[int, int] | None:
-    """From the first to the last of anything that the devices ran, of ``steps``, begins and ends of their markers or
-    periods, and of what the host did for its devices. None: no device ran anything."""
+    """Return the first begin and the last end of device work, of ``steps`` and of host work for the devices; None if no
+    device ran anything. ``steps``: begins and ends of their markers or periods."""
     first = extent(spans)
     if first is None:
         return None

@@ -52,8 +52,9 @@ class GpuAnnotation:
 def gpu_annotations(
     events: HostEvents, group_id: Int32s | None = None, steps: Int64s | None = None
 ) -> list[GpuAnnotation]:
-    """Of the GPUs of a host, the longest of each first; with ``steps``, the groups of steps, those that begin with work
-    of these. ``group_id``: of each event. CaptureError: 64 bits cannot count their times."""
+    """Return the annotations on the GPUs of a host, the longest of each GPU first. With ``steps``, groups of events,
+    only annotations that begin with work of these steps. ``group_id``: of each event. CaptureError: 64 bits cannot
+    count their times."""
     planes = events.planes_of("GPU")
     known = is_of(events, GPU_ANNOTATIONS)
     lines = [line for plane in planes for line in plane.lines if line.last > line.first]

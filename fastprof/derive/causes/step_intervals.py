@@ -1,4 +1,4 @@
-"""Which step each moment of a device belongs to."""
+"""Disjoint intervals of a device's time, each of one step."""
 
 from __future__ import annotations
 

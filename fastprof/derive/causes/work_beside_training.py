@@ -1,4 +1,4 @@
-"""What devices do while the program evaluates, logs or saves: all of that time, compute included.
+"""Device time while the program evaluates, logs or saves: all of it, compute included.
 
 Of devices that run behind their host, compute counts from the first work that it launches to the last.
 

@@ -88,8 +88,8 @@ def spans_of_threads(events: HostEvents, forest: Forest, computes: Callable[[str
 
 
 def _work_and_moves(events: HostEvents, plane: Plane, rows: Int32s, moves: Int32s) -> tuple[Stretches, Records]:
-    """When any thread computes; STRETCH: when the innermost op of a thread moves data. ``moves``: by row what it moves,
-    -1: it computes."""
+    """Return when any thread computes, and as STRETCH when the innermost op of a thread moves data. ``moves``: by row,
+    the transfer, or -1 if it computes."""
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     if not (moves >= 0).any():
         return union(start, duration), np.zeros(0, STRETCH)
@@ -209,7 +209,7 @@ def _moves_of_rows(
 
 
 def _of_op(name: str, computes: Callable[[str], bool], *, compiled: bool) -> Transfer | None:
-    """What an op of a thread transfers or waits for; None: it computes."""
+    """Return the transfer that an op of a thread is or waits for; None if it computes."""
     if not compiled:
         collective = ":Collective" in name or name.startswith(COLLECTIVES)
         return Transfer(name, COMMUNICATION) if collective else None

@@ -120,8 +120,8 @@ def _of_plane(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, 
 
 
 class GpuTimes(NamedTuple):
-    """What the GPUs of a host ran in spans of time, whichever step launched it; an event is repeated for each span that
-    it overlaps. ``lines``: the events at which lines begin, and the end of the last; ``plane``: [lines] recorded id of
+    """GPU events of a host in spans of time, launched by any step; an event is repeated for each span that it
+    overlaps. ``lines``: the events at which lines begin, and the end of the last; ``plane``: [lines] recorded id of
     the plane of each line."""
 
     events: TypedEvents

@@ -353,7 +353,7 @@ def _of_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> 
 
 
 def _of_input(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s, marked: Int32s) -> None:
-    """What may load input does, or is Python, an annotation, or a wait for another thread."""
+    """Decide whether each call that may load input does; else it is Python, an annotation, or a wait for a thread."""
     queues = np.array([asks_queue(name) for name in events.names], np.bool_)
     for line in lines:
         here = code[line.first : line.last]
@@ -379,8 +379,7 @@ def _of_asking(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> Non
 
 
 def _of_loops(events: HostEvents, origins: EventOrigins, code: UInt8s, marked: Int32s) -> None:
-    """What a loop calls before each of its steps loads their input, if its name does not say that it is something
-    else."""
+    """Count calls before each step of a loop as input, unless their names say something else."""
     may_load = np.array([may_be_loader(name) for name in events.names], np.bool_)
     for line in origins.python_lines:
         here = code[line.first : line.last]
@@ -415,7 +414,7 @@ _COPY: Final = frozenset((
 
 
 def _of_copies(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
-    """Functions and ops that ask for a copy copy, if one is recorded within: ``item`` of a tensor on a device."""
+    """Count functions and ops that ask for a copy as one if they hold a recorded copy: ``item`` of a device tensor."""
     asks = np.array([(frame_of(name).function if is_frame(name) else name) in _COPY for name in events.names], np.bool_)
     for line in lines if asks.any() else ():
         here = code[line.first : line.last]
@@ -427,7 +426,7 @@ def _of_copies(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> Non
 
 
 def _of_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s) -> None:
-    """What is called after evaluation launches work, or it evaluates nothing; nor is the whole run evaluation."""
+    """Keep calls named after evaluation only if they launch work and are not the whole run."""
     for line in lines:
         here = code[line.first : line.last]
         rows = line.first + np.flatnonzero(here == Code.EVALUATION)

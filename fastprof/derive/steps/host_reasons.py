@@ -71,7 +71,7 @@ def host_reasons(causes: HostCauses, found: Records, other: OtherWork) -> HostRe
 
 @dataclass(frozen=True, slots=True)
 class OtherWork:
-    """When the threads that drive devices evaluate, log or save: spans in order, none within or across another.
+    """Spans in which threads that drive devices evaluate, log or save, in order and disjoint.
     ``row``: of the outermost event; ``first_ps``: when the first work is launched in each."""
 
     row: Int64s

@@ -1,4 +1,4 @@
-"""Which Python functions and annotations load input: words of their names, and where these leave it open what they do.
+"""Python functions and annotations that load input: by words in their names, or by their calls if words are vague.
 
 ``load_batch`` and ``DataLoader`` say it. ``next``, ``read``, ``fetch`` and ``load`` alone do not: ``next_rate`` and
 ``read_config`` load no input. Such a function is input if it recurs on its thread and reads, decodes or asks an
@@ -22,7 +22,7 @@ from fastprof.tables.host_events import HostEvents, Line
 from fastprof.wording.patterns import pattern_of
 
 SAYS, MAYBE, NO = "says", "maybe", "no"
-"""What words say of input: it is, it may be, or nothing."""
+"""Answers to whether words name input: they do, they may, they do not."""
 
 _WORD: Final = pattern_of(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _LOADERS: Final = frozenset(
@@ -34,11 +34,11 @@ _DATA: Final = frozenset(("data", "input", "batch", "batche"))
 _PARTS: Final = frozenset(
     ("record", "sample", "example", "image", "row", "shard", "jpeg", "png", "audio", "video", "sentence", "document")
 )
-"""What is loaded, if a verb says so: ``read_records``."""
+"""Parts of a dataset, which are input beside a verb that loads: ``read_records``."""
 VERBS: Final = frozenset(("load", "fetch", "read", "next", "decode"))
 _MAKES: Final = frozenset(("get", "make", "build", "prepare", "create", "collate", "stack", "sample"))
 _STEPS: Final = frozenset(("train", "training", "step", "test", "forward", "backward"))
-"""What is done with a batch: ``train_batch``. With a verb it only says which batch: ``next_train_batch``."""
+"""Uses of a batch, no input by themselves: ``train_batch``. Beside a verb that loads they are: ``next_train_batch``."""
 _OTHER: Final = frozenset((
     "metric", "rate", "lr", "schedule", "scheduler", "config", "configuration", "conf", "cfg", "flag", "setting",
     "option", "arg", "argument", "los", "log", "logger", "logging", "stat", "statistic", "state", "weight", "param",
@@ -49,7 +49,7 @@ _OTHER: Final = frozenset((
 """Words for other things than input: ``next_rate``, ``fetch_metrics``, ``read_config``."""
 _SAVES: Final = frozenset(("save", "checkpoint", "ckpt", "restore", "evaluate", "eval", "zero", "wait", "sync"))
 _GIVEN: Final = pattern_of(r"_(?:on|with|for|from|to|of|per|by)_(?:data|inputs?|batch(?:es)?|dataset)(?:_|$)")
-"""What is done with data is not loading them: ``run_on_input``."""
+"""Uses of data, which do not load them: ``run_on_input``."""
 _OF_DEVICES: Final = pattern_of(r"(?i:data_?parallel|all_?(?:2|to)_?all\w*)")
 """Training on several devices is not loading either: ``DistributedDataParallel.forward``, ``all2all_data``."""
 
@@ -186,7 +186,7 @@ def hold_rows(events: HostEvents, rows: Int64s, inside: Int64s) -> Bools:
 
 
 def _is_for_data(events: HostEvents, row: int, line: Line) -> bool:
-    """Whether an iterator that is asked gives data: no generator within has a name of something else."""
+    """Return whether an iterator gives data: no generator within its call is named after something else."""
     end = int(events.start_ps[row]) + max(int(events.duration_ps[row]), 0)
     for inner in range(row + 1, min(row + _LOOKED_AT, line.last)):
         if events.start_ps[inner] >= end:
@@ -198,7 +198,7 @@ def _is_for_data(events: HostEvents, row: int, line: Line) -> bool:
 
 
 def _is_around(events: HostEvents, origins: EventOrigins, row: int) -> bool:
-    """Whether a function around a call is named after something other than input."""
+    """Return whether a function around a call is named after something other than input."""
     for _ in range(_DEEPEST):
         row = int(origins.parent[row])
         if row < 0:
@@ -210,8 +210,8 @@ def _is_around(events: HostEvents, origins: EventOrigins, row: int) -> bool:
 
 
 def _before_launches(events: HostEvents, rows: Int64s, calls: Calls) -> Bools:
-    """Whether calls begin before their step launches anything, or between steps. Without steps, all do if something is
-    launched after each."""
+    """Return whether calls begin before their step launches anything, or between steps. Without steps, all do if
+    something is launched after each."""
     begin = events.start_ps[rows]
     launched = np.sort(events.start_ps[calls.launches])
     if not len(launched):

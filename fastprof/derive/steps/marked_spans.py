@@ -1,4 +1,4 @@
-"""When the threads of a host mark its steps."""
+"""Spans in which the threads of a host mark its steps."""
 
 from __future__ import annotations
 

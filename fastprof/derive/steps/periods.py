@@ -197,8 +197,8 @@ def work_by_name(source: StepSource) -> TypedEvents:
 
 @dataclass(frozen=True, slots=True)
 class HostTimes:
-    """What divides the time of a host: ``busy``, what its threads run as a device, None if it has devices; ``reasons``:
-    what threads say that they do."""
+    """Activity that divides the time of a host. ``busy``: work that its threads run as a device, None if it has some;
+    ``reasons``: causes that its threads name."""
 
     busy: TypedEvents | None
     reasons: HostReasons

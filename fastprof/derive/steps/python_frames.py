@@ -93,7 +93,7 @@ _COMPILED_RESTS: Final = frozenset((
 
 @lru_cache(maxsize=1 << 16)
 def is_idle(name: str) -> bool:
-    """Whether a frame only waits: for a lock, a queue, a connection or a time."""
+    """Return whether a frame only waits: for a lock, a queue, a connection or a time."""
     if not is_frame(name):
         return False
     function, place, line = frame_of(name)

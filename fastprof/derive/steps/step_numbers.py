@@ -69,7 +69,7 @@ def of_groups(groups: Int32s, label: list[str], numbered: Bools) -> tuple[Int64s
 
 
 def are_chosen(number: Int64s, label: Sequence[str], steps: Steps) -> Bools:
-    """Which steps of these numbers and labels are wanted."""
+    """Return which steps of these numbers and labels are wanted."""
     chosen: Bools = number >= max(0, steps.first or 0)
     if steps.last is not None:
         chosen &= number < steps.last
@@ -108,7 +108,7 @@ def listed(number: Int64s, label: Sequence[str]) -> str:
 
 
 def _is_distinct(kinds: Sequence[str], number: Int64s) -> bool:
-    """Whether names distinguish steps: some number has several."""
+    """Return whether names distinguish steps: some number has several."""
     return len({*zip(kinds, number.tolist(), strict=True)}) > len(np.unique(number))
 
 
@@ -121,7 +121,7 @@ def _ranges(number: Int64s) -> list[str]:
 
 
 def absent(steps: Steps, number: Int64s, label: Sequence[str]) -> str:
-    """Why ``steps`` are not there, with those that are."""
+    """Return the message that ``steps`` are missing, with the steps that exist."""
     steps = steps._replace(name=shortened(steps.name)) if steps.name else steps
     if not len(number):
         return f"no steps {steps}; the session has none"

@@ -1,4 +1,4 @@
-"""Which core, and which host, each step waited for: own work compared with the median of cores and of hosts.
+"""The slowest core and host of each step: own work compared with the median over cores and over hosts.
 
 Extents of steps are compared, not periods: what keeps cores together makes all of their periods equal.
 """

@@ -1,4 +1,4 @@
-"""What TPU cores do between the extents of steps, by category of op."""
+"""TPU core time between step extents, by op category."""
 
 from __future__ import annotations
 
