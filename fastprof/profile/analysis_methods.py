@@ -26,10 +26,10 @@ class AnalysisMethods:
         """How long steps take, what they spend it on, and what to do about it.
 
         top_ops: number of the most expensive ops to list
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -50,10 +50,10 @@ class AnalysisMethods:
     def diagnosis(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -66,10 +66,10 @@ class AnalysisMethods:
     def input_pipeline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """How much of each step waits for input, and which input ops take the time.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -138,10 +138,10 @@ class AnalysisMethods:
         recorded where there are no steps
         instance: which of several such annotations or steps, from 0 in order of time; -1: the one of median
         duration
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
 
         Tables: windows, kinds, names, path.
         Figures: path_ps, window_ps, path_share, host_share, kernel_share, collective_share, copy_share,
@@ -184,10 +184,10 @@ class AnalysisMethods:
     def roofline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """How near ops, steps and programs come to the peaks of the device, and what bounds them.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -225,10 +225,10 @@ class AnalysisMethods:
     def communication(self, *, steps_from: str = "auto") -> Report:
         """Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
 
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers, links, clocks, blame,
         host_steps.
@@ -254,10 +254,10 @@ class AnalysisMethods:
         request: also report when a request of this size would have fitted, in bytes or as 2GiB: a failed allocation
         writes no event, but its error message has the size
         short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
 
         Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline,
         snapshots, allocations.
@@ -278,10 +278,10 @@ class AnalysisMethods:
         """Gaps: what devices do with their time, and what the program did while they did not compute.
 
         top: number of the longest gaps to list
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
 
         Tables: devices, by_cause, by_step, gaps.
         Figures: device_count, used_device_count, unused_device_count, window_ps, busy_ps, compute_ps,
@@ -306,10 +306,10 @@ class AnalysisMethods:
     def pod_viewer(self, *, steps_from: str = "auto") -> Report:
         """Each step on each core of all hosts: what it spent its time on, and its bottleneck.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
 
         Tables: cores, collectives.
         Figures: step_count, host_count, core_count, device_type, slowest_core_step_ps, collective_wait_ps.
@@ -348,10 +348,10 @@ class AnalysisMethods:
     def annotations(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """Annotations of users: time by name and step, what devices do meanwhile; time by named scope.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -374,10 +374,10 @@ class AnalysisMethods:
     def steps(self, *, steps_from: str = "auto") -> Report:
         """Every step on every host and core: its time by category, stragglers, percentiles.
 
-        steps_from: what is a step: a marker of the program or its framework, as XProf has it (markers), a call of
-        the data loader (loader), an execution of a compiled program (modules), an annotation or a pattern of
-        launches that repeats (annotations, launches); auto: the first of these that there is, with the work that it
-        launched. Any other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
+        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
+        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
+        other text is the name of markers or of an annotation, without their numbers
 
         Tables: steps, breakdown, step_summary, hosts, slow_steps, between_steps, stragglers.
         Figures: steps_source, steps_certainty, steps_inferred, step_count, incomplete_step_count, host_count,

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from fastprof.derive.host import Host
 
 IN_WORDS: Final = (
-    "from the first to the last of what devices ran, of what the host did for them, and of steps, as in the analysis "
-    "gaps; without any, of what the threads of the host did"
+    "from the first to the last step, device work, or host work for devices, as in the analysis gaps; without any of "
+    "these, from the first to the last event of the host's threads"
 )
 
 
 def run_window(host: Host, source: str, ran: Sequence[Spans]) -> tuple[int, int]:
-    """Begin and end. ``source``: what steps are made from; ``ran``: what devices did. 0 and 0: nothing happened."""
+    """Return begin and end of the run, or 0 and 0 without any events. ``source``: of steps; ``ran``: device work."""
     events, causes = host.events, host.causes_from(source)
     periods = host.periods_from(source)
     begin, end = periods.and_spans(markers(events, host.groups_from(source), np.sort(periods.step)))

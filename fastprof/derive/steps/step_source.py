@@ -59,13 +59,13 @@ CERTAINTY: Final = {
     ANNOTATIONS: "likely",
     LAUNCHES: "possible",
 }
-"""How sure it is that these are the steps of the program."""
+"""Certainty of steps by their source."""
 CERTAINTIES: Final = ("possible", "likely", "certain")
 STEPS_FROM: Final[dict[str, Any]] = {
-    "help": "what is a step: a marker of the program or its framework, as XProf has it (markers), a call of the data "
-    "loader (loader), an execution of a compiled program (modules), an annotation or a pattern of launches that "
-    "repeats (annotations, launches); auto: the first of these that there is, with the work that it launched. Any "
-    "other text is the name of markers or of an annotation, without their numbers",
+    "help": "source of steps: markers of the program or its framework, as in XProf (markers), calls of the data loader "
+    "(loader), executions of a compiled program (modules), repeating annotations or patterns of launches (annotations, "
+    "launches); auto: the first source in the capture, with the work that it launched. Any other text is the name of "
+    "markers or of an annotation, without their numbers",
     "choices": (AUTO, MARKERS, LOADER, MODULES, ANNOTATIONS, LAUNCHES),
     "or_name": True,
     "metavar": "SOURCE",
