@@ -169,7 +169,7 @@ class BudgetOfHosts:
 
     @classmethod
     def of(cls, kept: Sequence[HostBudget], numbers: Callable[[int, Int64s], Int64s]) -> BudgetOfHosts:
-        """``numbers``: of a host's place and its groups, the steps in the session, see session_steps."""
+        """Add up host budgets. ``numbers``: session steps of the groups of a host, by its place, see session_steps."""
         hosts: list[tuple[str, tuple[str, ...], HostDevices]] = []
         beside, causes, parts = [np.zeros((0, len(CAUSE_NAMES)), np.int64)], [Causes.none()], []
         apart = beside.copy()

@@ -28,7 +28,7 @@ _NUMBERS[list(OTHER_WORK)] = [GAP_CAUSES.index(cause) for cause in OTHER_WORK.va
 
 @dataclass(frozen=True, slots=True)
 class WorkBesideTraining:
-    """``work``: when threads do it; ``cause``: place in GAP_CAUSES of each span."""
+    """Spans of work other than training. ``work``: on threads; ``cause``: place in GAP_CAUSES of each span."""
 
     work: OtherWork
     cause: Int64s
@@ -60,7 +60,7 @@ class WorkBesideTraining:
         return self._given(pieces, begin - shift, end - shift, pieces["kind"] == COMPUTE)
 
     def _given(self, pieces: Records, begin: Int64s, end: Int64s, chosen: Bools) -> Records:
-        """Pieces that are chosen, cut at spans in order, with what is said of these."""
+        """Return the pieces; the chosen ones are cut at the spans, and get their causes and events."""
         begin = np.maximum(begin, np.append(begin[:1], np.maximum.accumulate(end)[:-1]))
         end = np.maximum(begin, end)
         bounds = np.unique(np.concatenate([begin, end]))

@@ -113,7 +113,7 @@ def rows_of_names(databases: Sequence[StepDatabase]) -> list[Int64s] | None:
 
 
 def session_steps(database: StepDatabase, place: int, groups: Int64s) -> Int64s:
-    """The keys in the session (``database.step``) of steps that are these groups on the host in ``place``; -1: the
+    """Return the session keys (``database.step``) of steps that are these groups on the host in ``place``, or -1 if the
     session has no such step."""
     known = database.group[:, place] if len(database.hosts) > 1 else database.step
     return sorted_lookup(known, database.step, groups)

@@ -117,7 +117,7 @@ def other_work(events: HostEvents, causes: HostCauses) -> OtherWork:
 
 
 def counted(type_ps: Int64s) -> Int64s:
-    """[..., 18] times by type, with the types of this module as what they stand for."""
+    """Return [..., 18] times by type; the types of this module count as the types that they stand for."""
     times = type_ps.copy()
     for stands, for_type in (
         (INPUT, EventType.HOST_WAIT_INPUT),
@@ -131,18 +131,18 @@ def counted(type_ps: Int64s) -> Int64s:
 
 
 def in_order(markers: Markers) -> Markers:
-    """The longest marker of each group, in order of time."""
+    """Return the longest marker of each group, in order of time."""
     spans = longest(markers)
     return spans[np.argsort(spans.start_ps, kind="stable")]
 
 
 def spread(moved: TypedEvents, spans: Markers) -> TypedEvents:
-    """The events, once for each span that they meet."""
+    """Repeat each event once per overlapping span, with the group of the span."""
     return meetings(moved, spans)[0]
 
 
 def meetings(moved: TypedEvents, spans: Markers) -> tuple[TypedEvents, Int64s]:
-    """The same, and the place of each in ``moved``."""
+    """Repeat each event once per overlapping span; return the events, and the place of each in ``moved``."""
     spans = in_order(spans)
     ends = np.maximum.accumulate(ends_of(spans.start_ps, spans.duration_ps))
     low = np.searchsorted(ends, moved.start_ps, side="right")

@@ -25,7 +25,7 @@ from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_step_events import HostStepEvents
 from fastprof.derive.steps.step_numbers import with_numbers
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource
-from fastprof.derive.steps.step_time import TYPES, EventType, Markers, longest, time_by_type
+from fastprof.derive.steps.step_time import TYPES, EventType, Markers, TypedEvents, longest, time_by_type
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
@@ -156,15 +156,21 @@ def of_gpus(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNa
     slot[database.step] = np.arange(len(database))
     rows = kernels.moves.row
     rows = rows[(events.type[rows] == EventType.DEVICE_COLLECTIVES) & (slot[events.group[rows]] >= 0)]
-    plane = kernels.line_plane[np.searchsorted(kernels.lines, rows, side="right") - 1]
-    begin, none = events.start_ps[rows], np.zeros(len(rows), np.int64)
     database = replace(
         database,
-        collectives=Collectives(slot[events.group[rows]], plane, none, begin, begin + events.duration_ps[rows], none),
+        collectives=gpu_collectives(events, rows, slot[events.group[rows]], kernels.lines, kernels.line_plane),
         compute_16bit_ps=int(total[EventType.DEVICE_COMPUTE_16]),
         compute_32bit_ps=int(total[EventType.DEVICE_COMPUTE_32]),
     )
     return database, unfit
+
+
+def gpu_collectives(events: TypedEvents, rows: Int64s, step: Int64s, lines: Int64s, plane: Int64s) -> Collectives:
+    """Return collectives of GPUs, which are events in ``rows``. ``step``: place of the step of each; ``lines``: events
+    at which lines begin, and the end of the last; ``plane``: by line, the recorded id of its plane."""
+    begin, none = events.start_ps[rows], np.zeros(len(rows), np.int64)
+    planes = plane[np.searchsorted(lines, rows, side="right") - 1]
+    return Collectives(step, planes, none, begin, begin + events.duration_ps[rows], none)
 
 
 def _of_events(

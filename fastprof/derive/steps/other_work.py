@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.steps.input_words import words_of
+from fastprof.derive.steps.input_words import hold_rows, words_of
 from fastprof.derive.steps.stretches import union
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.time_sums import ends_of
@@ -54,8 +54,7 @@ def evaluates(events: HostEvents, line: Line, rows: Int64s, launches: Int64s) ->
     take most of the thread's time."""
     start = events.start_ps[rows]
     end = ends_of(start, np.maximum(events.duration_ps[rows], 0))
-    begins = np.append(events.start_ps[launches], np.iinfo(np.int64).max)
-    holds: Bools = begins[np.searchsorted(launches, rows, side="right")] < end
+    holds = hold_rows(events, rows, launches)
     begin, until = union(start[holds], (end - start)[holds])
     whole = slice(line.first, line.last)
     last = ends_of(events.start_ps[whole], np.maximum(events.duration_ps[whole], 0)).max()

@@ -23,7 +23,7 @@ from fastprof.derive.steps.database import IDLE, Collectives, StepDatabase
 from fastprof.derive.steps.device_steps import DeviceSteps
 from fastprof.derive.steps.host_reasons import INPUT, HostReasons, counted, spread
 from fastprof.derive.steps.marked_spans import markers
-from fastprof.derive.steps.of_host import HostSteps
+from fastprof.derive.steps.of_host import HostSteps, gpu_collectives
 from fastprof.derive.steps.step_source import StepSource
 from fastprof.derive.steps.step_time import TYPES, EventType, Markers, TypedEvents, time_by_type
 from fastprof.derive.steps.tpu_steps import INFEEDS
@@ -95,7 +95,8 @@ def periods_of(steps: HostSteps, source: StepSource) -> Periods:
     cut = np.append(_jumps(database.number[order], database.numbered[order]), False)
     followed = ~cut
     followed[-1] = False
-    if _answers_requests(source.groups.events):
+    serves = _answers_requests(source.groups.events)
+    if serves:
         followed = np.zeros_like(followed)
     if not followed.any() and not database.is_tpu:
         devices, begin, end = (), *_marked(database)
@@ -108,7 +109,7 @@ def periods_of(steps: HostSteps, source: StepSource) -> Periods:
     seamless = len(pause) > 0 and float(np.median(pause)) * _SEAMLESS <= usual
     ended = followed.copy()
     ended[-1] = seamless
-    if _answers_requests(source.groups.events):
+    if serves:
         ended = np.ones_like(ended)
     until = np.where(followed[:, np.newaxis], np.append(begin[1:], end[-1:], axis=0), end)
     place = np.empty(len(order), np.int64)
@@ -208,7 +209,9 @@ class HostTimes:
         (said, of_said), collectives = self.reasons.within(spans), Collectives.none()
         if self.busy is None:
             gpus = gpu_step_events.events_in_time(events, spans)
-            ran, lines, collectives = gpus.events, gpus.lines, _collectives(gpus)
+            ran, lines = gpus.events, gpus.lines
+            rows = np.flatnonzero(ran.type == EventType.DEVICE_COLLECTIVES)
+            collectives = gpu_collectives(ran, rows, ran.group[rows].astype(np.int64), lines, gpus.plane)
         else:
             ran = spread(self.busy, spans)
             lines = np.array([0, len(ran)], np.int64)
@@ -216,14 +219,6 @@ class HostTimes:
         lines = np.concatenate([lines, lines[-1] + of_said[1:]])
         times = time_by_type(both, lines, spans.start_ps, spans.duration_ps)
         return counted(times.within_ps), collectives
-
-
-def _collectives(gpus: gpu_step_events.GpuTimes) -> Collectives:
-    rows = np.flatnonzero(gpus.events.type == EventType.DEVICE_COLLECTIVES)
-    plane = gpus.plane[np.searchsorted(gpus.lines, rows, side="right") - 1]
-    some, none = gpus.events[rows], np.zeros(len(rows), np.int64)
-    begin = some.start_ps
-    return Collectives(some.group.astype(np.int64), plane, none, begin, begin + some.duration_ps, none)
 
 
 def in_periods(steps: HostSteps, source: StepSource, periods: Periods, times: HostTimes, workers: Workers) -> HostSteps:

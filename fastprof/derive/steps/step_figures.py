@@ -423,12 +423,12 @@ def place_of(op: str) -> int:
 
 
 def of_types(type_ps: Int64s) -> Int64s:
-    """[..., 11]: time by category, in the order of OWN_CATEGORIES, of [..., 18] time by type of event."""
+    """Return [..., 11] time by category, in the order of OWN_CATEGORIES, from [..., 18] time by type of event."""
     return _with_copies(category_times(type_ps), type_ps)
 
 
 def core_breakdown(database: StepDatabase, place: Callable[[str], int] = place_of) -> Int64s:
-    """[n, c, 11]: time of each core by category, in the order of OWN_CATEGORIES, whatever the hardware. A SparseCore
+    """Return [n, c, 11] time of each core by category, in the order of OWN_CATEGORIES, on any hardware. A SparseCore
     that does not mark its steps computes while it is busy. ``place``: of the category of an op of a TPU."""
     if not database.is_tpu:
         return of_types(database.type_ps)

@@ -31,15 +31,15 @@ _MOST_LISTED: Final = 8
 
 
 def split_label(label: str) -> tuple[str, int | None]:
-    """The name of a step without its number, and the number: ``train 7``, ``ProfilerStep#7`` and ``7`` have 7. None:
-    the label ends in no number."""
+    """Return the name of a step without its number, and the number, or None: ``train 7``, ``ProfilerStep#7`` and ``7``
+    have 7."""
     match = _NUMBERED.fullmatch(label)
     return (label, None) if match is None else ((match[1] or "").strip(), int(match[2]))
 
 
 def with_numbers(database: StepDatabase, source: StepSource) -> StepDatabase:
-    """The steps of a host with their numbers. A step that the program does not number counts from 0 among those like
-    it, and a label that shows the number of its group shows this number instead. ``source.numbers``: numbers by group,
+    """Return the steps of a host with their numbers. Steps that the program does not number count from 0,
+    and a label that shows the number of its group shows this number instead. ``source.numbers``: numbers by group,
     which steps had before others were left out."""
     is_marked = source.source in (MARKERS, LAUNCHED)
     if not is_marked and source.numbers is None:
@@ -79,7 +79,7 @@ def are_chosen(number: Int64s, label: Sequence[str], steps: Steps) -> Bools:
 
 
 def repeated(number: Int64s, label: Iterable[str]) -> str | None:
-    """A notice if several of the chosen steps have one number; None: each has its own."""
+    """Return a notice if several of the chosen steps have one number, else None."""
     _, place, times = np.unique(number, return_inverse=True, return_counts=True)
     several = (times > 1)[place.reshape(-1)]
     if not several.any():
@@ -95,7 +95,7 @@ def repeated(number: Int64s, label: Iterable[str]) -> str | None:
 
 
 def listed(number: Int64s, label: Sequence[str]) -> str:
-    """The steps that are there, in at most a line: ``3:8, 10:12`` of one name, ``train=3:8, eval=2:4`` of several."""
+    """Return the existing steps, in at most a line: ``3:8, 10:12`` of one name, ``train=3:8, eval=2:4`` of several."""
     kinds = [split_label(one)[0] for one in label]
     names = list(dict.fromkeys(kinds)) if len({*kinds}) <= _MOST_LISTED and _is_distinct(kinds, number) else [None]
     found: list[str] = []
@@ -113,7 +113,7 @@ def _is_distinct(kinds: Sequence[str], number: Int64s) -> bool:
 
 
 def _ranges(number: Int64s) -> list[str]:
-    """Numbers as they are chosen: ``3`` and ``5:8``, whose second bound is excluded."""
+    """Return numbers in the form of a choice: ``3`` and ``5:8``, whose second bound is excluded."""
     distinct = np.unique(number)
     cuts = np.flatnonzero(np.diff(distinct) != 1) + 1
     parts = [part for part in np.split(distinct, cuts) if len(part)]

@@ -64,8 +64,8 @@ def _meeting(ops: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
 
 
 def _innermost(ops: OpEvents, near: Int64s, counts: Bools) -> Records:
-    """STRETCH: when, of the ops ``near``, one that ``counts`` is the innermost of its line; ``row``: its place among
-    them."""
+    """Return as STRETCH when an op that ``counts`` is the innermost of the ops ``near`` on its line; ``row``: its place
+    among these."""
     line = np.searchsorted(ops.lines["last"], near, side="right")
     start, duration = ops.start_ps[near], ops.duration_ps[near]
     order = np.lexsort((-duration, start, line))
