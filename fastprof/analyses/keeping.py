@@ -12,6 +12,7 @@ import numpy as np
 from fastprof._native import records
 from fastprof.decode.selection import Steps
 from fastprof.derive.host import Choice, Host
+from fastprof.derive.steps.step_source import NOTHING, is_name
 from fastprof.errors import CaptureError, MemoryLimitError
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_reader import read_host
@@ -45,7 +46,8 @@ class KeptOfHosts:
     how often hosts were merged, 32 at a time. ``kept``, ``of_form``: by name of the analysis, and of the keeper, in the
     order of the hosts; of an analysis that merges, a value may stand for several. ``errors``: why an analysis has none.
     ``of_no_step``: events that belong to no step, if steps are chosen; ``of_steps``: those of the chosen ones;
-    ``repeated``: that several of these have one number, if they do."""
+    ``repeated``: that several of these have one number, if they do; ``unnamed``: why none has steps of the wanted name.
+    """
 
     host: str
     path: str
@@ -57,6 +59,7 @@ class KeptOfHosts:
     of_no_step: int = 0
     of_steps: int = 0
     repeated: str | None = None
+    unnamed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ def keep(
     host = read(tables, number, plan.needs)
     capture = tables.session.captures[number]
     found = KeptOfHosts(capture.host, capture.path)
+    if is_name(plan.source) and (made := host.source_of_steps(plan.source)).source == NOTHING:
+        found.unnamed = made.why
     if plan.steps is not None and choice is not None:
         found.of_no_step = int(np.count_nonzero(host.groups.group_id < 0))
         host = host.of_steps(choice, plan.steps if "steps" in plan.analyses else None, plan.source)

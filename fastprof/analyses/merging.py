@@ -86,9 +86,10 @@ def joined(parts: Iterable[KeptOfHosts]) -> KeptOfHosts:
     found = KeptOfHosts("", "", 0)
     for one in parts:
         if not found.hosts:
-            found.host, found.path = one.host, one.path
+            found.host, found.path, found.unnamed = one.host, one.path, one.unnamed
         found.hosts, found.of_no_step = found.hosts + one.hosts, found.of_no_step + one.of_no_step
         found.of_steps, found.repeated = found.of_steps + one.of_steps, found.repeated or one.repeated
+        found.unnamed = found.unnamed and one.unnamed
         for into, values in ((found.kept, one.kept), (found.of_form, one.of_form)):
             for name in values:
                 into.setdefault(name, []).extend(values[name])

@@ -179,6 +179,8 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
     kept = _merged(hosts.kept(plan, choices, failures.by_name), plan, failures)
     if steps is not None and kept.hosts and not kept.of_steps:
         raise UsageError(step_choice.absence(hosts, steps, plan.source))
+    if kept.unnamed is not None:
+        raise UsageError(kept.unnamed)
     only = (kept.host, kept.path) if kept.hosts == 1 else (None, None)
     reports: dict[str, Report] = {}
     for name, analysis in analyses.items():

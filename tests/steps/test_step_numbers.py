@@ -111,13 +111,24 @@ def test_a_report_of_chosen_steps_gives_them_as_the_reason_for_an_empty_table() 
     assert profile.steps().answer.steps is None
 
 
+def test_a_name_that_no_marker_has_is_an_error_unless_another_host_has_it() -> None:
+    trains, tests = marked(("train", 1), ("train", 2)), marked(("test", 1), ("test", 2))
+    for profile in (fastprof.load(trains), fastprof.load([trains, trains])):
+        with pytest.raises(UsageError, match=r"is called 'test' \(markers of this capture: train\)$"):
+            profile.steps(steps_from="test")
+    steps = fastprof.load([trains, tests]).steps(steps_from="test").tables["steps"]
+    assert steps["name"].to_pylist() == ["test 1", "test 2"]
+
+
 def test_long_and_odd_names_are_shortened_and_quoted() -> None:
     profile = fastprof.load(marked(*((f"{letter}{'x' * 5_000}", 3) for letter in "abcdefgh")))
     with pytest.raises(UsageError, match=r"^no steps y{39}…=3:5; there are steps ") as caught:
         profile.select(steps="y" * 5_000 + "=3:5").steps()
     assert len(str(caught.value)) < 450
     for name, quoted in (("auto ", "'auto '"), ("y" * 5_000, f"'{'y' * 39}…'")):
-        text = profile.steps(steps_from=name).notices[0].text
+        with pytest.raises(UsageError) as caught:
+            profile.overview(steps_from=name)
+        text = str(caught.value)
         assert text.startswith(f"no marker and no annotation is called {quoted} (markers of this capture: axxx")
         assert text.endswith("and 3 more)")
         assert len(text) < 400

@@ -110,6 +110,11 @@ class StepSource:
         return host_step_events(self.groups.events, self.groups)
 
 
+def is_name(source: str) -> bool:
+    """Whether ``source`` is the name of markers or of an annotation."""
+    return source not in STEPS_FROM["choices"]
+
+
 def requested(
     source: str, groups: Groups, forest: Callable[[], Forest], marked: Callable[[], StepDatabase]
 ) -> StepSource:
