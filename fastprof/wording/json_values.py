@@ -12,6 +12,8 @@ json_quote = json.encoder.encode_basestring_ascii
 
 def json_text(value: Any, *, pairs: bool = False) -> str:
     """JSON of a value from pyarrow. ``pairs``: the value is a map; repeated keys are kept."""
+    if isinstance(value, str):
+        return json_quote(value)
     if pairs:
         return "{" + ", ".join(f"{json_quote(str(key))}: {json_text(item)}" for key, item in value) + "}"
     if isinstance(value, dict):
@@ -22,7 +24,7 @@ def json_text(value: Any, *, pairs: bool = False) -> str:
         return json_quote(base64_text(value))
     if isinstance(value, float) and value - value != 0:
         return json_quote({"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)])
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, (bool, int, float)):
         return json.dumps(value)
     return json_quote(str(value))
 

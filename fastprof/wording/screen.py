@@ -13,6 +13,9 @@ from fastprof.wording.patterns import pattern_of
 _INVISIBLE = pattern_of("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]")
 """Characters that take part in names and show nothing, although Unicode does not count them as control characters."""
 
+_NOT_ONE_CELL = pattern_of("[^\0-\u02ff\u2010-\u2027]")
+"""All that may take no cell or two: any character but Latin ones, dashes, quotation marks and the like."""
+
 
 def printable(text: str) -> str:
     """``text`` with escapes for everything that does not print: control characters (C0, C1), marks of direction,
@@ -41,7 +44,7 @@ def printable_lines(text: str) -> str:
 
 def width(text: str) -> int:
     """Cells that printable ``text`` takes on a terminal."""
-    if text.isascii():
+    if text.isascii() or not _NOT_ONE_CELL.search(text):
         return len(text)
     return sum(_cells(character) for character in text)
 

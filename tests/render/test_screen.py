@@ -47,6 +47,11 @@ def test_line_ends_stay_in_lines() -> None:
     assert printable_lines("a\nb\x1bc\n") == "a\nb\\x1bc\n"
 
 
+def test_each_character_is_as_wide_by_itself_as_beside_a_wide_one() -> None:
+    for character in map(chr, range(0x20, 0x3100)):
+        assert width(character) == width(character + "中") - 2, ascii(character)
+
+
 @pytest.mark.parametrize(("text", "cells"), [("abc", 3), ("中文", 4), ("e\u0301", 1), ("é", 1), ("", 0)])
 def test_width_counts_cells(text: str, cells: int) -> None:
     assert width(text) == cells
