@@ -20,7 +20,13 @@ Reports = Mapping[str, fastprof.Report]
 
 
 def reports_of(profile: fastprof.Profile) -> Reports:
-    return {name: profile.report(name) for name in ANALYSES}
+    return profile.reports(*ANALYSES)
+
+
+def analyses_that_fail(reports: Reports) -> Iterator[str]:
+    for name, report in reports.items():
+        if report.answer.failure is not None:
+            yield f"{name}: {report.answer.failure}"
 
 
 def shares_above_one(reports: Reports) -> Iterator[str]:
@@ -89,5 +95,7 @@ def shared_figures_that_differ(reports: Reports) -> Iterator[str]:
 
 def faults(profile: fastprof.Profile) -> list[str]:
     reports = reports_of(profile)
-    checks = (shares_above_one, costs_beyond_the_run, figures_that_differ, shared_figures_that_differ)
+    checks = (
+        analyses_that_fail, shares_above_one, costs_beyond_the_run, figures_that_differ, shared_figures_that_differ,
+    )  # fmt: skip
     return [fault for check in checks for fault in check(reports)]

@@ -46,8 +46,8 @@ SESSIONS = {
 def figures_of(profile: fastprof.Profile) -> dict[str, dict[str, object]]:
     """By figure and analysis, those that are known."""
     found: dict[str, dict[str, object]] = {name: {} for name in FIGURES}
-    for analysis in ANALYSES:
-        scalars = profile.report(analysis).scalars
+    for analysis, report in profile.reports(*ANALYSES).items():
+        scalars = report.scalars
         for name in FIGURES:
             if name in scalars and scalars[name].value is not None:
                 found[name][analysis] = scalars[name].value
@@ -86,8 +86,8 @@ def test_hosts_without_devices_count_only_among_themselves() -> None:
 def devices_of(profile: fastprof.Profile) -> dict[str, set[str]]:
     """By analysis and table, the names in the column device."""
     found: dict[str, set[str]] = {}
-    for analysis in ANALYSES:
-        for name, table in profile.report(analysis).tables.items():
+    for analysis, report in profile.reports(*ANALYSES).items():
+        for name, table in report.tables.items():
             if "device" in table.column_names:
                 found[f"{analysis}.{name}"] = set(table["device"].to_pylist()) - {None}
     return found

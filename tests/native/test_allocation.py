@@ -96,7 +96,7 @@ def is_right(tables: dict[str, pa.Table], expected: dict[str, pa.Table]) -> bool
 
 
 @pytest.mark.parametrize(
-    ("mode", "threads", "step"), [("raise", 1, 1), ("raise", 2, 5), ("skip", 1, 5), ("salvage", 2, 2)]
+    ("mode", "threads", "step"), [("raise", 1, 1), ("raise", 2, 5), ("skip", 1, 5), ("salvage", 2, 5)]
 )
 def test_failing_each_allocation_of_a_load(
     mode: str, threads: int, step: int, limited: Callable[[], Memory], monkeypatch: pytest.MonkeyPatch

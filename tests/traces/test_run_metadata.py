@@ -113,8 +113,8 @@ def transcribed(data: bytes, salvage: bool) -> bytes:
 
 def test_cut_and_changed_files_give_a_table_or_an_error() -> None:
     data, chance, errors = FILES["gpu_1"].read_bytes(), random.Random(7), 0
-    cuts = [data[:end] for end in range(0, len(data), 3)]
-    for _ in range(500):
+    cuts = [data[:end] for end in range(0, len(data), 9)]
+    for _ in range(200):
         changed = bytearray(data)
         for _ in range(chance.randrange(1, 6)):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
@@ -129,7 +129,7 @@ def test_cut_and_changed_files_give_a_table_or_an_error() -> None:
         salvaged = transcribed(broken, salvage=True)
         if number % 40 == 0:
             fastprof.load(salvaged, on_error="salvage").tables["events"].to_pylist()
-    assert errors > 1000
+    assert errors > 300
 
 
 def test_many_nodes_at_once_take_many_lanes_and_little_time() -> None:

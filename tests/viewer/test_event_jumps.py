@@ -30,7 +30,7 @@ _SHOWN = {  # columns that the page shows, and filters by
     "device_search": ("device_ops", ("program", "category", "name", "bound_by")),
     "host_search": ("host_ops", ("type", "name")),
 }
-_EVENTS = 2_000
+_EVENTS = 500
 """How many of a capture are looked at, and at least four of each track."""
 
 
