@@ -94,7 +94,9 @@ def _operations_of(
         if kind is not None and (called[row] != NOT_NAMED or named[row] >= 0):
             recorded = events.text(int(named[row])) if named[row] >= 0 else ""
             call = events.names[called[row]] if called[row] != NOT_NAMED else recorded
-            of_pair[at] = operations.number(Operation(0, call, kind_of_call(recorded or call), kernel, call))
+            said = kind_of_call(recorded or call)
+            kind = kind if said is Kind.OTHER_COLLECTIVE else said  # of several that were called at once
+            of_pair[at] = operations.number(Operation(0, call, kind, kernel, call))
         elif kind is not None:
             of_pair[at] = to_peer[at] = operations.number(_operation(kernel, op, kind))
         if kind is Kind.LOCAL_COPY:

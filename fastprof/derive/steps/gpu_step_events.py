@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastprof._native import records
+from fastprof.derive.devices.collective_kernels import kind_of_collective
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
@@ -33,9 +34,8 @@ _SPELLINGS = (
         EventType.DEVICE_TO_DEVICE,
     ),
     (("memcpyhtoh", "memcpyh2h", "copyhosttohost"), EventType.HOST_TO_HOST),
-    (("nccl", "rccl", "msccl"), EventType.DEVICE_COLLECTIVES),
 )
-"""What names begin with, in lower case, of CUPTI's copies, ROCm's copies and collectives."""
+"""What names of copies of CUPTI and ROCm begin with, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,8 @@ def type_of_name(name: str) -> int:
 def _move_of_name(name: str) -> int:
     """The type of a copy or collective; NO_TYPE for any other name."""
     lowered = name[:25].lower().replace(" ", "")  # Kineto writes "Memcpy HtoD (Pageable -> Device)"
-    return next((type_ for beginnings, type_ in _SPELLINGS if lowered.startswith(beginnings)), NO_TYPE)
+    copy = next((type_ for beginnings, type_ in _SPELLINGS if lowered.startswith(beginnings)), NO_TYPE)
+    return EventType.DEVICE_COLLECTIVES if copy == NO_TYPE and kind_of_collective(name) is not None else copy
 
 
 def _kernel_of_name(name: str) -> int:

@@ -90,7 +90,8 @@ _CATEGORIES = (
     "time that devices computed: ops and kernels, without copies",
     "time of copies between devices; on TPUs time of send, recv, asynchronous ops of unknown kind and "
     "megacore fusion, which wait for others",
-    "time of collectives: nccl kernels; on TPUs all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute",
+    "time of collectives: kernels of libraries such as NCCL; on TPUs all-reduce, all-gather, reduce-scatter, "
+    "all-to-all, collective-permute",
     "time that host threads ran ops, or events of no other category; only of hosts without devices",
     "time to prepare kernels on the host; always 0, because it is not distinguished at present",
     "time to wait for input, or to load it while nothing computes; on TPUs infeed, and idle time that the host's input "
