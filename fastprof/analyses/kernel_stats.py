@@ -1,7 +1,7 @@
 """GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.
 
-A kernel is an event of a GPU plane that lasts and has the stat ``kernel_details``. Kernels that agree in name, op,
-launch configuration and use of Tensor Cores are one row. Formulas: docs/analyses/kernel-stats.md.
+A kernel is what a stream of a GPU runs and is no copy. Kernels that agree in name, op, launch configuration and use of
+Tensor Cores are one row; what is not recorded of the launch is null. Formulas: docs/analyses/kernel-stats.md.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, vendors
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.elementwise import KINDS, fusible_ps, kind_of
+from fastprof.derive.ops.kernel_names import DETAILS_OF_MEMORY, KERNEL_DETAILS
 from fastprof.derive.ops.kernel_rows import NO_OPS, Kernel, Row, by_op, longest_kernel, tensor_core_ps
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import exact_sum, summed_by, sums_by
@@ -56,7 +57,8 @@ _OP_NAME = "name"
 READS = Needs(
     planes=(r"^/device:GPU:", *HLO_PLANES),
     stats=(
-        "kernel_details",
+        KERNEL_DETAILS,
+        *DETAILS_OF_MEMORY,
         "tf_op",
         "hlo_op",
         "program_id",
@@ -234,14 +236,14 @@ def of_host(host: Host, params: Params) -> HostKernels:
     ]
     first, code = distinct_rows(columns)
     namer = _Namer(host, planes, (events.names[meta] for meta in np.unique(events.meta[rows]).tolist()))
-    numbers: dict[Kernel, int] = {}
+    numbers: dict[tuple[Kernel, bool], int] = {}
     configured: list[Beside] = []
     devices: list[set[int]] = []
     types: list[set[str | None]] = []
     kernel_of_code = np.zeros(len(first), np.int32)
     for i, parts in enumerate(np.stack([column[first] for column in columns], axis=1).tolist()):
         kernel, beside = namer.kernel(*parts)
-        number = numbers.setdefault(kernel, len(numbers))
+        number = numbers.setdefault((kernel, beside[-1]), len(numbers))
         if number == len(configured):
             configured.append(beside)
             devices.append(set())
@@ -250,17 +252,19 @@ def of_host(host: Host, params: Params) -> HostKernels:
         types[number].add(namer.precision(parts[1], parts[5], parts[6]))
         kernel_of_code[i] = number
     duration = events.duration_ps[rows]
-    sums, sums_ns = (
-        summed_by(kernel_of_code[code], values, len(numbers), "the durations of the occurrences of a kernel").tolist()
-        for values in (duration, duration // 1000)
-    )
     number_of = kernel_of_code[code]
-    kinds = np.array([beside[-1] for beside in configured], np.int64)[number_of]
+    sums, sums_ns = (
+        summed_by(of, values, len(numbers), "the durations of the occurrences of a kernel").tolist()
+        for of, values in ((number_of, duration), (np.where(duration > 0, number_of, -1), duration // 1000))
+    )
+    kinds = np.array([beside[-2] for beside in configured], np.int64)[number_of]
     fusible = sums_by(number_of, fusible_ps(kinds, duration, _lines(events, rows)), len(numbers)).tolist()
     only = [one.pop() if len(one) == 1 else None for one in types]
     on_devices = zip(map(len, devices), fusible, only, strict=True)
     kernels = zip(numbers, configured, on_devices, sums, sums_ns, strict=True)
-    made = [Row(host.name, kernel, *first, *on, ps, ns) for kernel, first, on, ps, ns in kernels]
+    made = [
+        Row(host.name, kernel, *first[:-1], *on, ps, ns, detailed) for (kernel, detailed), first, on, ps, ns in kernels
+    ]
     return HostKernels(len(planes), made, namer.reasons)
 
 
@@ -288,17 +292,15 @@ def _torch_ops(host: Host, rows: Int64s) -> Int64s:
 
 
 def _kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
-    """Rows on lines of GPUs that last, which negative durations do not, and have kernel_details that are not empty, and
-    the number of that text."""
-    from fastprof.derive.ops.gpu_ops import on_op_lines  # it takes long to import
+    """Rows of kernels, without those of negative durations, and the number of the text of their kernel_details; -1:
+    it is not recorded, or empty."""
+    from fastprof.derive.ops.gpu_ops import is_kernel  # it takes long to import
 
-    rows, details = events.texts("kernel_details")
-    chosen = on_op_lines(events)[rows] & (events.duration_ps[rows] > 0)
-    distinct = np.unique(details)
+    rows = np.flatnonzero(is_kernel(events) & (events.duration_ps >= 0))
+    details = stat_beside(*events.texts(KERNEL_DETAILS), rows)
+    distinct = np.unique(details[details >= 0])
     empty = distinct[[not text for text in events.all_texts(distinct)]]
-    if len(empty):
-        chosen &= ~np.isin(details, empty)
-    return rows[chosen].astype(np.int64), details[chosen]
+    return rows, np.where(np.isin(details, empty), -1, details)
 
 
 def _lines(events: HostEvents, rows: Int64s) -> Int64s:
@@ -316,8 +318,8 @@ def _plane_numbers(events: HostEvents, rows: Int64s) -> Int64s:
     return numbers
 
 
-Beside = tuple[Launch, str | None, bool | None, bool, int]
-"""``launch``, ``vendor``, ``uses``, ``op_could`` and ``kind`` of a row."""
+Beside = tuple[Launch, str | None, bool | None, bool, int, bool]
+"""``launch``, ``vendor``, ``uses``, ``op_could``, ``kind`` and ``detailed`` of a row."""
 
 
 class _Namer:
@@ -330,7 +332,7 @@ class _Namer:
         known, self.reasons = vendors({number: plane.stats for number, plane in planes.items()}, recorded, names)
         self._events, self._recorded, self._vendors = events, recorded, known
         # what is cached holds no `self`: a circle would keep the host's events until they are collected
-        self.launch = cache(lambda number: kernel_launch.parse(events.text(number)))
+        self.launch = cache(lambda number: kernel_launch.parse(events.text(number)) if number >= 0 else Launch())
         self.tf_op = cache(lambda number: tf_op.parse(events.text(number))[1:])
         self.uses = cache(lambda meta, vendor: tensor_cores.kernel_uses(events.names[meta], vendor))
         self.torch_op = partial(_provenance, events, host.modules)
@@ -384,7 +386,7 @@ class _Namer:
         known = likely if tensor_cores.knows(vendor) else None
         named = self._events.text(module) if module >= 0 else hlo_op >= 0 and (self.title(program) or "unknown")
         kind = kind_of(kernel.name, name, op_type, named.partition("(")[0] if named else "")
-        return kernel, (launch, vendor, known, could or (of_framework and likely), kind)
+        return kernel, (launch, vendor, known, could or (of_framework and likely), kind, details >= 0)
 
 
 def _provenance(events: HostEvents, modules: Modules, place: int) -> str:
@@ -445,7 +447,7 @@ def _why_none(kept: Sequence[HostKernels]) -> str:
     planes = sum(host.planes for host in kept)
     if not planes:
         return "the capture has no GPU planes"
-    return f"no event of the {planes} GPU planes has the stat kernel_details"
+    return f"no event of the {planes} GPU planes is a kernel"
 
 
 def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, missed: int) -> Iterator[Notice]:

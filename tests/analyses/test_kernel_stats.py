@@ -42,22 +42,6 @@ def shown(report: fastprof.Report) -> list[dict[str, Any]]:
 # ---- which events are kernels
 
 
-def test_kernels_are_events_of_gpus_that_last_and_have_kernel_details() -> None:
-    host = plane("/host:CPU", [line("main", [kernel("on the host", 0, 5)])])
-    events = [
-        kernel("copy", 0, 5, None, memcpy_details="num_bytes:4"),
-        kernel("no details", 10, 5, ""),
-        kernel("no time", 20, 0),
-        kernel("details of no text", 30, 5, None, kernel_details=7),
-        kernel("kernel", 40, 5),
-    ]
-    device = plane(
-        "/device:GPU:0",
-        [line("Stream #1", events, id=1), line("XLA Ops", [kernel("derived", 0, 9)], id=0xDEADBEEF + 5)],
-    )
-    assert column(report_of(xspace(host, device)), "kernels", "name") == ["kernel"]
-
-
 def test_a_line_id_beyond_32_bits_is_derived_by_its_low_bits() -> None:
     assert column(report_of(gpu(kernel("k", 0, 5), line_id=(7 << 32) + 0xDEADBEEF)), "kernels", "name") == []
     assert column(report_of(gpu(kernel("k", 0, 5), line_id=0xDEADBEEF + 389)), "kernels", "name") == ["k"]
@@ -68,8 +52,8 @@ def test_without_gpus_or_without_kernels_the_reason_is_reported() -> None:
     assert none.scalars["tensor_core_share"].value is None
     assert none.scalars["tensor_core_share"].reason == "the capture has no GPU planes"
     assert [notice.text for notice in none.notices] == ["No kernels: the capture has no GPU planes."]
-    bare = report_of(gpu(kernel("k", 0, 5, None)))
-    assert bare.scalars["tensor_core_share"].reason == "no event of the 1 GPU planes has the stat kernel_details"
+    bare = report_of(gpu(kernel("Memset", 0, 5, None)))
+    assert bare.scalars["tensor_core_share"].reason == "no event of the 1 GPU planes is a kernel"
     assert (bare.scalars["kernel_count"].value, bare.scalars["total_ps"].value) == (0, 0)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import parse
+from fastprof.derive.ops.kernel_names import DETAILS_OF_MEMORY, KERNEL_DETAILS, copy_category
 from fastprof.derive.ops.stat_values import Numbers, distinct, distinct_rows
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.hlo.modules import Found, Modules
@@ -91,6 +92,20 @@ def on_op_lines(events: HostEvents) -> Bools:
         for line in op_lines(plane):
             wanted[line.first : line.last] = True
     return wanted
+
+
+def is_kernel(events: HostEvents) -> Bools:
+    """Which events are kernels: all that streams of GPUs run but copies and fills of memory, unless these record how
+    they were launched as kernels, which ROCm does."""
+    of_memory = np.array([bool(copy_category(name)) for name in events.names] + [False], bool)
+    moves = of_memory[events.meta]
+    for stat in DETAILS_OF_MEMORY:
+        if stat in events.stats:
+            moves[events.texts(stat)[0]] = True
+    if KERNEL_DETAILS in events.stats:
+        moves[events.texts(KERNEL_DETAILS)[0]] = False
+    found: Bools = on_op_lines(events) & ~moves
+    return found
 
 
 @once

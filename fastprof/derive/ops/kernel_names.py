@@ -34,6 +34,9 @@ _WAYS = {
 }
 _COPY = ("memcpy", "copy", "__amd_rocclr_copybuffer", "__amd_rocclr_copyimage")
 _FILLS = ("memset", "fillbuffer", "__amd_rocclr_fillbuffer", "__amd_rocclr_fillimage")
+KERNEL_DETAILS: Final = "kernel_details"
+DETAILS_OF_MEMORY: Final = ("memcpy_details", "memset_details")
+"""Stats that copies and fills of a GPU's memory have."""
 _CALLS = pattern_of(r"^(?:cuda|cu|hip)(?=mem)")
 _BYTES = pattern_of(r"(?:^|[\s:])(?:num_bytes|size):\s*(\d{1,18})(?!\d)", re.ASCII)
 _NO_LETTER = pattern_of(r"[^A-Za-z0-9_]")

@@ -35,7 +35,8 @@ class Row(NamedTuple):
     op could. ``kernel`` has both by the recorded vendor alone. ``kind``, ``fusible``: see derive/ops/elementwise.py.
     ``precision``: the type of the numbers that it computes with; None: unknown.
     ``ps``: count, total, minimum and maximum of its durations; ``ns``: the same in whole nanoseconds, as XProf adds
-    them up."""
+    them up, which leaves out durations of 0. ``detailed``: whether anything is recorded of its launch, without which
+    XProf knows no kernel."""
 
     host: str
     kernel: Kernel
@@ -49,6 +50,7 @@ class Row(NamedTuple):
     precision: str | None
     ps: tuple[int, int, int, int]
     ns: tuple[int, int, int, int]
+    detailed: bool
 
     @property
     def op(self) -> str:

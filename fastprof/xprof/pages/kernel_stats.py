@@ -48,8 +48,8 @@ def answer(report: Report) -> object:
 
 def shown(report: Report) -> list[Row]:
     """Rows of the page: by time in whole nanoseconds, longest first."""
-    rows: list[Row] = sorted(report.detail_as(list), key=lambda row: (-row.ns[1], row.kernel))
-    return rows[:MOST_KERNELS]
+    rows: list[Row] = [row for row in report.detail_as(list) if row.detailed and row.ns[0]]
+    return sorted(rows, key=lambda row: (-row.ns[1], row.kernel))[:MOST_KERNELS]
 
 
 def by_op(report: Report) -> dict[str, OpKernels]:
