@@ -319,6 +319,10 @@ def operations(ran: OfOperations, every: Merged) -> pa.Table:
     sums = {name: getattr(ran, name).astype(np.int64) for name in OfOperations.__slots__}
     order = np.lexsort((-sums["time_ps"], -sums["exposed_ps"]))
     payloads = [payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
+    payloads = [
+        replace(shape, size=one.group_size) if one.group_size else shape
+        for shape, one in zip(payloads, ops, strict=True)
+    ]
     size, moved = _sizes(payloads, sums.pop("bytes"), sums["count"])
     columns = sums | _rates(ops, payloads, size, moved, sums["time_ps"], sums["min_ps"]) | {
         "program_id": np.array([one.program_id for one in ops], np.int64),

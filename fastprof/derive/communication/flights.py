@@ -30,13 +30,15 @@ WHAT: Final = "times of communication"
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An op that communicates: an instruction of a program, which starts it if another one ends it, or a kernel or
-    copy without an instruction. ``text``: its HLO, "": unknown."""
+    copy without an instruction. ``text``: its HLO, "": unknown. ``group_size``: how many devices take part, as it was
+    recorded; 0: it was not, or the text has it."""
 
     program_id: int
     name: str
     kind: Kind
     text: str
     framework_op: str
+    group_size: int = 0
 
 
 @dataclass(slots=True)
@@ -44,13 +46,13 @@ class Operations:
     """Operations, numbered as they are met; of equal ones the first has the text."""
 
     known: list[Operation] = field(default_factory=list)
-    _numbers: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    _numbers: dict[tuple[int, str, int, int], int] = field(default_factory=dict)
 
     def copy(self) -> Operations:
         return Operations(self.known.copy(), self._numbers.copy())
 
     def number(self, one: Operation) -> int:
-        key = (one.program_id, one.name, one.kind.number)
+        key = (one.program_id, one.name, one.kind.number, one.group_size)
         number = self._numbers.setdefault(key, len(self.known))
         if number == len(self.known):
             self.known.append(one)

@@ -84,7 +84,8 @@ def _operations_of(
     called = torch_collectives.collective_calls(events, rows)
     arguments = torch_collectives.collective_arguments(events, rows)
     named = torch_collectives.collective_names(events, arguments)
-    first, place = distinct_rows([found.op[rows], events.meta[rows], called, named])
+    sizes = torch_collectives.group_sizes(events, arguments)
+    first, place = distinct_rows([found.op[rows], events.meta[rows], called, named, sizes])
     of_pair, to_peer = (np.full(len(first), -1, np.int32) for _ in range(2))
     for at, row in enumerate(first.tolist()):
         number = int(found.op[rows[row]])
@@ -96,7 +97,7 @@ def _operations_of(
             call = events.names[called[row]] if called[row] != NOT_NAMED else recorded
             said = kind_of_call(recorded or call)
             kind = kind if said is Kind.OTHER_COLLECTIVE else said  # of several that were called at once
-            of_pair[at] = operations.number(Operation(0, call, kind, kernel, call))
+            of_pair[at] = operations.number(Operation(0, call, kind, kernel, call, int(sizes[row])))
         elif kind is not None:
             of_pair[at] = to_peer[at] = operations.number(_operation(kernel, op, kind))
         if kind is Kind.LOCAL_COPY:

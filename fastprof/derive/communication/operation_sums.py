@@ -26,6 +26,7 @@ class HostOperations:
 
     program_id: Int64s
     kind: Column
+    group_size: Column
     names: tuple[str, ...]
     texts: tuple[str, ...]
     framework_ops: tuple[str, ...]
@@ -33,23 +34,26 @@ class HostOperations:
     @classmethod
     def of(cls, known: Sequence[Operation]) -> HostOperations:
         texts = (tuple(getattr(one, name) for one in known) for name in ("name", "text", "framework_op"))
-        ids = np.array([one.program_id for one in known], np.int64)
-        return cls(ids, narrowed(np.array([one.kind.number for one in known], np.int64)), *texts)
+        ids, kinds, sizes = (
+            np.array(column, np.int64)
+            for column in ([one.program_id for one in known], [one.kind.number for one in known],
+                           [one.group_size for one in known])
+        )  # fmt: skip
+        return cls(ids, narrowed(kinds), narrowed(sizes), *texts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (pickle.dumps([getattr(self, name) for name in self.__slots__], pickle.HIGHEST_PROTOCOL),)
 
     def listed(self) -> list[Operation]:
-        columns = (self.program_id.tolist(), self.names, self.kind.tolist(), self.texts, self.framework_ops)
-        return [
-            Operation(number, name, KINDS[kind], *texts) for number, name, kind, *texts in zip(*columns, strict=True)
-        ]
+        kinds = [KINDS[kind] for kind in self.kind.tolist()]
+        columns = (self.program_id.tolist(), self.names, kinds, self.texts, self.framework_ops)
+        return [Operation(*one) for one in zip(*columns, self.group_size.tolist(), strict=True)]
 
 
 @lru_cache(maxsize=64)
 def _unpickled(columns: bytes) -> HostOperations:
-    program_id, kind, *texts = pickle.loads(columns)
-    return HostOperations(program_id, kind, *(tuple(map(sys.intern, of_all)) for of_all in texts))
+    program_id, kind, size, *texts = pickle.loads(columns)
+    return HostOperations(program_id, kind, size, *(tuple(map(sys.intern, of_all)) for of_all in texts))
 
 
 class Merged:
@@ -64,7 +68,7 @@ class Merged:
 
     def add(self, one: HostOperations) -> Int64s:
         """Those of the next host: their places in ``every``."""
-        key = (one.program_id.tobytes(), one.kind.tobytes(), one.names)
+        key = (one.program_id.tobytes(), one.kind.tobytes(), one.group_size.tobytes(), one.names)
         if key not in self._known:
             self._known[key] = np.array([self._operations.number(each) for each in one.listed()], np.int64)
         return self._known[key]

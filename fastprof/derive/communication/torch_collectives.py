@@ -20,6 +20,7 @@ import numpy as np
 
 from fastprof._native.grouping import parents
 from fastprof.derive.communication.flights import NO_BYTES
+from fastprof.derive.communication.payload import MOST_DEVICES
 from fastprof.derive.devices.kineto_categories import RECORD, is_kineto
 from fastprof.derive.ops.launches import launches
 from fastprof.derive.ops.stat_values import stat_beside
@@ -33,12 +34,13 @@ _CALL: Final = pattern_of(r"(?:nccl|gloo|mpi|ucc):\w+|c10d::\w+", re.ASCII)
 NOT_NAMED: Final = -1
 
 
-STATS: Final = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Src Rank", "Dst Rank")
+STATS: Final = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Src Rank", "Dst Rank", "Group size")
 """What process groups record of a collective; the ranks, of a send or a recv only, are numbers in the program."""
-_NAMED, _SENT, _RECEIVED, _TYPE, _SOURCE, _TARGET = STATS
+_NAMED, _SENT, _RECEIVED, _TYPE, _SOURCE, _TARGET, _GROUP_SIZE = STATS
 _SIZES: Final = {
-    "double": 8, "long": 8, "complexfloat": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "byte": 1,
-    "char": 1, "bool": 1,
+    "complexdouble": 16, "double": 8, "long": 8, "uint64": 8, "complexfloat": 8, "float": 4, "int": 4, "uint32": 4,
+    "complexhalf": 4, "qint32": 4, "half": 2, "bfloat16": 2, "short": 2, "uint16": 2, "byte": 1, "char": 1, "bool": 1,
+    "qint8": 1, "quint8": 1,
 }  # fmt: skip
 """Bytes of an element, by its type."""
 _MOST_ELEMENTS: Final = 1 << 59
@@ -92,6 +94,14 @@ def payload_bytes(events: HostEvents, arguments: Int64s) -> Int64s:
     return found
 
 
+def group_sizes(events: HostEvents, arguments: Int64s) -> Int64s:
+    """Beside rows of arguments how many devices take part in a collective; 0: not recorded."""
+    if _GROUP_SIZE not in events.stats:
+        return np.zeros(len(arguments), np.int64)
+    size = np.where(arguments < 0, 0, stat_beside(*events.ints(_GROUP_SIZE), np.maximum(arguments, 0)))
+    return np.where((size > 0) & (size <= MOST_DEVICES), size, 0)
+
+
 def other_ranks(events: HostEvents, arguments: Int64s) -> tuple[Int64s, Bools]:
     """Beside rows of arguments the rank that a send or a recv names, -1: none, and whether it receives."""
     rows = np.maximum(arguments, 0)
@@ -105,7 +115,7 @@ def other_ranks(events: HostEvents, arguments: Int64s) -> tuple[Int64s, Bools]:
 def _size(type_name: str) -> int:
     """0: unknown."""
     lowered = type_name.lower()
-    return 1 if lowered.startswith("float8") else _SIZES.get(lowered, 0)
+    return 1 if lowered.startswith(("float8", "float4_")) else _SIZES.get(lowered, 0)
 
 
 def _gathers(collective: str) -> bool:
