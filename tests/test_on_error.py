@@ -77,7 +77,7 @@ OTHER = {
     "text that begins as host names do": (b'"name","count"\n"a",1\n' * 20, "looks like plain text"),
     "text of any language": ("\ufeffété 中文 é".encode() + "é".encode() * 40, "looks like plain text"),
     "XML": (b"<?xml version='1.0'?><trace>" + b" " * 90, "looks like XML or HTML text"),
-    "ZIP": (b"PK\x03\x04" + bytes(200), "looks like a ZIP archive"),
+    "ZIP": (b"PK\x03\x04" + bytes(200), "but a ZIP archive"),
     "fields of no XSpace": (int_field(9, 1) + len_field(12, b"abc\x01"), "the file has no field of an XSpace"),
     "empty": (b"", "the file is empty"),
 }

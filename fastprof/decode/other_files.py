@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from fastprof.errors import CaptureError
 from fastprof.wording.patterns import pattern_of
 
+_REFUSED = "the file is not a capture"
 _CAPTURES = "captures are files NAME.xplane.pb"
 _JSON = f"JSON text; {_CAPTURES}, which profilers write beside traces in JSON"
 _TEXTS = ((pattern_of(r'\{|\[\s*[]\[{"\d-]'), _JSON), (pattern_of("<"), f"XML or HTML text; {_CAPTURES}"))
 _PLAIN = f"plain text; {_CAPTURES}"
-_LOOKS_LIKE = {
-    b"PK\x03\x04": "a ZIP archive; unpack it first",
-    b"SQLite": "an SQLite database",
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file",
-    b"BZh": "bzip2 data; unpack it first",
-    b"\xfd7zXZ": "xz data; unpack it first",
-}
+_NSYS = "`nsys export --type sqlite` and `nsys stats` show what it holds"
+_LOOKS_LIKE = (
+    (pattern_of(rb"PK\x03\x04[\s\S]{0,96}?\.npy"), "arrays of NumPy (.npz)"),
+    (pattern_of(rb"PK\x03\x04"), "a ZIP archive; unpack it first"),
+    (pattern_of(rb"SQLite"), "an SQLite database"),
+    (pattern_of(rb"PAR1"), "a Parquet file"),
+    (pattern_of(rb"ARROW1"), "an Arrow file"),
+    (pattern_of(rb"BZh"), "bzip2 data; unpack it first"),
+    (pattern_of(rb"\xfd7zXZ"), "xz data; unpack it first"),
+    (pattern_of(rb"[\s\S]{257}ustar"), "a tar archive; unpack it first"),
+    (pattern_of(rb"\x93NUMPY"), "an array of NumPy (.npy)"),
+    (pattern_of(rb"\x89HDF\r\n"), "an HDF5 file"),
+    (pattern_of(rb"\x7fELF|MZ\x90\x00|[\xce\xcf]\xfa\xed\xfe|\xca\xfe\xba\xbe"), "an executable or a library"),
+    (pattern_of(rb"NVIDIA Tegra Profiler Report"), f"a report of Nsight Systems (.nsys-rep); {_NSYS}"),
+    (pattern_of(rb"\x80[\x02-\x05][\x80-\x95(cX}\]KJMGN]"), "a pickle, such as a memory snapshot of PyTorch, which "
+     "https://pytorch.org/memory_viz shows"),
+    (pattern_of(rb"[{\xfb][\x00()\xa8\xa9]"), "statistics of cProfile, which `python -m pstats` shows"),
+)  # fmt: skip
+_PPROF = "a profile in the format of pprof, such as jax.profiler.save_device_memory_profile writes; `pprof` shows it"
+_PERFETTO = (
+    "a trace of Perfetto in protobuf, which https://ui.perfetto.dev shows; profilers of JAX, TensorFlow and PyTorch "
+    "write NAME.xplane.pb or traces in JSON"
+)
+_EXECUTION = frozenset(("schema", "nodes"))
+_EXECUTION_TRACE = (
+    f"{_REFUSED} but an execution trace of PyTorch (ExecutionTraceObserver), which has no times; the trace of "
+    "torch.profiler.profile has them"
+)
 _VALUE = pattern_of(
     r'(?P<value>null|true|false)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*"?)'
 )
@@ -30,6 +53,12 @@ _PROGRAM = "a compiled program (HLO); rename it to NAME.hlo_proto.pb to read it"
 
 def explained(error: CaptureError, head: bytes, *, is_program: bool = False) -> CaptureError:
     """The error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
+    if error.message.startswith(_REFUSED):
+        return error
+    if _EXECUTION.issubset(error.message.partition("; its keys are ")[2].split(", ")):
+        return CaptureError(_EXECUTION_TRACE, path=error.path, offset=0, salvageable=False)
+    if (known := _known_format(head)) is not None:
+        return CaptureError(f"{_REFUSED} but {known}", path=error.path, offset=0, salvageable=False)
     value = _value_of_json(head)
     if value is not None and not is_program:
         text = f"JSON that is not a trace: {value}; a trace is an object with traceEvents, or an array of events"
@@ -62,16 +91,20 @@ def refuse_other(head: bytes, path: str) -> None:
         raise explained(CaptureError("", path=path, offset=0), head)
     guess = _other_format(head)
     if guess is not None:
-        text = f"the file is not a capture; it looks like {guess}"
+        text = f"{_REFUSED}; it looks like {guess}"
         raise CaptureError(text, path=path, offset=0, salvageable=False)
+
+
+def _known_format(head: bytes) -> str | None:
+    """The format that has a beginning of its own."""
+    return next((text for begin, text in _LOOKS_LIKE if begin.match(head)), None) or _other_protobuf(head)
 
 
 def _other_format(head: bytes, *, named_json: bool = False) -> str | None:
     """What these first bytes look like, if the file cannot be read as a capture. Those of a capture that is damaged
     further on include bytes that no text has."""
-    guess = next((text for magic, text in _LOOKS_LIKE.items() if head.startswith(magic)), None)
-    if guess is not None:
-        return guess
+    if (known := _known_format(head)) is not None:
+        return known
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)  # the end may be half a character
     except UnicodeDecodeError:
@@ -83,10 +116,52 @@ def _other_format(head: bytes, *, named_json: bool = False) -> str | None:
     return next((kind for beginning, kind in _TEXTS if beginning.match(start)), plain)
 
 
-def refuse_program(head: bytes, path: str) -> None:
-    """Raises CaptureError for an HloProto, which would be read as a plane that holds nothing known."""
-    if _begins_with_text(head, 1):
-        raise CaptureError(f"the file is not a capture but {_PROGRAM}", path=path, offset=0, salvageable=False)
+def refuse_other_protobuf(head: bytes, path: str) -> None:
+    """Raises CaptureError for an HloProto, a trace of Perfetto and a profile of pprof, which would be read as planes
+    that hold nothing known."""
+    found = _PROGRAM if _begins_with_text(head, 1) else _other_protobuf(head)
+    if found is not None:
+        raise CaptureError(f"{_REFUSED} but {found}", path=path, offset=0, salvageable=False)
+
+
+_OF_PACKETS = frozenset(((8, 0), (10, 0), (50, 2)))
+"""Fields of Perfetto's packets and their wire types: time, sequence, packets that are compressed. Planes have none."""
+
+
+def _other_protobuf(head: bytes) -> str | None:
+    """The first messages tell: packets of Perfetto, or types of samples, which are pairs of numbers."""
+    begin = [[of for of, _ in _fields(message)] for tag, message in islice(_fields(head), 2) if tag == (1, 2)]
+    if not begin:
+        return None
+    if any(not _OF_PACKETS.isdisjoint(tags) for tags in begin):
+        return _PERFETTO
+    return _PPROF if begin[0] in ([(1, 0), (2, 0)], [(2, 0)]) else None
+
+
+def _fields(message: bytes) -> Iterator[tuple[tuple[int, int], bytes]]:
+    """Number and wire type of each field, with the bytes of those that have a length; the last may be cut."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        wire, length = tag & 7, {1: 8, 5: 4}.get(tag & 7, 0)
+        if wire in (0, 2):
+            value, at = _varint(message, at)
+            length = value if wire == 2 else 0
+        elif not length:
+            return
+        yield (tag >> 3, wire), message[at : at + length]
+        at += length
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """A number of at most ten bytes, and where it ends."""
+    value = shift = 0
+    for byte in message[at : at + 10]:
+        value |= (byte & 127) << shift
+        shift, at = shift + 7, at + 1
+        if byte < 128:
+            break
+    return value, at
 
 
 def _begins_with_text(start: bytes, depth: int) -> bool:

@@ -13,7 +13,7 @@ from fastprof._native import records
 from fastprof._native.xspace import Bytes, Memory, Scanner, XSpace
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.merged_planes import renumbered
-from fastprof.decode.other_files import explained, refuse_other, refuse_program
+from fastprof.decode.other_files import explained, refuse_other, refuse_other_protobuf
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.inputs import unpacking
@@ -24,7 +24,7 @@ from fastprof.schema.array_types import Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
 
 Kinds = npt.NDArray[np.uint8]
-_HEAD = 64
+_HEAD = 512
 """Bytes by which files of other kinds are known."""
 
 
@@ -71,9 +71,9 @@ class Capture:
             data = self._bytes()
             if not self.source.pushed:
                 self._head = self.source.read(0, _HEAD)
-                refuse_program(self._head, self.path)
+                refuse_other_protobuf(self._head, self.path)
                 self._scanner.read(data)
-            refuse_program(self._head, self.path)
+            refuse_other_protobuf(self._head, self.path)
             self._scanner.finish()
             xspace = XSpace(self._scanner, data, salvage)
             self.stats = DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
@@ -101,7 +101,7 @@ class Capture:
     def _push(self, chunk: Any) -> None:
         if len(self._head) < _HEAD:
             self._head += bytes(memoryview(chunk)[: _HEAD - len(self._head)])
-            refuse_program(self._head, self.path)
+            refuse_other_protobuf(self._head, self.path)
         self._scanner.push(chunk)
 
     def _read_structure(self) -> None:

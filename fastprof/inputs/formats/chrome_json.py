@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 NAME: Final = "chrome"
 _BEGINS = pattern_of(rb'(?:\xef\xbb\xbf)?[ \t\r\n\f]*(?:\{[ \t\r\n\f]*["}]|\[[ \t\r\n\f]*(?:[]\[{",\d-]|$))')
 _CONTROLS = pattern_of(rb"[\x00-\x08\x0e-\x1f]")  # an XSpace of 123 bytes begins with a line feed and a brace
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How text begins that tools of Windows save."""
 _LOOKED_AT: Final = 6
 _EVENTS = pattern_of(rb'"traceEvents"\s*:\s*\[')
 _ARRAY = pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
@@ -22,6 +25,8 @@ _PHASE = pattern_of(rb'"ph"\s*:\s*"')
 
 def begins(head: bytes) -> bool:
     """Whether a JSON document begins so."""
+    if head.startswith(_UTF_16):
+        head = head.decode("utf-16", "ignore").encode("utf-8", "ignore")
     return _BEGINS.match(head) is not None and not _CONTROLS.search(head.lstrip()[:_LOOKED_AT])
 
 
@@ -44,11 +49,25 @@ class Scribe:
 
         self._core: ChromeScribe = ChromeScribe(path, salvage)
         self._salvage = salvage
+        self._begin, self._is_begun = b"", False
+        self._utf_16: codecs.IncrementalDecoder | None = None
         self.remarks: list[Remark] = []
         self.parts: bytes | None = None
 
     def scan(self, chunk: bytes) -> Tape | bytes:
+        chunk = self._in_utf_8(chunk)
         return chunk if self._salvage else self._core.scan(chunk)
+
+    def _in_utf_8(self, chunk: bytes) -> bytes:
+        """The next bytes of a document; the first two say how it is encoded."""
+        if not self._is_begun:
+            self._begin += chunk
+            if self._begin in (b"", *(mark[:1] for mark in _UTF_16)):
+                return b""
+            chunk, self._begin, self._is_begun = self._begin, b"", True
+            if chunk.startswith(_UTF_16):
+                self._utf_16 = codecs.getincrementaldecoder("utf-16")("replace")
+        return chunk if self._utf_16 is None else self._utf_16.decode(chunk).encode("utf-8", "replace")
 
     def push(self, chunk: Tape | bytes) -> bytes:
         return self._core.push(chunk) if isinstance(chunk, bytes) else self._core.take(chunk)
@@ -56,6 +75,8 @@ class Scribe:
     def finish(self) -> Iterator[bytes]:
         yield self._core.finish()
         self.remarks = [Remark(*remark) for remark in self._core.remarks()]
+        if self._utf_16 is not None:
+            self.remarks.append(Remark("notice", "utf_16", "the text is UTF-16; offsets count it as UTF-8", 1, None))
         self.parts = self._core.parts()
 
     def close(self) -> None:
