@@ -87,7 +87,7 @@ def _value_of_json(head: bytes) -> str | None:
 
 def refuse_other(head: bytes, path: str) -> None:
     """Raises CaptureError for a damaged file that looks like one of another format: nothing of it can be salvaged."""
-    if _value_of_json(head) is not None:
+    if _value_of_json(head) is not None or _known_format(head) is not None:
         raise explained(CaptureError("", path=path, offset=0), head)
     guess = _other_format(head)
     if guess is not None:
@@ -103,8 +103,6 @@ def _known_format(head: bytes) -> str | None:
 def _other_format(head: bytes, *, named_json: bool = False) -> str | None:
     """What these first bytes look like, if the file cannot be read as a capture. Those of a capture that is damaged
     further on include bytes that no text has."""
-    if (known := _known_format(head)) is not None:
-        return known
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)  # the end may be half a character
     except UnicodeDecodeError:
