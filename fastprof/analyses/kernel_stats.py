@@ -1,7 +1,7 @@
 """GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.
 
-A kernel is what a stream of a GPU runs and is no copy. Kernels that agree in name, op, launch configuration and use of
-Tensor Cores are one row; what is not recorded of the launch is null. Formulas: docs/analyses/kernel-stats.md.
+Kernels are what streams of GPUs run, but for copies. Kernels that agree in name, op, launch configuration and use of
+Tensor Cores are one row; figures that launches do not record are null. Formulas: docs/analyses/kernel-stats.md.
 """
 
 from __future__ import annotations

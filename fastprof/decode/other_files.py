@@ -127,7 +127,7 @@ _OF_PACKETS = frozenset(((8, 0), (10, 0), (50, 2)))
 
 
 def _other_protobuf(head: bytes) -> str | None:
-    """The first messages tell: packets of Perfetto, or types of samples, which are pairs of numbers."""
+    """By the first messages: packets of Perfetto, or types of samples, which are pairs of numbers."""
     begin = [[of for of, _ in _fields(message)] for tag, message in islice(_fields(head), 2) if tag == (1, 2)]
     if not begin:
         return None

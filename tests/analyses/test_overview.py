@@ -183,7 +183,7 @@ def test_verdicts_come_from_steps_ops_and_functions_and_are_no_notices() -> None
     db = generic_db([{"device_compute_32": 60, "host_wait_input": 25, "unknown_time": 15}])
     sgemm = Kernel("sgemm", (1, 1, 1), (1, 1, 1), 8, 0, 0, uses=False, could=False, op="")
     times = (1, 60, 60, 60)
-    row = Row("host0", sgemm, kernel_launch.parse("regs:8"), "Nvidia", False, False, 0, 1, 0, "f32", times, times)
+    row = Row("host0", sgemm, kernel_launch.parse("regs:8"), "Nvidia", False, False, 0, 1, 0, "f32", times, times, True)
     report = report_of(db, device_ops=ops(*DEVICE_OPS), functions=eager, kernels=[row])
     assert report.notices == ()
     rows = {row["aspect"]: row for row in records(report, "verdicts")}

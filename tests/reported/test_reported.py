@@ -28,7 +28,7 @@ class Right(NamedTuple):
 _LIBRARY = Right("the collective of any library is communication, 4 x 0.3 ms exposed", 12, 3200, 1200, 0, 0.5)
 CASES = {
     "i01-ts0": Right("records of time 0 and duration 0 are left out", 8, 2000),
-    "i06-inf": Right("a bandwidth of inf is no JSON, and noted", 8, 2000),
+    "i06-inf": Right("inf is not valid in JSON, and noted", 8, 2000),
     "i16-noattrs": Right("kernels record no device, stream, correlation or dimensions", 12, 3200, 1200, 0, 0.5),
     **{f"i17-comm-{name}": _LIBRARY
        for name in ("nccl", "rccl", "vllm", "aiter", "trtllm", "symm1", "deepep", "oneccl")},

@@ -19,6 +19,7 @@ from trace_builder import Event, Plane, line, plane
 from fastprof.analyses.contract import Report
 from fastprof.derive.steps.periods import periods_of
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
+from fastprof.errors import UsageError
 
 CATEGORIES = (*(f"{category.name}_ps" for category in OWN_CATEGORIES), "host_to_host_ps")
 Row = tuple[float, float, float | None, dict[str, float]]
@@ -272,8 +273,8 @@ def test_steps_are_made_from_markers_or_annotations_of_a_name() -> None:
     assert of("eval") == ("markers", [70, 170, 270], ["eval 0", "eval 1", "eval 2"])
     assert of("train")[:2] == ("markers", [0, 100, 200])
     assert of("batch 1")[:2] == of("batch")[:2] == ("annotations", [10, 110, 210])
-    assert of("predict")[1] == []
-    assert "markers of this capture: train, eval" in str(steps(threads(main), steps_from="predict").notices)
+    with pytest.raises(UsageError, match=r"called 'predict' \(markers of this capture: train, eval\)"):
+        of("predict")
 
 
 # ---- of any capture

@@ -54,7 +54,7 @@ _MAY: Final = pattern_of(
     "notify|a2a",
     re.IGNORECASE,
 )
-"""What any of these names has; most kernels are told by this alone."""
+"""What any of these names has, and few others have."""
 _WORD_ENDS: Final = pattern_of(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=2[A-Za-z])|(?<=l2)")
 _MANGLED: Final = pattern_of(r"_ZN?[KVr]*L?(?=\d)")
 _LENGTH: Final = pattern_of(r"\d{1,3}")
