@@ -142,8 +142,7 @@ def program_text(profile: fastprof.Profile) -> tuple[Facts, object]:
 
 
 def _steps(report: Report) -> Facts:
-    """The steps that are complete: XProf shows these."""
-    return {"steps": sum(report.tables["steps"]["complete"].to_pylist())}
+    return {"steps": report.tables["steps"].num_rows}
 
 
 JOBS: dict[str, Work] = {

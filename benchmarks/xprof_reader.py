@@ -12,7 +12,10 @@ from pathlib import Path
 from xprof.convert.raw_to_tool_data import xspace_to_tool_data
 
 SUFFIX = ".xplane.pb"
-KNOWN = {"stepnum": "steps", "rank": "ops", "opName": "input_ops"}
+STEPS = "stepnum"
+KNOWN = {STEPS: "steps", "rank": "ops", "opName": "input_ops"}
+LEFT_OUT = 2
+"""Steps that XProf does not show: the first and the last."""
 
 
 def forget(run: Path) -> None:
@@ -33,7 +36,7 @@ def facts_of(answer: object) -> dict[str, int]:
     for table in answer if isinstance(answer, list) else ():
         first = table["cols"][0]["id"] if table.get("cols") else ""
         if first in KNOWN:
-            found.setdefault(KNOWN[first], len(table["rows"]))
+            found.setdefault(KNOWN[first], len(table["rows"]) + (LEFT_OUT if first == STEPS else 0))
     return found
 
 
