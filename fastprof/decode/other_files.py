@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from fastprof.errors import CaptureError
+from fastprof.inputs.formats.message_kinds import MisfitError, fields_of
 from fastprof.wording.patterns import pattern_of
 
 _REFUSED = "the file is not a capture"
@@ -29,19 +31,19 @@ _LOOKS_LIKE = (
     (pattern_of(rb"\x89HDF\r\n"), "an HDF5 file"),
     (pattern_of(rb"\x7fELF|MZ\x90\x00|[\xce\xcf]\xfa\xed\xfe|\xca\xfe\xba\xbe"), "an executable or a library"),
     (pattern_of(rb"NVIDIA Tegra Profiler Report"), f"a report of Nsight Systems (.nsys-rep); {_NSYS}"),
-    (pattern_of(rb"\x80[\x02-\x05][\x80-\x95(cX}\]KJMGN]"), "a pickle, such as a memory snapshot of PyTorch, which "
-     "https://pytorch.org/memory_viz shows"),
-    (pattern_of(rb"[{\xfb][\x00()\xa8\xa9]"), "statistics of cProfile, which `python -m pstats` shows"),
+    (pattern_of(rb"\x80[\x02-\x05][\x80-\x95(cX}\]KJMGN]"), "a pickle, such as a memory snapshot of PyTorch; "
+     "https://pytorch.org/memory_viz shows memory snapshots"),
+    (pattern_of(rb"[{\xfb][\x00()\xa8\xa9]"), "statistics of cProfile; `python -m pstats` shows them"),
 )  # fmt: skip
 _PPROF = "a profile in the format of pprof, such as jax.profiler.save_device_memory_profile writes; `pprof` shows it"
 _PERFETTO = (
-    "a trace of Perfetto in protobuf, which https://ui.perfetto.dev shows; profilers of JAX, TensorFlow and PyTorch "
-    "write NAME.xplane.pb or traces in JSON"
+    "a trace of Perfetto in protobuf; https://ui.perfetto.dev shows it. JAX, TensorFlow and PyTorch profilers write "
+    "NAME.xplane.pb or JSON traces"
 )
 _EXECUTION = frozenset(("schema", "nodes"))
 _EXECUTION_TRACE = (
-    f"{_REFUSED} but an execution trace of PyTorch (ExecutionTraceObserver), which has no times; the trace of "
-    "torch.profiler.profile has them"
+    f"{_REFUSED} but an execution trace of PyTorch (ExecutionTraceObserver) without times; torch.profiler.profile "
+    "records times"
 )
 _VALUE = pattern_of(
     r'(?P<value>null|true|false)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*"?)'
@@ -96,7 +98,7 @@ def refuse_other(head: bytes, path: str) -> None:
 
 
 def _known_format(head: bytes) -> str | None:
-    """The format that has a beginning of its own."""
+    """Return the format with this magic number or with these protobuf fields, or None."""
     return next((text for begin, text in _LOOKS_LIKE if begin.match(head)), None) or _other_protobuf(head)
 
 
@@ -122,44 +124,24 @@ def refuse_other_protobuf(head: bytes, path: str) -> None:
         raise CaptureError(f"{_REFUSED} but {found}", path=path, offset=0, salvageable=False)
 
 
-_OF_PACKETS = frozenset(((8, 0), (10, 0), (50, 2)))
-"""Fields of Perfetto's packets and their wire types: time, sequence, packets that are compressed. Planes have none."""
+_OF_PACKETS = frozenset(((8, int), (10, int), (50, memoryview)))
+"""Numbers and types of fields that Perfetto packets have and planes lack: time, sequence, compressed packets."""
 
 
 def _other_protobuf(head: bytes) -> str | None:
-    """By the first messages: packets of Perfetto, or types of samples, which are pairs of numbers."""
-    begin = [[of for of, _ in _fields(message)] for tag, message in islice(_fields(head), 2) if tag == (1, 2)]
-    if not begin:
-        return None
-    if any(not _OF_PACKETS.isdisjoint(tags) for tags in begin):
+    """Return the format that the first messages show: Perfetto packets, or pprof sample types (pairs of numbers)."""
+    messages = [value for number, value in islice(_fields(memoryview(head)), 2) if number == 1]
+    begin = [[(of, type(part)) for of, part in _fields(one)] for one in messages if isinstance(one, memoryview)]
+    if any(not _OF_PACKETS.isdisjoint(fields) for fields in begin):
         return _PERFETTO
-    return _PPROF if begin[0] in ([(1, 0), (2, 0)], [(2, 0)]) else None
+    return _PPROF if begin and begin[0] in ([(1, int), (2, int)], [(2, int)]) else None
 
 
-def _fields(message: bytes) -> Iterator[tuple[tuple[int, int], bytes]]:
-    """Number and wire type of each field, with the bytes of those that have a length; the last may be cut."""
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        wire, length = tag & 7, {1: 8, 5: 4}.get(tag & 7, 0)
-        if wire in (0, 2):
-            value, at = _varint(message, at)
-            length = value if wire == 2 else 0
-        elif not length:
-            return
-        yield (tag >> 3, wire), message[at : at + length]
-        at += length
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number of at most ten bytes, and where it ends."""
-    value = shift = 0
-    for byte in message[at : at + 10]:
-        value |= (byte & 127) << shift
-        shift, at = shift + 7, at + 1
-        if byte < 128:
-            break
-    return value, at
+def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yield number and value of each field, up to the first damaged field."""
+    with suppress(MisfitError):
+        for number, value, _ in fields_of(message, True):
+            yield number, value
 
 
 def _begins_with_text(start: bytes, depth: int) -> bool:
