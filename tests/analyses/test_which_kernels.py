@@ -1,4 +1,4 @@
-"""Which events of a GPU are kernels: with or without what they record of their launch."""
+"""GPU kernels with and without recorded launch dimensions."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _KINDS: Final = (
     ("send_?recv", Kind.SEND_RECV),
     ("reduce", Kind.REDUCE),
 )
-"""What words of a function's name are, by kind; the first that is met counts."""
+"""Patterns of function words, by kind; the first match counts."""
 
 _ONLY_COLLECTIVES: Final = pattern_of(
     "nccl|rccl|msccl|(?:one)?ccl(?:_|$)|hccl|hcom|nvshmem|rocshmem|ishmem|k?userbuffers"
@@ -54,7 +54,7 @@ _MAY: Final = pattern_of(
     "notify|a2a",
     re.IGNORECASE,
 )
-"""What any of these names has, and few others have."""
+"""A quick test that every collective passes, and few other kernels."""
 _WORD_ENDS: Final = pattern_of(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=2[A-Za-z])|(?<=l2)")
 _MANGLED: Final = pattern_of(r"_ZN?[KVr]*L?(?=\d)")
 _LENGTH: Final = pattern_of(r"\d{1,3}")
@@ -64,7 +64,7 @@ _MOST: Final = 4_096
 
 @lru_cache(1 << 15)
 def kind_of_collective(kernel: str) -> Kind | None:
-    """What a kernel of this name communicates; None: it computes."""
+    """Return the communication kind of a kernel, or None if the kernel computes."""
     if not _MAY.search(kernel, 0, _MOST):
         return None
     *path, function = _path(kernel[:_MOST])
@@ -82,18 +82,18 @@ def kind_of_collective(kernel: str) -> Kind | None:
 
 
 def kind_in_words(name: str) -> Kind:
-    """The kind that the name of a collective has in it."""
+    """Return the kind that a collective's name contains."""
     words = _words(name)
     return next((kind for pattern, kind in _KINDS if re.search(pattern, words)), Kind.OTHER_COLLECTIVE)
 
 
 def _words(name: str) -> str:
-    """In lower case, with ``_`` between words."""
+    """Return the name in lower case, with ``_`` between words."""
     return _WORD_ENDS.sub("_", name).replace("__", "_").lower()
 
 
 def _path(kernel: str) -> list[str]:
-    """Namespaces and function of a name."""
+    """Return the namespaces and the function of a kernel name."""
     if begin := _MANGLED.match(kernel):
         return _demangled(kernel, begin.end())
     plain, depth = [], 0
@@ -110,7 +110,7 @@ def _path(kernel: str) -> list[str]:
 
 
 def _demangled(kernel: str, at: int) -> list[str]:
-    """The parts of a name of C++ whose first length is at ``at``; templates and arguments follow the last of them."""
+    """Return the namespaces and the function of a mangled C++ name; the first length is at ``at``."""
     parts = []
     while length := _LENGTH.match(kernel, at):
         at = length.end() + int(length[0])

@@ -95,8 +95,8 @@ def on_op_lines(events: HostEvents) -> Bools:
 
 
 def is_kernel(events: HostEvents) -> Bools:
-    """Which events are kernels: all that streams of GPUs run but copies and fills of memory, unless these record how
-    they were launched as kernels, which ROCm does."""
+    """Return a mask of the kernel events: all GPU stream events except memory copies and fills. Copies with recorded
+    launch dimensions are kernels, as on ROCm."""
     of_memory = np.array([bool(copy_category(name)) for name in events.names] + [False], bool)
     moves = of_memory[events.meta]
     for stat in DETAILS_OF_MEMORY:

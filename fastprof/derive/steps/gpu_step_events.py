@@ -35,7 +35,7 @@ _SPELLINGS = (
     ),
     (("memcpyhtoh", "memcpyh2h", "copyhosttohost"), EventType.HOST_TO_HOST),
 )
-"""What names of copies of CUPTI and ROCm begin with, in lower case."""
+"""Prefixes of CUPTI and ROCm copy names, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)

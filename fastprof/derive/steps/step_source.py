@@ -111,7 +111,7 @@ class StepSource:
 
 
 def is_name(source: str) -> bool:
-    """Whether ``source`` is the name of markers or of an annotation."""
+    """Return whether ``source`` is a marker or annotation name."""
     return source not in STEPS_FROM["choices"]
 
 

@@ -79,8 +79,8 @@ _ALIKE: Final = 0.5
 
 
 def _explaining(excess: Int64s, total: Int64s) -> tuple[Int64s, Int64s]:
-    """Of [n, 11] times by category beyond the median the largest, if it is at least half of ``total``, and how much it
-    is; -1 and 0: none is. All other time counts if no other category is that large."""
+    """Return the category with the largest of [n, 11] times beyond the median, and this time, if it is at least half
+    of ``total``; else -1 and 0. The category of all other time counts only if no other category is that large."""
     at = np.arange(len(excess))
     named = excess.copy()
     named[:, OTHER] = 0
