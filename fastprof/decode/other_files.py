@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.message_kinds import MisfitError, fields_of
 from fastprof.wording.patterns import pattern_of
 
 _REFUSED = "the file is not a capture"
@@ -124,24 +122,44 @@ def refuse_other_protobuf(head: bytes, path: str) -> None:
         raise CaptureError(f"{_REFUSED} but {found}", path=path, offset=0, salvageable=False)
 
 
-_OF_PACKETS = frozenset(((8, int), (10, int), (50, memoryview)))
-"""Numbers and types of fields that Perfetto packets have and planes lack: time, sequence, compressed packets."""
+_OF_PACKETS = frozenset(((8, 0), (10, 0), (50, 2)))
+"""Fields of Perfetto's packets and their wire types: time, sequence, packets that are compressed. Planes have none."""
 
 
 def _other_protobuf(head: bytes) -> str | None:
     """Return the format that the first messages show: Perfetto packets, or pprof sample types (pairs of numbers)."""
-    messages = [value for number, value in islice(_fields(memoryview(head)), 2) if number == 1]
-    begin = [[(of, type(part)) for of, part in _fields(one)] for one in messages if isinstance(one, memoryview)]
-    if any(not _OF_PACKETS.isdisjoint(fields) for fields in begin):
+    begin = [[of for of, _ in _fields(message)] for tag, message in islice(_fields(head), 2) if tag == (1, 2)]
+    if not begin:
+        return None
+    if any(not _OF_PACKETS.isdisjoint(tags) for tags in begin):
         return _PERFETTO
-    return _PPROF if begin and begin[0] in ([(1, int), (2, int)], [(2, int)]) else None
+    return _PPROF if begin[0] in ([(1, 0), (2, 0)], [(2, 0)]) else None
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield number and value of each field, up to the first damaged field."""
-    with suppress(MisfitError):
-        for number, value, _ in fields_of(message, True):
-            yield number, value
+def _fields(message: bytes) -> Iterator[tuple[tuple[int, int], bytes]]:
+    """Number and wire type of each field, with the bytes of those that have a length; the last may be cut."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        wire, length = tag & 7, {1: 8, 5: 4}.get(tag & 7, 0)
+        if wire in (0, 2):
+            value, at = _varint(message, at)
+            length = value if wire == 2 else 0
+        elif not length:
+            return
+        yield (tag >> 3, wire), message[at : at + length]
+        at += length
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """A number of at most ten bytes, and where it ends."""
+    value = shift = 0
+    for byte in message[at : at + 10]:
+        value |= (byte & 127) << shift
+        shift, at = shift + 7, at + 1
+        if byte < 128:
+            break
+    return value, at
 
 
 def _begins_with_text(start: bytes, depth: int) -> bool:

@@ -21,7 +21,7 @@ from fastprof.inputs.formats import (
 )
 from fastprof.inputs.formats.contract import Format, Scribe
 
-__all__ = ["FORMATS", "HEAD", "IN_FILE", "Format", "Scribe", "format_of", "message_kinds"]
+__all__ = ["FORMATS", "HEAD", "IN_FILE", "Format", "Scribe", "format_of"]
 
 FORMATS: Final[tuple[Format, ...]] = (
     chrome_json, riegeli, run_metadata, run_metadata_text, event_file, graph_def, graph_def_text, profile_proto, op_log,

@@ -31,47 +31,47 @@ OP_LOG: Final[Kind] = {1: {1: BYTES, 2: NUMBER, 3: BYTES, 4: _CODE}, 2: _TEXTS}
 """An OpLogProto of tfprof: nodes by name, and texts by number."""
 
 
-class MisfitError(Exception):
-    """Raised for bytes that are no message, or one of another kind."""
+class _MisfitError(Exception):
+    pass
 
 
 def begins_with(head: bytes, kind: Kind, named: tuple[int, ...]) -> bool:
     """Whether bytes that may be cut begin with fields of a message of this kind, one of them a sound message in which
     a name is not empty: ``named`` lists the numbers of fields that lead to it. Others may be damaged."""
     try:
-        for number, value, is_cut in fields_of(memoryview(head), True):
+        for number, value, is_cut in _fields(memoryview(head), True):
             what = kind.get(number)
             if what is None:
                 return False
             if number == named[0] and not isinstance(what, str) and not isinstance(value, int):
-                with suppress(MisfitError):
+                with suppress(_MisfitError):
                     if _met(value, what, named[1:], is_cut):
                         return True
-    except MisfitError:
+    except _MisfitError:
         return False
     return False
 
 
 def _met(data: memoryview, kind: Kind, named: tuple[int, ...], is_cut: bool) -> bool:
-    """Whether the named field is there. MisfitError: another field is not of the kind."""
+    """Whether the named field is there. _MisfitError: another field is not of the kind."""
     met = False
-    for number, value, value_is_cut in fields_of(data, is_cut):
+    for number, value, value_is_cut in _fields(data, is_cut):
         what = kind.get(number)
         is_next = named[:1] == (number,)
         if isinstance(value, int):
             if what not in (NUMBER, NUMBERS):
-                raise MisfitError
+                raise _MisfitError
         elif isinstance(what, str) or what is None:
             if what not in (BYTES, NUMBERS):
-                raise MisfitError
+                raise _MisfitError
             met |= is_next and len(named) == 1 and len(value) > 0
         else:
             met |= _met(value, what, named[1:] if is_next else (), value_is_cut)
     return met
 
 
-def fields_of(data: memoryview, is_cut: bool) -> Iterator[tuple[int, int | memoryview, bool]]:
-    """Yield number, value and whether the value is cut, for each field. MisfitError: the bytes are no message."""
+def _fields(data: memoryview, is_cut: bool) -> Iterator[tuple[int, int | memoryview, bool]]:
+    """Numbers, values, and whether a value is cut. _MisfitError: the bytes are no message."""
     at, size = 0, len(data)
     for _ in range(_FIELDS):
         if at >= size:
@@ -85,7 +85,7 @@ def fields_of(data: memoryview, is_cut: bool) -> Iterator[tuple[int, int | memor
             yield number, 0, False
             continue
         if kind not in (wire.VARINT, wire.BYTES):
-            raise MisfitError
+            raise _MisfitError
         value, at = _varint(data, at, is_cut)
         if at < 0:
             return
@@ -93,7 +93,7 @@ def fields_of(data: memoryview, is_cut: bool) -> Iterator[tuple[int, int | memor
             yield number, value, False
             continue
         if value > size - at and not is_cut:
-            raise MisfitError
+            raise _MisfitError
         yield number, data[at : at + value], value > size - at
         at += value
 
@@ -106,5 +106,5 @@ def _varint(data: memoryview, at: int, is_cut: bool) -> tuple[int, int]:
         if byte < 0x80:
             return value, at + place + 1
     if not is_cut or len(data) - at >= 10:
-        raise MisfitError
+        raise _MisfitError
     return 0, -1
