@@ -64,6 +64,14 @@ FOREIGN = {
     "format of pprof, such as": gzip.compress(
         int_field(9, 1_700_000_000) + len_field(1, int_field(1, 1) + int_field(2, 2)) + len_field(6, b"")
     ),
+    "a CPU profile of gperftools": bytes(8) + b"\x03" + bytes(15) + b"\x10\x27" + bytes(64),
+    "a table in CSV, such as rocprof": b'"Domain","Function","Process_Id","Thread_Id"\n"HIP_API","hipMalloc",1,2\n',
+    "a table in CSV, such as rocprof and `nsys stats`": b"Time (%),Total Time (ns),Count,Name\n1.5,20,3,a\n",
+    "the results of rocprofv3": json.dumps({"rocprofiler-sdk-tool": [{"metadata": {}, "buffer_records": {}}]}).encode(),
+    "a profile in the format of speedscope": json.dumps(
+        {"$schema": "https://a", "shared": {}, "profiles": []}
+    ).encode(),
+    "a CPU profile of V8": json.dumps({"nodes": [], "startTime": 1, "endTime": 2, "samples": []}).encode(),
     "an execution trace of PyTorch": json.dumps({"schema": "1.1.1", "pid": 3, "time": "x", "nodes": []}).encode(),
 }
 

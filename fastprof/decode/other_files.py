@@ -13,13 +13,19 @@ from fastprof.wording.patterns import pattern_of
 _REFUSED = "the file is not a capture"
 _CAPTURES = "captures are files NAME.xplane.pb"
 _JSON = f"JSON text; {_CAPTURES}, which profilers write beside traces in JSON"
-_TEXTS = ((pattern_of(r'\{|\[\s*[]\[{"\d-]'), _JSON), (pattern_of("<"), f"XML or HTML text; {_CAPTURES}"))
+_TEXTS = (
+    (pattern_of(r'\{|\[\s*[]\[{"\d-]'), _JSON),
+    (pattern_of("<"), f"XML or HTML text; {_CAPTURES}"),
+)
 _PLAIN = f"plain text; {_CAPTURES}"
+_TABLE = pattern_of(rb'(?:\xef\xbb\xbf)?"?[A-Z][^,\n"{\0]*"?(?:,"?[^,\n"{\0]+"?){3,}\r?(?:\n|$)')
 _NSYS = "`nsys export --type sqlite` and `nsys stats` show what it holds"
 _LOOKS_LIKE = (
     (pattern_of(rb"PK\x03\x04[\s\S]{0,96}?\.npy"), "arrays of NumPy (.npz)"),
     (pattern_of(rb"PK\x03\x04"), "a ZIP archive; unpack it first"),
-    (pattern_of(rb"SQLite"), "an SQLite database"),
+    (pattern_of(rb"SQLite"), "an SQLite database, such as `nsys export` and rocprofv3 write; `nsys stats` and "
+     "`rocpd` show these"),
+    (pattern_of(rb"\0{8}\x03\0{15}|\0{4}\x03\0{7}"), "a CPU profile of gperftools; `pprof` shows it"),
     (pattern_of(rb"PAR1"), "a Parquet file"),
     (pattern_of(rb"ARROW1"), "an Arrow file"),
     (pattern_of(rb"BZh"), "bzip2 data; unpack it first"),
@@ -31,6 +37,7 @@ _LOOKS_LIKE = (
     (pattern_of(rb"NVIDIA Tegra Profiler Report"), f"a report of Nsight Systems (.nsys-rep); {_NSYS}"),
     (pattern_of(rb"\x80[\x02-\x05][\x80-\x95(cX}\]KJMGN]"), "a pickle, such as a memory snapshot of PyTorch; "
      "https://pytorch.org/memory_viz shows memory snapshots"),
+    (_TABLE, f"a table in CSV, such as rocprof and `nsys stats` write; {_CAPTURES}"),
     (pattern_of(rb"[{\xfb][\x00()\xa8\xa9]"), "statistics of cProfile; `python -m pstats` shows them"),
 )  # fmt: skip
 _PPROF = "a profile in the format of pprof, such as jax.profiler.save_device_memory_profile writes; `pprof` shows it"
@@ -38,11 +45,15 @@ _PERFETTO = (
     "a trace of Perfetto in protobuf; https://ui.perfetto.dev shows it. JAX, TensorFlow and PyTorch profilers write "
     "NAME.xplane.pb or JSON traces"
 )
-_EXECUTION = frozenset(("schema", "nodes"))
-_EXECUTION_TRACE = (
-    f"{_REFUSED} but an execution trace of PyTorch (ExecutionTraceObserver) without times; torch.profiler.profile "
-    "records times"
-)
+_DOCUMENTS = (
+    (frozenset(("schema", "nodes")), "an execution trace of PyTorch (ExecutionTraceObserver) without times; "
+     "torch.profiler.profile records times"),
+    (frozenset(("rocprofiler-sdk-tool",)), "the results of rocprofv3 in JSON; `rocprofv3 --output-format pftrace` "
+     "writes a trace for https://ui.perfetto.dev"),
+    (frozenset(("$schema", "profiles")), "a profile in the format of speedscope; https://www.speedscope.app shows it"),
+    (frozenset(("nodes", "startTime", "endTime")), "a CPU profile of V8; Chrome's developer tools show it"),
+)  # fmt: skip
+"""JSON documents by keys that they have at their top."""
 _VALUE = pattern_of(
     r'(?P<value>null|true|false)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*"?)'
 )
@@ -55,9 +66,7 @@ def explained(error: CaptureError, head: bytes, *, is_program: bool = False) -> 
     """The error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
     if error.message.startswith(_REFUSED):
         return error
-    if _EXECUTION.issubset(error.message.partition("; its keys are ")[2].split(", ")):
-        return CaptureError(_EXECUTION_TRACE, path=error.path, offset=0, salvageable=False)
-    if (known := _known_format(head)) is not None:
+    if (known := _known_document(error) or _known_format(head)) is not None:
         return CaptureError(f"{_REFUSED} but {known}", path=error.path, offset=0, salvageable=False)
     value = _value_of_json(head)
     if value is not None and not is_program:
@@ -93,6 +102,12 @@ def refuse_other(head: bytes, path: str) -> None:
     if guess is not None:
         text = f"{_REFUSED}; it looks like {guess}"
         raise CaptureError(text, path=path, offset=0, salvageable=False)
+
+
+def _known_document(error: CaptureError) -> str | None:
+    """Return the format of JSON that is no trace, by its keys, or None."""
+    keys = error.message.partition("; its keys are ")[2].split(", ")
+    return next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)
 
 
 def _known_format(head: bytes) -> str | None:
