@@ -84,7 +84,10 @@ def _flags(field: dataclasses.Field[Any]) -> str:
 def _figures(analysis: Analysis) -> str:
     if not analysis.SCALARS:
         return ""
-    rows = "\n".join(f"| `{name}` | {spec.unit or ''} | {spec.definition} |" for name, spec in analysis.SCALARS.items())
+    rows = "\n".join(
+        f"| `{name}` | {spec.unit or ''} | {spec.definition}{f'; null: {spec.need.absent}' if spec.need else ''} |"
+        for name, spec in analysis.SCALARS.items()
+    )
     return f"### Figures\n\nIn `scalars`.\n\n| name | unit | meaning |\n|---|---|---|\n{rows}\n"
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from fastprof.analyses.contract import (
     Evidence,
     Known,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -58,11 +59,13 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
+_NONE = "there are no annotations"
+_ANNOTATED = Need("annotation_count", _NONE)
 SCALARS = {
     "annotation_count": ScalarSpec(None, "different annotations, over all hosts", "annotations"),
-    "occurrences": ScalarSpec(None, "sum of count over the rows of annotations"),
+    "occurrences": ScalarSpec(None, "sum of count over the rows of annotations", need=_ANNOTATED),
     "annotated_ps": ScalarSpec("ps", "sum of self_ps: time of annotations, each moment of a thread counted once",
-                               "annotated"),
+                               "annotated", need=_ANNOTATED),
     "longest": ScalarSpec(None, "the annotation with the longest total_ps"),
     "longest_ps": ScalarSpec("ps", "its total_ps", "it takes"),
     "longest_share": ScalarSpec("share", "its share of the run", "share of the run"),
@@ -127,7 +130,7 @@ def run(kept: Sequence[HostAnnotations], params: Params, after: Mapping[str, Rep
 
 def _values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, Known]:
     names = {name for host in kept for name in host.names}
-    none = (None, "there are no annotations")
+    none = (None, _NONE)
     values: dict[str, Known] = {
         "annotation_count": len(names),
         "occurrences": sum(int(host.whole.count.sum()) for host in kept),

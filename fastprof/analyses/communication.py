@@ -14,6 +14,7 @@ import numpy as np
 from fastprof.analyses.contract import (
     Alike,
     Evidence,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -79,19 +80,22 @@ class Params:
 
 TABLES = tables_of.TABLES | {"links": link_table.LINKS} | clock_tables.TABLES
 _RECORDED: Final = "time that devices recorded, each from its first to its last op"
+_RAN = Need("used_device_count", "no event of a device is recorded")
 SCALARS = {
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything; null: they are threads"),
     "rank_count": ScalarSpec(None, "ranks of the program, as PyTorch's process groups record them; each is a host"),
-    "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed"),
+    "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed", need=_RAN),
     "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps",
                                 "compute share of recorded time"),
     "exposed_share": ScalarSpec("share", "time in which devices do not compute while communication is in flight / "
                                 "recorded_ps", "exposed share of recorded time"),
     "idle_share": ScalarSpec("share", "time in which devices neither compute nor communicate / recorded_ps",
                              "idle share of recorded time"),
-    "exposed_ps": ScalarSpec("ps", "exposed communication of all devices: in flight while the device does not compute"),
-    "hidden_ps": ScalarSpec("ps", "hidden communication of all devices: in flight while the device computes"),
+    "exposed_ps": ScalarSpec("ps", "exposed communication of all devices: in flight while the device does not compute",
+                             need=_RAN),
+    "hidden_ps": ScalarSpec("ps", "hidden communication of all devices: in flight while the device computes",
+                            need=_RAN),
     "costliest_kind": ScalarSpec(None, "kind of communication with the most exposed time"),
     "costliest_operation": ScalarSpec(None, "op with the most exposed time"),
     "step_count": ScalarSpec(None, "steps; with several hosts, steps that all hosts have"),
@@ -103,9 +107,9 @@ SCALARS = {
                                   "share of step time saved if all is hidden"),
     "compared_step_count": ScalarSpec(None, "steps whose collectives are compared between devices: all, or in a "
                                       "session of many hosts those in the middle. What follows is of these, as are the "
-                                      "tables meetings, stragglers, clocks, blame and host_steps"),
+                                      "tables meetings, stragglers, clocks, blame and host_steps", need=_RAN),
     "meeting_count": ScalarSpec(None, "meetings: collective operations in which several devices were seen to take part "
-                                "together, in the compared steps"),
+                                "together, in the compared steps", need=_RAN),
     "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in meetings for the last device, summed, in the "
                                   "compared steps"),
     "last_device": ScalarSpec(None, "device that others waited for most in meetings, as host: device"),

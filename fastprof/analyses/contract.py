@@ -44,7 +44,7 @@ merged: what several of them make of the same values is made once. What merges k
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fastprof.schema.value_classes import dataclass
@@ -67,13 +67,28 @@ SEVERITIES = ("recommendation", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """Records that figures rest on: ``count`` is the value of the analysis that counts them or sums their time;
+    ``absent`` says that there are none."""
+
+    count: str
+    absent: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScalarSpec:
     """``unit``: ps, ms, %, bytes, … or None for counts, truths and texts; ``definition``: the formula, in words;
-    ``label``: what the text calls it, if not by its name."""
+    ``label``: what the text calls it, if not by its name; ``need``: without these records a 0 is unknown."""
 
     unit: str | None
     definition: str
     label: str = ""
+    need: Need | None = None
+
+
+def needing(need: Need, specs: Mapping[str, ScalarSpec]) -> dict[str, ScalarSpec]:
+    """Return the specs with this need."""
+    return {name: replace(spec, need=need) for name, spec in specs.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +251,17 @@ class Analysis(Protocol):
 
 
 def scalars(specs: Mapping[str, ScalarSpec], values: Mapping[str, Known]) -> dict[str, Scalar]:
-    """Figures with their definitions, all of ``specs`` in that order; a value may be ``(None, reason)``."""
+    """Figures with their definitions, all of ``specs`` in that order; a value may be ``(None, reason)``. A 0 is unknown
+    if there are none of the records that it needs."""
     found: dict[str, Scalar] = {}
     for name, spec in specs.items():
-        value = values[name]
-        value, reason = value if isinstance(value, tuple) else (value, None)
+        value, reason = _known(values[name])
+        if spec.need is not None and value == 0:
+            count, why = _known(values[spec.need.count])
+            value, reason = (value, None) if count else (None, why or spec.need.absent)
         found[name] = Scalar(name, value, spec.unit, spec.definition, reason)
     return found
+
+
+def _known(value: Known) -> tuple[Value, str | None]:
+    return value if isinstance(value, tuple) else (value, None)

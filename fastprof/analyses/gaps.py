@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Known,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -141,15 +142,16 @@ _TABLES = (
     ), derived=True),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
+_RAN = Need("used_device_count", "no event of a device is recorded")
 SCALARS = {
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
     "unused_device_count": ScalarSpec(None, "device_count - used_device_count: devices that ran nothing; "
                                       "they are in no table"),
     "window_ps": ScalarSpec("ps", "time of all devices together, each from the first to the last of what devices of "
-                            "its host ran, of what the host did for them, and of the markers of steps"),
-    "busy_ps": ScalarSpec("ps", "window_ps - idle_ps"),
-    **{f"{kind}_ps": ScalarSpec("ps", f"time of all devices of kind {kind}") for kind in KINDS},
+                            "its host ran, of what the host did for them, and of the markers of steps", need=_RAN),
+    "busy_ps": ScalarSpec("ps", "window_ps - idle_ps", need=_RAN),
+    **{f"{kind}_ps": ScalarSpec("ps", f"time of all devices of kind {kind}", need=_RAN) for kind in KINDS},
     "compute_share": ScalarSpec("share", "compute_ps / window_ps", "compute share of device time"),
     "idle_share": ScalarSpec("share", "idle_ps / window_ps", "idle share of device time"),
     "largest_cause": ScalarSpec(None, "cause with the most time of all devices"),
@@ -157,7 +159,7 @@ SCALARS = {
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
     "largest_cause_meaning": ScalarSpec(None, "what that cause is", "it is"),
     "between_steps_ps": ScalarSpec("ps", "time of all devices in no step: before the first, after the last, or "
-                                   "where step numbers jump", "outside of steps, summed over devices"),
+                                   "where step numbers jump", "outside of steps, summed over devices", need=_RAN),
 }  # fmt: skip
 OPENING = Opening(
     (

@@ -19,6 +19,7 @@ from fastprof.analyses.contract import (
     NO_PROGRAMS_OF_TORCH,
     OF_OPS,
     Alike,
+    Need,
     Notice,
     Opening,
     Report,
@@ -200,13 +201,14 @@ TABLES = {
         op.sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
     )
 }  # fmt: skip
+_OBSERVED = Need("device_total_ps", "no op of a device is recorded")
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
-                                  "whichever is longer"),
-    "device_op_ps": ScalarSpec("ps", "self time of ops"),
-    "device_idle_ps": ScalarSpec("ps", "part of device_total_ps in which no op ran"),
-    "op_count": ScalarSpec(None, "number of ops; equal names in two programs are two ops"),
-    "program_count": ScalarSpec(None, "number of programs that ran"),
+                                  "whichever is longer", need=_OBSERVED),
+    "device_op_ps": ScalarSpec("ps", "self time of ops", need=_OBSERVED),
+    "device_idle_ps": ScalarSpec("ps", "part of device_total_ps in which no op ran", need=_OBSERVED),
+    "op_count": ScalarSpec(None, "number of ops; equal names in two programs are two ops", need=_OBSERVED),
+    "program_count": ScalarSpec(None, "number of programs that ran", need=_OBSERVED),
     "unknown_work_share": ScalarSpec("share", "share of device_op_ps of ops with neither known flops nor known bytes",
                                      "share of op time with unknown work"),
     "unattributed_share": ScalarSpec("share", "share of device_op_ps of events whose op is unknown"),

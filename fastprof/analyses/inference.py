@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastprof.analyses.contract import (
     Evidence,
     Known,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -75,10 +76,11 @@ class Params:
     batch_order: str = _order("batches", BATCH_ORDERS)
 
 
+_REQUESTS = Need("request_count", "no request is recorded")
 SCALARS = {
-    "request_count": ScalarSpec(None, "number of requests of all models and hosts"),
-    "batch_count": ScalarSpec(None, "number of batches of all models and hosts"),
-    "model_count": ScalarSpec(None, "number of models that requests name"),
+    "request_count": ScalarSpec(None, "number of requests of all models and hosts", need=_REQUESTS),
+    "batch_count": ScalarSpec(None, "number of batches of all models and hosts", need=_REQUESTS),
+    "model_count": ScalarSpec(None, "number of models that requests name", need=_REQUESTS),
     "requests_per_second": ScalarSpec(None, "requests / time from the first start to the last end, in seconds"),
     "mean_latency_ps": ScalarSpec("ps", "mean latency of a request, rounded down"),
     **{

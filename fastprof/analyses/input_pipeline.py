@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Known,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -144,15 +145,17 @@ TABLES: Final = {table.name: table for table in _TABLES}
 STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step" in name}
 """Figures that are those of the steps."""
 
+_COMPUTE = Need("compute_percent", "no compute of a device is recorded in steps")
+_HOST_OPS = Need("host_op_ps", "no op of a host thread is recorded")
 SCALARS = {
     **STEP_FIGURES,
     "input_percent": ScalarSpec("%", "time in which input is loaded or waited for, in percent of step time",
                                 "input share of step time"),
     "output_percent": ScalarSpec("%", "time copying from devices to the host, in percent of step time",
-                                 "output share of step time"),
+                                 "output share of step time", need=_COMPUTE),
     "compute_percent": ScalarSpec("%", "time that devices compute, in percent of step time; on TPUs the rest without "
                                   "input, output, copies and idle time, collectives included",
-                                  "compute share of step time"),
+                                  "compute share of step time", need=_COMPUTE),
     "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that the categories of breakdown divide: mean over "
                                           "hosts; on TPUs the time of the fastest core, or the sum of the categories "
                                           "if that is larger", "step time (TPUs: of the fastest core)"),
@@ -161,10 +164,12 @@ SCALARS = {
     "input_verdict": ScalarSpec(None, "degree to which the program waits for input: none, moderate (5 % or more of "
                                 "step time) or high (20 % or more)"),
     "uses_tf_data": ScalarSpec(None, "whether recorded ops of an input pipeline took any "
-                               "time"),
-    "input_op_self_ps": ScalarSpec("ps", "self time of all input ops, on all threads of all hosts"),
+                               "time", need=_HOST_OPS),
+    "input_op_self_ps": ScalarSpec("ps", "self time of all input ops, on all threads of all hosts",
+                                   need=_HOST_OPS),
     "enqueue_share": ScalarSpec("share", "share of input time that the host spends on enqueuing: durations of infeed "
-                                "enqueues / time between their starts; without infeed, copies to devices / step time"),
+                                "enqueues / time between their starts; without infeed, copies to devices / step time",
+                                need=_COMPUTE),
 }  # fmt: skip
 OPENING = Opening(
     (
@@ -266,7 +271,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     }
     why = why_no_steps(after["steps"])
     tables = LateTables({name: partial(_table, schema, rows[name]) for name, schema in TABLES.items()})
-    figures = scalars(SCALARS, step_figures(after["steps"]) | _values(counted, why))
+    figures = scalars(SCALARS, step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps})
     return Report(NAME, tables, figures, _notices(counted, why, framework, loader), dict(after), counted)
 
 

@@ -184,6 +184,7 @@ SCALARS = {
     "longest_op": ScalarSpec(None, "op whose kernels take the most time, of those that are known"),
     "longest_op_share": ScalarSpec("share", "time of its kernels / total_ps", "longest op's share of kernel time"),
 }
+_NO_OPS = "no op of a kernel is known"
 OPENING = Opening(
     (
         "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels; of ops, {longest_op} takes most, "
@@ -402,7 +403,7 @@ def _text(value: Any) -> str | None:
 def _longest(
     rows: Sequence[Row], ops: Sequence[tuple[str, list[Row], int]], total: int, unknown: tuple[None, str]
 ) -> Iterator[tuple[str, Value | tuple[None, str]]]:
-    none = (None, "no op of a kernel is known") if rows else unknown
+    none = (None, _NO_OPS) if rows else unknown
     named = next(((op, ps) for op, _, ps in ops if op), None)
     for figure, longest in (("longest_kernel", longest_kernel(rows)), ("longest_op", named)):
         yield figure, longest[0] if longest else none
@@ -433,6 +434,10 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
     }
     ops = by_op(rows)
     values |= dict(_longest(rows, ops, total, unknown))
+    if not any(op for op, _, _ in ops):
+        values |= {name: (None, _NO_OPS) for name in SCALARS if name.startswith("missed")}
+    if not rows:
+        values = dict.fromkeys(SCALARS, unknown)
     if not all(tensor_cores.knows(row.vendor) for row in rows):
         values |= {name: (None, _NO_VENDOR) for name in SCALARS if "tensor_core" in name}
     launches = [kernel_launch.credible(row.launch) for row in rows]

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Evidence,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -26,6 +27,7 @@ from fastprof.analyses.contract import (
     Value,
     has_rows,
     is_known,
+    needing,
     scalars,
     union,
 )
@@ -103,6 +105,7 @@ _SOME_STEPS = (
     "them or is freed after them is known all the same."
 )
 _OF_LARGEST = "of the allocator with the largest peak"
+_RECORDED = Need("snapshot_count", "no allocation or free is recorded")
 SCALARS = {
     "peak_bytes": ScalarSpec("bytes", "most memory in use at once, stack and heap: the largest peak of any allocator"),
     "peak_allocator": ScalarSpec(None, "name of the allocator with the largest peak"),
@@ -121,17 +124,21 @@ SCALARS = {
                                "of the peak, never asked for"),
     "fragmentation_share": ScalarSpec("share", f"fragmentation at the peak, {_OF_LARGEST}",
                                       "fragmentation of free memory at the peak"),
-    "allocator_count": ScalarSpec(None, "allocators of all hosts with an allocation or a free", "allocators"),
-    "snapshot_count": ScalarSpec(None, "snapshots: allocations and frees, each with the memory in use after it",
-                                 "snapshots"),
-    "allocation_count": ScalarSpec(None, "allocations of all allocators", "allocations"),
-    "free_count": ScalarSpec(None, "frees of all allocators", "frees"),
-    "held_at_end_count": ScalarSpec(None, "allocations that were not freed within the capture",
-                                    "allocations held at the end"),
-    "replaced_count": ScalarSpec(None, "allocations whose free is missing in the capture", "frees not recorded"),
-    "short_lived_count": ScalarSpec(None, "allocations that lived no longer than short_lived_us", "short-lived"),
-    "short_lived_share": ScalarSpec("share", "short_lived_count / allocation_count", "short-lived share"),
-    "short_lived_bytes": ScalarSpec("bytes", "sum of the sizes of short-lived allocations", "short-lived sizes"),
+    **needing(_RECORDED, {
+        "allocator_count": ScalarSpec(None, "allocators of all hosts with an allocation or a free", "allocators"),
+        "snapshot_count": ScalarSpec(None, "snapshots: allocations and frees, each with the memory in use after it",
+                                     "snapshots"),
+        "allocation_count": ScalarSpec(None, "allocations of all allocators", "allocations"),
+        "free_count": ScalarSpec(None, "frees of all allocators", "frees"),
+        "held_at_end_count": ScalarSpec(None, "allocations that were not freed within the capture",
+                                        "allocations held at the end"),
+        "replaced_count": ScalarSpec(None, "allocations whose free is missing in the capture", "frees not recorded"),
+    }),
+    **needing(Need("peak_bytes", "no size of an allocation is recorded"), {
+        "short_lived_count": ScalarSpec(None, "allocations that lived no longer than short_lived_us", "short-lived"),
+        "short_lived_share": ScalarSpec("share", "short_lived_count / allocation_count", "short-lived share"),
+        "short_lived_bytes": ScalarSpec("bytes", "sum of the sizes of short-lived allocations", "short-lived sizes"),
+    }),
 }  # fmt: skip
 _WORTH = 0.01
 """Share in chunks that are too small, of the free memory or of all that is taken where that is less, from which text

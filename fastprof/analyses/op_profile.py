@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     OF_OPS,
+    Need,
     Notice,
     Opening,
     Report,
@@ -66,12 +67,13 @@ class Params:
     peak: str | None = field(default=None, metadata=PEAKS)
 
 
+_OBSERVED = Need("device_total_ps", "no op of a device is recorded")
 SCALARS = {
-    "device_total_ps": ScalarSpec("ps", "time observed on devices, summed over them"),
-    "device_busy_ps": ScalarSpec("ps", "part of device_total_ps in which an op ran"),
-    "device_idle_ps": ScalarSpec("ps", "device_total_ps - device_busy_ps"),
+    "device_total_ps": ScalarSpec("ps", "time observed on devices, summed over them", need=_OBSERVED),
+    "device_busy_ps": ScalarSpec("ps", "part of device_total_ps in which an op ran", need=_OBSERVED),
+    "device_idle_ps": ScalarSpec("ps", "device_total_ps - device_busy_ps", need=_OBSERVED),
     "op_ps": ScalarSpec("ps", "sum of the self times of all ops; more than device_busy_ps if ops ran at the same time",
-                        "ops"),
+                        "ops", need=_OBSERVED),
     "compute_peak_percent": ScalarSpec("%", "100 * flops of ops / device_total_ps / peak of a core; ops of unknown "
                                        "work count 0", "of peak arithmetic"),
     "hbm_peak_percent": ScalarSpec("%", "100 * bytes to and from HBM / device_total_ps / bandwidth of a core; ops of "
@@ -80,8 +82,8 @@ SCALARS = {
                             "which this is known"),
     "work_known_share": ScalarSpec("share", "part of op_ps that is of ops with known flops and bytes"),
     "unattributed_share": ScalarSpec("share", "part of op_ps that is of kernels and copies of unknown ops"),
-    "program_count": ScalarSpec(None, "number of programs that ran"),
-    "op_count": ScalarSpec(None, "number of different ops that ran"),
+    "program_count": ScalarSpec(None, "number of programs that ran", need=_OBSERVED),
+    "op_count": ScalarSpec(None, "number of different ops that ran", need=_OBSERVED),
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Alike,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -232,16 +233,19 @@ TABLES = {
         ), derived=True),
     )
 }  # fmt: skip
+_ON_DEVICES = Need("device_total_ps", "no op of a device is recorded")
+_ON_HOSTS = Need("host_total_ps", "no op of a host thread is recorded")
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
-                                  "whichever is longer"),
-    "device_op_ps": ScalarSpec("ps", "self time of device ops"),
-    "device_overlapped_ps": ScalarSpec("ps", "part of device_op_ps that overlapped other ops of the same device"),
-    "device_idle_ps": ScalarSpec("ps", "device_total_ps - time in which any op ran on the device"),
+                                  "whichever is longer", need=_ON_DEVICES),
+    "device_op_ps": ScalarSpec("ps", "self time of device ops", need=_ON_DEVICES),
+    "device_overlapped_ps": ScalarSpec("ps", "part of device_op_ps that overlapped other ops of the same device",
+                                       need=_ON_DEVICES),
+    "device_idle_ps": ScalarSpec("ps", "device_total_ps - time in which any op ran on the device", need=_ON_DEVICES),
     "host_total_ps": ScalarSpec("ps", "time observed on threads: sum over them of the time of ops or the span, "
-                                "whichever is longer"),
-    "host_op_ps": ScalarSpec("ps", "self time of host ops"),
-    "host_idle_ps": ScalarSpec("ps", "host_total_ps - host_op_ps"),
+                                "whichever is longer", need=_ON_HOSTS),
+    "host_op_ps": ScalarSpec("ps", "self time of host ops", need=_ON_HOSTS),
+    "host_idle_ps": ScalarSpec("ps", "host_total_ps - host_op_ps", need=_ON_HOSTS),
     "infeed_enqueue_ps": ScalarSpec("ps", "durations of infeed enqueues on host threads, without the last of each "
                                     "thread"),
     "infeed_enqueue_start_diff_ps": ScalarSpec("ps", "time from the first to the last start of infeed enqueues, over "

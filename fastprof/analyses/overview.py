@@ -444,8 +444,8 @@ def _use_by_ops(overview: Overview) -> dict[str, Known]:
         compiled = dict.fromkeys(compiled, (None, "PyTorch's profiler does not record which ops were compiled"))
     return {
         **compiled,
-        "host_op_percent": share(on_host, both) if both else (None, "no framework op was seen"),
-        "device_op_percent": share(on_device, both) if both else (None, "no framework op was seen"),
+        "host_op_percent": share(on_host, both) if on_host else (None, no_host),
+        "device_op_percent": share(on_device, both) if on_device else (None, no_device),
         **{name: _or(part, why) for name, part in zip(_PRECISIONS, overview.precision.percents, strict=True)},
     }
 

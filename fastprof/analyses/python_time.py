@@ -14,6 +14,7 @@ import numpy as np
 from fastprof.analyses.contract import (
     Evidence,
     Known,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -67,6 +68,7 @@ class Params:
     )
 
 
+_LED_TO = Need("device_ps", "nothing is recorded that these threads led to")
 SCALARS = {
     "window_ps": ScalarSpec("ps", f"time of the run, summed over hosts: {IN_WORDS}", "run"),
     "run_ps": ScalarSpec("ps", "part of python_ps on threads that run the steps, in the run", "on threads of steps"),
@@ -77,9 +79,10 @@ SCALARS = {
     "python_ps": ScalarSpec("ps", "sum of self_ps over functions: time during which a thread has a call of Python, "
                             "summed over threads"),
     "native_ps": ScalarSpec("ps", "part of python_ps in what frameworks, ops and annotations recorded in functions"),
-    "waited_ps": ScalarSpec("ps", "part of python_ps in which a function waits for a device", "waiting for devices"),
+    "waited_ps": ScalarSpec("ps", "part of python_ps in which a function waits for a device", "waiting for devices",
+                            need=_LED_TO),
     "device_ps": ScalarSpec("ps", "sum of the durations of kernels, of programs of TPUs, and of ops on other threads, "
-                            "to which these threads led", "on devices"),
+                            "to which these threads led", "on devices", need=_LED_TO),
     "outside_ps": ScalarSpec("ps", "time of events of these threads that lie in no call of Python", "outside Python"),
     "call_count": ScalarSpec(None, "calls that the tracer recorded", "calls"),
     "function_count": ScalarSpec(None, "different functions", "functions"),

@@ -14,6 +14,7 @@ import numpy as np
 from fastprof.analyses.contract import (
     OF_OPS,
     Alike,
+    Need,
     Notice,
     Opening,
     Report,
@@ -70,6 +71,7 @@ class Params:
     peak: str | None = field(default=None, metadata=PEAKS)
 
 
+_RAN = Need("core_count", "no op of a device is recorded")
 SCALARS = {
     "device_type": ScalarSpec(None, "name of the device in the capture"),
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
@@ -87,7 +89,7 @@ SCALARS = {
                                        "time, unlike roofline_percent of totals", "ops of the roofline"),
     "lost_ps": ScalarSpec("ps", "time that could be saved: self time of ops beyond their time at the roofline"),
     "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is that of nested ops, or "
-                             "that are, start or await transfers"),
+                             "that are, start or await transfers", need=_RAN),
     "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1 if the clock was lower"),
 }  # fmt: skip
 OPENING = Opening(

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Known,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -201,6 +202,7 @@ _TABLES = (
 TABLES = {table.name: table for table in _TABLES}
 
 _OF_STEPS = "until the next one begins, of complete steps; a step takes as long as on its slowest core"
+_STEPS = Need("step_count", "no step is known")
 SCALARS = {
     "steps_source": ScalarSpec(None, "what steps are made from: markers, launched (markers that only hold the "
                                "dispatch, each with the work that it launched), loader (calls of the data loader), "
@@ -210,7 +212,8 @@ SCALARS = {
     "steps_inferred": ScalarSpec(None, "what steps are inferred from and how certain that is, in words; null: the "
                                  "program or its framework marks them", "steps"),
     "step_count": ScalarSpec(None, "number of steps, complete or not; of several hosts, the steps that all have"),
-    "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages"),
+    "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages",
+                                        need=_STEPS),
     "host_count": ScalarSpec(None, "number of hosts with steps"),
     "core_count": ScalarSpec(None, "number of cores that took part in steps"),
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
@@ -218,7 +221,7 @@ SCALARS = {
                                      "and each has its extent"),
     "slow_step_count": ScalarSpec(None, "complete steps out of line, of each host: longer than the median of steps of "
                                   "their name and main program by more than 5 median deviations and a tenth",
-                                  "slow steps, summed over hosts"),
+                                  "slow steps, summed over hosts", need=_STEPS),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median",
                                       "excess of slow steps, summed over hosts"),
     "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastprof.analyses.contract import (
     Evidence,
     Known,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -203,9 +204,11 @@ TABLES = {
                     "_gbps"),
     ), derived=True),
 }  # fmt: skip
+_NO_LAUNCH = "the capture has no launch of what GPUs ran"
+_LAUNCHED = Need("launch_count", _NO_LAUNCH)
 SCALARS = {
     "stream_count": ScalarSpec(None, "streams of GPUs that ran anything"),
-    "launch_count": ScalarSpec(None, "kernels and copies whose launch is recorded"),
+    "launch_count": ScalarSpec(None, "kernels and copies whose launch is recorded", need=_LAUNCHED),
     "unlaunched_count": ScalarSpec(None, "kernels and copies whose launch is not recorded, such as those launched "
                                    "before the capture"),
     "main_stream": ScalarSpec(None, "the stream that computes longest; of several GPUs each has its own: null"),
@@ -281,7 +284,6 @@ def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) 
     count, main = total(launches, "count"), _main_streams(parts["streams"].each)
     breaks = [row for row in idle if main[row.host, row.device] == row.stream]
     waits = [row for row in breaks if row.waits_for == "host wait"]
-    no_launch = "the capture has no launch of what GPUs ran"
     yield "stream_count", sum(one.stream_count for one in kept)
     yield "launch_count", count
     yield "unlaunched_count", sum(one.unlaunched_count for one in kept)
@@ -289,15 +291,15 @@ def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) 
     yield "main_stream", next(iter(main.values())).strip() if len(main) == 1 else several
     yield "idle_share", share(total(devices, "idle_ps"), total(devices, "window_ps"), "the GPUs lasted no time")
     yield "hidden_share", share(total(devices, "hidden_ps"), total(devices, "communication_ps"), "no collectives ran")
-    yield "host_wait_ps", total(waits, "time_ps") if count else (None, no_launch)
+    yield "host_wait_ps", total(waits, "time_ps") if count else (None, _NO_LAUNCH)
     yield "break_ps", total(breaks, "time_ps")
-    yield "host_wait_share", share(total(waits, "time_ps"), total(breaks, "time_ps") if count else 0, no_launch)
-    yield "delay_mean_ps", total(launches, "delay_ps") // count if count else (None, no_launch)
-    yield "short_launch_share", share(total(launches, "short_count"), count, no_launch)
+    yield "host_wait_share", share(total(waits, "time_ps"), total(breaks, "time_ps") if count else 0, _NO_LAUNCH)
+    yield "delay_mean_ps", total(launches, "delay_ps") // count if count else (None, _NO_LAUNCH)
+    yield "short_launch_share", share(total(launches, "short_count"), count, _NO_LAUNCH)
     for name in ("long_call_count", "long_delay_count"):
-        yield name, total(launches, name) if count else (None, no_launch)
+        yield name, total(launches, name) if count else (None, _NO_LAUNCH)
     longest = [row.max_length for row in parts["queues"].each]
-    yield "longest_queue", max(longest) if longest else (None, no_launch)
+    yield "longest_queue", max(longest) if longest else (None, _NO_LAUNCH)
 
 
 def _main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Evidence,
+    Need,
     Needs,
     Notice,
     Opening,
@@ -85,11 +86,12 @@ class Params:
             raise UsageError(f"parallel is {MOST_PARALLEL:,} at most, not {self.parallel:,}")
 
 
+_CALLED = Need("pipeline_count", "no call of an input pipeline is recorded")
 SCALARS = {
     "pipeline_count": ScalarSpec(None, "input pipelines of all hosts, with at least one recorded call"),
-    "iterator_count": ScalarSpec(None, "iterators of all pipelines"),
-    "call_count": ScalarSpec(None, "calls of all pipelines"),
-    "slow_call_count": ScalarSpec(None, "calls longer than slow_call_us"),
+    "iterator_count": ScalarSpec(None, "iterators of all pipelines", need=_CALLED),
+    "call_count": ScalarSpec(None, "calls of all pipelines", need=_CALLED),
+    "slow_call_count": ScalarSpec(None, "calls longer than slow_call_us", need=_CALLED),
     "max_call_ps": ScalarSpec("ps", "duration of the slowest call", "slowest call"),
     "wait_share": ScalarSpec("share", "time of steps in which a call of the step ran / duration of the steps, over all "
                              "steps of hosts with pipelines; devices may have work meanwhile",

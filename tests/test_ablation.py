@@ -1,0 +1,38 @@
+"""Captures of all kinds without one kind of record: dependent figures are unknown, none becomes 0 or more certain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ablation import became_certain, became_zero, without_of_kineto, without_of_xspace
+from sweep import reports_of
+
+import fastprof
+
+HERE = Path(__file__).parent
+OWN = ["planted/loops/torch_no_schedule.pt.trace.json.gz", "reported/i17-comm-nccl.json.gz"]
+REAL = ["chrome/kineto/alexnet.json.gz", "chrome/kineto/a100_rank-0.json.gz", "xspace/cpu-jax-train/vm.xplane.pb",
+        "xspace/cpu-tf221-train/vm.xplane.pb", "xspace/gpu-mi300x-jax08-gemm/tw003.xplane.pb",
+        "xspace/synthetic-tpu-pod/host0.xplane.pb", "xspace/tpu-v6e-jax-inference/host0.xplane.pb",
+        "xspace/synthetic-serving/server0.xplane.pb"]  # fmt: skip
+
+
+def faults(path: Path) -> dict[str, list[str]]:
+    """By the kind of record that is removed, what became 0 or certain."""
+    full, found = reports_of(fastprof.load(path)), {}
+    for kind, data in (without_of_kineto if path.suffix == ".gz" else without_of_xspace)(path):
+        rest = reports_of(fastprof.load(data))
+        if wrong := [*became_zero(full, rest), *became_certain(full, rest)]:
+            found[kind] = wrong
+    return found
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_nothing_becomes_zero_or_certain(name: str) -> None:
+    assert faults(HERE / name) == {}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_nothing_of_real_captures_becomes_zero_or_certain(captures: Path, name: str) -> None:
+    assert faults(captures / name) == {}
