@@ -153,6 +153,8 @@ static void put_kernel_details(fp_chrome *chrome, const chrome_event *event) {
   put_detail(text, event, ARG_SHARED, "group_mem");
   put_detail(text, event, ARG_GRID, "grid");
   put_detail(text, event, ARG_BLOCK, "block");
+  put_detail(text, event, ARG_OCCUPANCY, "occ_pct");
+  put_detail(text, event, ARG_ESTIMATE, "est_occ_pct");
   chrome->failed |= text->failed;
   if (text->size) chrome_add_derived_text(chrome, WORD_KERNEL_DETAILS, text->data, text->size);
 }

@@ -94,7 +94,7 @@ typedef struct chrome_last_metadata {
 /* Args that a dialect derives stats or lines from. */
 typedef enum chrome_arg {
   ARG_NONE, ARG_NUMERIC, ARG_STEP_NUM, ARG_CORRELATION, ARG_DEVICE, ARG_STREAM, ARG_REGISTERS, ARG_SHARED, ARG_GRID,
-  ARG_BLOCK, ARG_BYTES, ARG_TO_DEVICE, ARG_NAME, ARG_OP, ARGS
+  ARG_BLOCK, ARG_OCCUPANCY, ARG_ESTIMATE, ARG_BYTES, ARG_TO_DEVICE, ARG_NAME, ARG_OP, ARGS
 } chrome_arg;
 
 typedef enum chrome_field {

@@ -144,7 +144,8 @@ TABLES = {
         Count("threads_per_block", f"number of threads of a block; {_NULL}",
               _of_launch(lambda one: _product(one.block))),
         _Percent("occupancy_percent", "warps that fit on a multiprocessor / warps that it can hold, in the first "
-                 f"occurrence; {_NULL}", _of_launch(lambda one: one.occupancy)),
+                 "occurrence; in PyTorch's traces the estimate of the profiler, lower if the grid does not fill the "
+                 f"GPU; {_NULL}", _of_launch(lambda one: one.occupancy)),
         Column("device_count", pa.int32(), "number of GPUs of the host that ran the kernel",
                of=_of_row(lambda row: row.devices)),
     ), derived=True),
@@ -463,17 +464,13 @@ def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, misse
     share = _share(missed, total)
     if share is not None and share >= WORTH_SAYING:
         yield _missed(rows, share)
-    wrong = sum(_garbled(row.launch) for row in rows)
+    wrong = sum(kernel_launch.is_garbled(row.launch) for row in rows)
     if wrong:
         yield Notice(
             "warning",
             f"Registers, shared memory or dimensions of {wrong:,} of {len(rows):,} kernels are more than any GPU has: "
             "the profiler wrote memory that it had not set. They are left out.",
         )
-
-
-def _garbled(launch: Launch) -> bool:
-    return kernel_launch.credible(launch)._replace(occupancy=None) != launch._replace(occupancy=None)
 
 
 def _missed(rows: Sequence[Row], share: float) -> Notice:

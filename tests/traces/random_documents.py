@@ -217,7 +217,7 @@ class _Writer:
             args = {}
         if made["cat"] in ("kernel", "Kernel"):
             args |= {"grid": Raw("[1, 2,3]"), "block": Raw("[4,5 ,6]"), "registers per thread": Raw("32"),
-                     "shared memory": Raw("0")}  # fmt: skip
+                     "shared memory": Raw("0"), "est. achieved occupancy %": Raw("50")}  # fmt: skip
         if made["cat"] == "gpu_memcpy":
             args |= {"bytes": Raw("4096")}
         made["args"] = args

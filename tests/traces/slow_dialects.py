@@ -76,6 +76,11 @@ def of_kineto(row: dict[str, Any]) -> list[Stat]:
             text = "regs:{} group_mem:{} grid:{} block:{}".format(
                 text_of(args.get("registers per thread")), text_of(args.get("shared memory")), *both
             )
+            for key, occupancy in (
+                ("occ_pct", "theoretical occupancy %"),
+                ("est_occ_pct", "est. achieved occupancy %"),
+            ):
+                text += f" {key}:{text_of(args[occupancy])}" if occupancy in args else ""
             stats.append(("kernel_details", "str", text))
     if category in ("gpu_memcpy", "memcpy") and stat(args.get("bytes"))[0] == "int64":
         stats.append(("memcpy_details", "str", _details_of_copy(name, args)))

@@ -2,6 +2,7 @@
 
     regs:32 static_shared:0 dynamic_shared:1024 grid:8,1,1 block:128,1,1 occ_pct:50       Nvidia, AMD
     grid:256,1,1 block:256,1,1 private_mem:0 group_mem:2048 occ_pct:0                     newer ROCm
+    regs:32 group_mem:0 grid:8,1,1 block:128,1,1 est_occ_pct:7                            made of PyTorch's traces
 
 Some profilers write memory that they never set: TensorFlow up to 2.4, ROCm before ``group_mem``.
 """
@@ -29,8 +30,8 @@ MOST_BLOCKS = 2**31 - 1
 
 class Launch(NamedTuple):
     """Registers of a thread; bytes of shared memory that the kernel declares, that its launch adds, and (ROCm) both;
-    blocks of the grid; threads of a block; warps that fit on a multiprocessor in percent of those that it holds.
-    None: not recorded."""
+    blocks of the grid; threads of a block; warps that fit on a multiprocessor in percent of those that it holds, and an
+    estimate for the launch, whose grid may be smaller. None: not recorded."""
 
     registers: int | None = None
     static_shared: int | None = None
@@ -39,6 +40,7 @@ class Launch(NamedTuple):
     grid: Dim | None = None
     block: Dim | None = None
     occupancy: float | None = None
+    estimated_occupancy: float | None = None
 
     @property
     def shared(self) -> int | None:
@@ -62,9 +64,14 @@ def parse(details: str) -> Launch:
 
 
 def credible(launch: Launch) -> Launch:
-    """Without figures that no kernel on any GPU has, such as an occupancy of 0. They come from memory that was not set:
-    if registers or shared memory are wrong, neither they nor the occupancy are trusted."""
-    registers, static, dynamic, group, grid, block, occupancy = launch
+    """Without figures that no kernel on any GPU has, such as a theoretical occupancy of 0. They come from memory that
+    was not set: if registers or shared memory are wrong, neither they nor the occupancy are trusted. ``occupancy`` is
+    the estimate if there is one: 0 if rounded so, negative if the profiler does not know the device."""
+    registers, static, dynamic, group, grid, block, occupancy, estimate = launch
+    if estimate is not None:
+        occupancy = estimate if estimate >= 0 else None
+    elif occupancy == 0:
+        occupancy = None
     sound = (registers or 0) <= MOST_REGISTERS and (launch.shared or 0) <= MOST_SHARED
     return Launch(
         registers if sound else None,
@@ -73,8 +80,14 @@ def credible(launch: Launch) -> Launch:
         group if sound else None,
         grid if grid is not None and min(grid) > 0 and max(grid) <= MOST_BLOCKS else None,
         block if block is not None and 0 < math.prod(block) <= MOST_THREADS else None,
-        occupancy if sound and occupancy is not None and 0 < occupancy <= 100 else None,
+        occupancy if sound and occupancy is not None and 0 <= occupancy <= 100 else None,
     )
+
+
+def is_garbled(launch: Launch) -> bool:
+    """Return whether registers, shared memory or dimensions are incredible."""
+    no_occupancy = {"occupancy": None, "estimated_occupancy": None}
+    return credible(launch)._replace(**no_occupancy) != launch._replace(**no_occupancy)
 
 
 def _integer(text: str) -> int | None:
@@ -105,4 +118,5 @@ _FIELDS = {
     "grid": ("grid", _dim),
     "block": ("block", _dim),
     "occ_pct": ("occupancy", _percent),
+    "est_occ_pct": ("estimated_occupancy", _percent),
 }
