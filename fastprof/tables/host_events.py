@@ -181,6 +181,11 @@ class HostEvents:
         """The events' own stats of a name. KeyError: it was not requested."""
         return self.stats[name]
 
+    def replace_stat(self, name: str, stat: Stat) -> None:
+        """Before anything is computed of the stat."""
+        self.stats[name] = stat
+        self._integers.pop(name, None)
+
     def ints(self, name: str) -> tuple[Int32s, Int64s]:
         stat = self._integers.get(name)
         if stat is None:

@@ -21,6 +21,7 @@ from fastprof.errors import CaptureError
 from fastprof.tables import op_metadata
 from fastprof.tables.event_stats import Stat
 from fastprof.tables.host_events import CATEGORY, FIRST_DERIVED, HOST_THREADS, HostEvents, Line, Plane, Source
+from fastprof.tables.launch_links import CORRELATION, EXTERNAL_IDS, link_launches
 from fastprof.tables.table_set import TableSet
 
 _TEXTS: Final = (records.STR, records.REF)
@@ -76,6 +77,8 @@ def read_host(
         "stats": {name: Stat(*picked) for name, picked in zip(stats, decoded.picks, strict=True)},
     }
     events = HostEvents(tables.session.first + number, own_planes, columns, source)
+    if CATEGORY in source.metadata_numbers and CORRELATION in stats:
+        link_launches(events, lambda: [Stat(*one) for one in tables.decode(Request(picks=EXTERNAL_IDS), narrow).picks])
     events = _timed(events, ~np.asarray(start.is_null())) if start.null_count else events
     return op_metadata.with_ops(events, source, metadata) if of_ops else events
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fastprof
+from fastprof.cli.main import main
 
 HERE = Path(__file__).parent
 
@@ -66,3 +68,158 @@ def test_occupancy_is_what_the_version_writes(tmp_path: Path, name: str, value: 
                 event["args"][name] = value
 
     assert set(column(changed(tmp_path, "p4-occupancy", change), "occupancy_percent").values()) == {shown}
+
+
+# ---- calls and kernels
+
+
+def device_times(profile: fastprof.Profile) -> dict[str, int | None]:
+    """By name of the op, what devices ran because of it."""
+    ops = profile.op_stats().tables["host_ops"].to_pylist()
+    return {row["name"]: row["device_self_ps"] for row in ops if row["type"] != "IDLE"}
+
+
+MI210 = {"aten::mm": 1_600_000_000, "aten::add": 600_000_000, "aten::copy_": 200_000_000}
+MI300 = {"aten::mm": 2_000_000_000, "aten::relu": 800_000_000}
+ON_DEVICE = ("kernel", "gpu_memcpy")
+Change = Callable[[dict[str, Any]], None]
+
+
+def test_external_id_names_the_op_if_no_call_is_recorded() -> None:
+    profile = load("p6-extid")
+    assert device_times(profile) == MI210
+    kernels = profile.kernel_stats().tables["kernels"].to_pylist()
+    assert {row["op_name"]: row["total_ps"] for row in kernels} == {
+        name: MI210[name] for name in ("aten::mm", "aten::add")
+    }
+    assert profile.streams().scalars["launch_count"].value == 0  # an op is no launch
+
+
+def test_arrows_and_ids_that_call_and_kernel_have_lead_to_the_op() -> None:
+    """Of mm 4 x 2 x 1024 x 512 x 2048 operations."""
+    profile = load("p10-arrows")
+    assert device_times(profile) == MI300
+    assert profile.streams().scalars["launch_count"].value == 8
+    ops = profile.roofline().tables["ops"].to_pylist()
+    assert {row["flops"] for row in ops if row["name"].startswith("aten::mm")} == {8_589_934_592}
+
+
+def on_each(*categories: str) -> Callable[[Callable[[dict[str, Any]], None]], Change]:
+    """A change of all events of these categories."""
+
+    def of(change: Callable[[dict[str, Any]], None]) -> Change:
+        def of_document(document: dict[str, Any]) -> None:
+            for event in document["traceEvents"]:
+                if event.get("cat") in categories:
+                    change(event)
+
+        return of_document
+
+    return of
+
+
+def without(*categories: str) -> Change:
+    def change(document: dict[str, Any]) -> None:
+        document["traceEvents"] = [one for one in document["traceEvents"] if one.get("cat") not in categories]
+
+    return change
+
+
+def number_kernels(document: dict[str, Any]) -> None:
+    for number, event in enumerate(document["traceEvents"]):
+        if event.get("cat") in ON_DEVICE:
+            event["args"]["correlation"] = 1000 + number
+
+
+def lead_from_ops(document: dict[str, Any]) -> None:
+    """Arrows from each op instead of ids."""
+    events = document["traceEvents"]
+    ends = {"cpu_op": ("s", 1), **dict.fromkeys(ON_DEVICE, ("f", 0))}
+    for event in [one for one in events if one.get("cat") in ends]:
+        phase, later = ends[event["cat"]]
+        end = {
+            "ph": phase,
+            "id": event["args"].pop("External id"),
+            "cat": "async_cpu_to_gpu",
+            "name": "flow",
+            "bp": "e",
+        }
+        events.append({**end, "pid": event["pid"], "tid": event["tid"], "ts": event["ts"] + later})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(number_kernels, id="correlations, and no call that has them"),
+        pytest.param(on_each(*ON_DEVICE)(lambda event: event["args"].update(correlation=0)), id="correlation 0"),
+        pytest.param(
+            on_each(*ON_DEVICE)(lambda event: event["args"].update({"external id": event["args"].pop("External id")})),
+            id="as files of 2020 write it",
+        ),
+        pytest.param(lead_from_ops, id="arrows"),
+        pytest.param(lambda document: document.pop("deviceProperties"), id="of an unknown vendor"),
+    ],
+)
+def test_what_only_names_its_op_belongs_to_it(tmp_path: Path, change: Change) -> None:
+    profile = changed(tmp_path, "p6-extid", change)
+    assert device_times(profile) == MI210
+    assert profile.streams().scalars["launch_count"].value == 0
+
+
+def share_the_id_of_the_op(document: dict[str, Any]) -> None:
+    """Calls and kernels have the External id of the op around the call, and there is a call after the launch."""
+    op, after = 0, []
+    for event in document["traceEvents"]:
+        if event.get("cat") == "cpu_op":
+            op = event["args"]["External id"]
+        elif event.get("cat") in ("cuda_runtime", "kernel"):
+            event["args"]["External id"] = op
+            if "Launch" in event["name"]:
+                after.append({**event, "name": "hipGetLastError", "ts": event["ts"] + event["dur"], "dur": 1})
+    document["traceEvents"] += after
+
+
+def op_with_the_id_of_a_call(document: dict[str, Any]) -> None:
+    first = next(one for one in document["traceEvents"] if one.get("cat") == "cpu_op")
+    document["traceEvents"].append({**first, "name": "aten::empty", "dur": 1, "args": {"External id": 82}})
+
+
+def of_intel(event: dict[str, Any]) -> None:
+    event["cat"] = "xpu_runtime"
+    event["name"] = "urEnqueueKernelLaunch"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(without("ac2g"), id="ids alone"),
+        pytest.param(
+            on_each("cuda_runtime", "kernel")(lambda event: event["args"].pop("External id")), id="arrows alone"
+        ),
+        pytest.param(lambda document: (without("ac2g")(document), share_the_id_of_the_op(document)), id="id of the op"),
+        pytest.param(
+            lambda document: (without("ac2g")(document), op_with_the_id_of_a_call(document)), id="id of another op"
+        ),
+        pytest.param(
+            lambda document: (without("ac2g")(document), on_each("cuda_runtime")(of_intel)(document)), id="Intel"
+        ),
+    ],
+)
+def test_what_its_call_shares_belongs_to_the_op_around_the_call(tmp_path: Path, change: Change) -> None:
+    profile = changed(tmp_path, "p10-arrows", change)
+    assert {name: time for name, time in device_times(profile).items() if time} == MI300
+    launches = profile.streams().tables["launches"].to_pylist()
+    assert sum(row["count"] for row in launches) == 8
+    assert all("Launch" in row["call"] for row in launches)
+
+
+def test_converted_traces_have_the_same_links(tmp_path: Path) -> None:
+    for name, times in (("p6-extid", MI210), ("p10-arrows", MI300)):
+        path = tmp_path / f"{name}.xplane.pb"
+        assert main(["convert", str(HERE / f"{name}.json.gz"), "-o", str(path), "-q"]) == 0
+        assert device_times(fastprof.load(path)) == times
+
+
+def test_chosen_steps_keep_their_links() -> None:
+    profile = load("p6-extid")
+    assert device_times(profile.select(steps="2")) == {name: time // 4 for name, time in MI210.items()}

@@ -22,7 +22,7 @@ from fastprof._native.grouping import parents
 from fastprof.derive.communication.flights import NO_BYTES
 from fastprof.derive.communication.payload import MOST_DEVICES
 from fastprof.derive.devices.kineto_categories import RECORD, is_kineto
-from fastprof.derive.ops.launches import launches
+from fastprof.derive.ops.launches import launchers
 from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.steps.gpu_step_events import type_of_name
 from fastprof.derive.steps.step_time import EventType
@@ -134,7 +134,7 @@ def _above(events: HostEvents, rows: Int64s, wanted: Bools) -> Int64s:
     parent = np.full(len(events), -1, np.int32)
     bounds = np.array([(line.first, line.last) for line in plane.lines], np.int64).reshape(-1, 2)
     parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent, events.slack_ps)
-    above = launches(events, rows[at]).row
+    above = launchers(events, rows[at])
     while (further := (above >= 0) & ~wanted[events.meta[above]]).any():
         above[further] = parent[above[further]]
     found[at] = above

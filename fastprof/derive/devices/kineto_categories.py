@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.schema.array_types import Bools
+from fastprof.tables import launch_links
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.once import once
 
@@ -21,11 +22,7 @@ GPU_ANNOTATIONS: Final = frozenset({"gpu_user_annotation"})
 """What a stream runs of an annotation of a thread: from its first kernel to its last."""
 PYTHON: Final = frozenset({"python_function"})
 MEMORY: Final = frozenset({"cpu_instant_event"})
-CALLS: Final = frozenset({
-    "cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime",
-    "privateuse1_runtime", "privateuse1_driver",
-})  # fmt: skip
-"""Calls of the driver or its runtime, which launch and copy."""
+CALLS: Final = launch_links.CALLS
 STEP: Final = "ProfilerStep#"
 """How the annotation of a step begins; its number follows."""
 LOADERS: Final = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")

@@ -5,7 +5,7 @@ An event's op is the first of these that is known:
     ""                        what its own stats name
     "annotation"              what its own annotation names
     "graph node"              what other events of the same node of a CUDA graph name
-    "launch"                  what the call that launched it names (correlation_id)
+    "launch"                  what the call that launched it names (correlation_id), or the op that has its id
     "enclosing event"         what the nearest event around that call names
     "kernel name in module"   the instruction that the kernel is named after, if no other may run as the same kernel:
                               an instruction of the program that the launch, or what encloses it, names; else of the
@@ -36,7 +36,7 @@ from fastprof.derive.ops.gpu_ops import (
 )
 from fastprof.derive.ops.kernel_names import MEMSET, KernelNames, copy_category
 from fastprof.derive.ops.kernel_rows import NO_OPS
-from fastprof.derive.ops.launches import Launches, enclosing, launches
+from fastprof.derive.ops.launches import Launches, enclosing, launchers, launches
 from fastprof.derive.ops.references import Reference, References
 from fastprof.derive.ops.stat_values import distinct_rows, stat_places
 from fastprof.derive.steps.links import numbered
@@ -97,7 +97,7 @@ class _Attribution:
         self._by_references(rows, self.references.of_rows(rows), _ITSELF)
         self._by_graph_nodes(rows)
         rows = rows[self.op[rows] < 0]
-        calls = launches(self.events, rows)
+        calls = replace(launches(self.events, rows), row=launchers(self.events, rows))
         launch = self._of_calls(calls.row, calls.row >= 0)
         self._by_names_in_graphs(rows, launch, calls.shared)
         self._by_references(rows, launch, _LAUNCH)

@@ -12,6 +12,7 @@ from fastprof.derive.steps.thread_pools import regions
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
+from fastprof.tables.launch_links import CORRELATION, OP_ID
 from fastprof.tables.once import once
 
 
@@ -29,7 +30,7 @@ class Launches:
 
 @dataclass(frozen=True, slots=True)
 class _Correlated:
-    """``rows``, ``ids``: what has a correlation id. ``calls``, ``call_ids``: those of the host, by id. ``launched``,
+    """``rows``, ``ids``: what has an id of launches. ``calls``, ``call_ids``: those of the host, by id. ``launched``,
     ``times``: the ids of GPUs, sorted, and how many events have each."""
 
     rows: Int32s
@@ -41,8 +42,8 @@ class _Correlated:
 
 
 @once
-def _correlated(events: HostEvents) -> _Correlated:
-    at, ids = events.ints("correlation_id")
+def _correlated(events: HostEvents, stat: str) -> _Correlated:
+    at, ids = events.ints(stat)
     on_gpu = np.zeros(len(at), bool)
     for plane in events.planes_of("GPU"):
         first, last = np.searchsorted(at, [plane.first, plane.last])
@@ -55,7 +56,7 @@ def _correlated(events: HostEvents) -> _Correlated:
 
 def launches(events: HostEvents, rows: Int64s) -> Launches:
     """The last event of the host that has the same correlation id."""
-    known = _correlated(events)
+    known = _correlated(events, CORRELATION)
     has, place = stat_places(known.rows, rows)
     wanted = known.ids[place]
     row, (shared, before) = np.full(len(rows), -1, np.int32), np.zeros((2, len(rows)), bool)
@@ -65,9 +66,18 @@ def launches(events: HostEvents, rows: Int64s) -> Launches:
     return Launches(has, row, shared, before)
 
 
-def calls_of(events: HostEvents, ids: Int64s) -> Int32s:
-    """The last event of the host that has each correlation id; -1: none has it."""
-    known = _correlated(events)
+def launchers(events: HostEvents, rows: Int64s) -> Int32s:
+    """The call that launched each row or, if no call is recorded, the op that the row names by its id; -1: neither."""
+    row = launches(events, rows).row
+    if OP_ID in events.stats:
+        has, place = stat_places(events.ints(OP_ID)[0], rows)
+        row[has] = np.where(row[has] < 0, calls_of(events, events.ints(OP_ID)[1][place], OP_ID), row[has])
+    return row
+
+
+def calls_of(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int32s:
+    """The last event of the host that has each id in this stat; -1: none has it."""
+    known = _correlated(events, stat)
     after = np.searchsorted(known.call_ids, ids, side="right") - 1
     called = after >= 0
     called[called] = known.call_ids[after[called]] == ids[called]

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.devices.kineto_categories import is_kineto, may_launch
-from fastprof.derive.ops.launches import launches
+from fastprof.derive.ops.launches import launchers
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.enclosing import enclosing
@@ -40,14 +40,14 @@ def launched_by_name(events: HostEvents) -> Mapping[str, Launched] | None:
         return None
     lines = [line for plane in gpus for line in plane.lines if not is_derived(line)]
     rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
-    calls = launches(events, rows).row.astype(np.int64)
-    rows, calls = rows[calls >= 0], calls[calls >= 0]
-    above, at, pairs = OpsAround(events), calls, []
+    around, pairs = OpsAround(events), []
+    at = around.launching(rows)
+    rows, at = rows[at >= 0], at[at >= 0]
     kernel, count = np.arange(len(rows)), len(events.names)
     while len(at):
-        at = above.op_of(at)
-        kernel, at = kernel[at >= 0], at[at >= 0]
         pairs.append(kernel * count + events.meta[at])
+        at = around.op_of(at)
+        kernel, at = kernel[at >= 0], at[at >= 0]
     own = _times(events, rows, pairs[0] if pairs else kernel, count)
     every = np.unique(np.concatenate([kernel, *pairs]))  # an op may call another of its name
     total = _times(events, rows, every, count)
@@ -70,8 +70,16 @@ class OpsAround:
     """Finds the innermost op around events."""
 
     def __init__(self, events: HostEvents) -> None:
+        self._events = events
         self._parent = enclosing(events)
         self._is_op: Bools = may_launch(events)[events.meta]
+
+    def launching(self, rows: Int64s) -> Int64s:
+        """The innermost op that launched each of these rows of a GPU; -1: it is unknown."""
+        op = launchers(self._events, rows).astype(np.int64)
+        inside = np.flatnonzero((op >= 0) & ~self._is_op[op])
+        op[inside] = self.op_of(op[inside])
+        return op
 
     def op_of(self, rows: Int64s) -> Int64s:
         """-1: none is."""

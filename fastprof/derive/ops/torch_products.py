@@ -16,7 +16,6 @@ import numpy as np
 from fastprof.derive.devices.kineto_categories import ARGUMENTS
 from fastprof.derive.ops.gpu_ops import GpuOpEvents
 from fastprof.derive.ops.kernel_names import copy_category
-from fastprof.derive.ops.launches import launches
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import FROM_SHAPES, OpTable
 from fastprof.derive.ops.torch_calls import OpsAround
@@ -41,7 +40,7 @@ def with_work_of_calls(table: OpTable, events: HostEvents, found: GpuOpEvents, r
         return table
     rows, op, count = rows[mine], op[mine], len(table)
     around = OpsAround(events)
-    calls, of_call = np.unique(_calls(events, around, rows), return_inverse=True)
+    calls, of_call = np.unique(around.launching(rows), return_inverse=True)
     works, reasons = _of_calls(events, _with_shapes(events, around, calls))
     part = np.array([(0, 0, 0) if isinstance(one, int) else (one.flops, one.bytes, one.products) for one in works])
     reason = np.array([one if isinstance(one, int) else -1 for one in works], np.int32)[of_call]
@@ -63,15 +62,6 @@ def with_work_of_calls(table: OpTable, events: HostEvents, found: GpuOpEvents, r
         bytes_source=np.where(has_bytes & (sizes > 0), FROM_SHAPES, table.bytes_source).astype(np.uint8),
         no_work=why,
     )
-
-
-def _calls(events: HostEvents, around: OpsAround, rows: Int64s) -> Int64s:
-    """The call of an op that launched each; -1: none is recorded."""
-    launch = launches(events, rows).row.astype(np.int64)
-    call = np.full(len(rows), -1, np.int64)
-    known = np.flatnonzero(launch >= 0)
-    call[known] = around.op_of(launch[known])
-    return call
 
 
 def _with_shapes(events: HostEvents, around: OpsAround, calls: Int64s) -> Int64s:

@@ -15,12 +15,12 @@ from typing import Final
 
 import numpy as np
 
-from fastprof._native import records
 from fastprof.derive.devices import kineto_categories
 from fastprof.derive.devices.kineto_categories import STEP
 from fastprof.derive.steps.device_steps import DeviceSteps, is_derived
 from fastprof.schema.array_types import Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
+from fastprof.tables.launch_links import CORRELATION, OP_ID
 from fastprof.wording.patterns import pattern_of
 
 _NUMBERED: Final = pattern_of(re.escape(STEP) + r"(\d{1,18})", re.ASCII)
@@ -57,7 +57,9 @@ def group_ids(events: HostEvents, marks: Int32s, until_ps: Int64s | None = None)
         rows = slice(threads.first, threads.last)
         group_id[rows] = _in_time(events.start_ps[rows], begin, end)
     group_id[marks] = np.arange(len(marks), dtype=np.int32)
-    _follow_launches(events, group_id)
+    for stat in (CORRELATION, OP_ID):
+        if stat in events.stats:
+            _follow_launches(events, stat, group_id)
     return group_id
 
 
@@ -84,10 +86,9 @@ def _in_time(start: Int64s, begin: Int64s, end: Int64s) -> Int32s:
     return np.where(within, step, -1).astype(np.int32)
 
 
-def _follow_launches(events: HostEvents, group_id: Int32s) -> None:
-    """What devices ran has the group of the call of equal correlation id."""
-    stat = events.stat("correlation_id").of_kinds((records.INT64, records.UINT64))
-    rows, ids = stat.rows, stat.value
+def _follow_launches(events: HostEvents, stat: str, group_id: Int32s) -> None:
+    """Give what devices ran the group of the call or op with the same id."""
+    rows, ids = events.ints(stat)
     on_device = np.zeros(len(events), bool)
     for plane in events.planes_of("GPU"):
         on_device[plane.first : plane.last] = True

@@ -14,7 +14,6 @@ from fastprof.derive.ops.ceilings import against, ceilings
 from fastprof.derive.ops.framework import framework_name
 from fastprof.derive.ops.gpu import op_events
 from fastprof.derive.ops.gpu_ops import op_lines
-from fastprof.derive.ops.launches import launches
 from fastprof.derive.ops.line_times import line_times
 from fastprof.derive.ops.nodes.host_nodes import HostNodes, Stack
 from fastprof.derive.ops.tables import DURATIONS, OpTable, sums_by
@@ -65,11 +64,8 @@ class _Kernels:
         for plane in gpus:
             assert found is not None
             times = line_times(events, op_lines(plane))
-            node = np.full(len(times.rows), -1, np.int64)
-            call = launches(events, times.rows.astype(np.int64)).row.astype(np.int64)
-            launched = np.flatnonzero(call >= 0)
-            op = around.op_of(call[launched])
-            node[launched] = np.where(op >= 0, called.of_row[op], -1)
+            op = around.launching(times.rows.astype(np.int64))
+            node = np.where(op >= 0, called.of_row[op], -1)
             kind = found.op[times.rows].astype(np.int64)
             self._note(plane.name, node, kind)
             self._rest(plane.name, kind[node < 0], times.self_ps[node < 0])
