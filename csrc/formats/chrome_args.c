@@ -10,6 +10,10 @@ bool chrome_is_same(const uint8_t *text, size_t length, const char *name) {
   return true;
 }
 
+bool chrome_begins_with(const uint8_t *text, size_t length, const char *word) {
+  return length >= strlen(word) && !memcmp(text, word, strlen(word));
+}
+
 /* XProf writes all values as texts. Those of these stats are numbers, as their canonical types say. */
 static bool is_numeric(const uint8_t *name, size_t length) {
   static const char *const names[] = {

@@ -159,10 +159,6 @@ static void put_kernel_details(fp_chrome *chrome, const chrome_event *event) {
   if (text->size) chrome_add_derived_text(chrome, WORD_KERNEL_DETAILS, text->data, text->size);
 }
 
-static bool begins_with(const uint8_t *text, size_t length, const char *word) {
-  return length >= strlen(word) && !memcmp(text, word, strlen(word));
-}
-
 /* "Memcpy HtoD (Pageable -> Device)" is of kind HtoD; ROCm has names of its own. */
 static void put_kind_of_copy(fp_bytes *out, const uint8_t *name, size_t length) {
   static const char *const ways[][2] = {
@@ -170,12 +166,12 @@ static void put_kind_of_copy(fp_bytes *out, const uint8_t *name, size_t length) 
   const size_t from = strlen("Memcpy ");
   size_t to = from;
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-    if (!begins_with(name, length, ways[i][0])) continue;
+    if (!chrome_begins_with(name, length, ways[i][0])) continue;
     fp_bytes_text(out, "kind:");
     fp_bytes_text(out, ways[i][1]);
     fp_bytes_byte(out, ' ');
   }
-  if (!begins_with(name, length, "Memcpy ")) return;
+  if (!chrome_begins_with(name, length, "Memcpy ")) return;
   while (to < length && name[to] != ' ' && name[to] != '(') to++;
   if (to == from) return;
   fp_bytes_text(out, "kind:");
@@ -242,7 +238,7 @@ static void derive_kineto(fp_chrome *chrome, const chrome_event *event) {
 
 static bool has_text(const uint8_t *text, size_t length, const char *word) {
   for (size_t i = 0; i < length; i++)
-    if (begins_with(text + i, length - i, word)) return true;
+    if (chrome_begins_with(text + i, length - i, word)) return true;
   return false;
 }
 
@@ -292,58 +288,4 @@ void chrome_derive_stats(fp_chrome *chrome, const chrome_event *event) {
   if (chrome->dialect == CHROME_KINETO) derive_kineto(chrome, event);
   if (chrome->dialect == CHROME_XPROF) derive_xprof(chrome, event);
   if (chrome->dialect == CHROME_TF1) derive_tf1(chrome, event);
-}
-
-/* ---- devices ---- */
-
-/* A property under the name that XSpace has for it. */
-static const char *property_name(const uint8_t *key, size_t length) {
-  static const char *const names[][2] = {{"name", "gpu_device_name"}, {"totalGlobalMem", "memory_size"}, {"numSms", "core_count"},
-                                         {"computeMajor", "compute_cap_major"}, {"computeMinor", "compute_cap_minor"}};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strlen(names[i][0]) == length && !memcmp(names[i][0], key, length)) return names[i][1];
-  return NULL;
-}
-
-static void put_vendor(fp_chrome *chrome, fp_bytes *stats, const uint8_t *name, size_t length) {
-  bool is_nvidia = begins_with(name, length, "NVIDIA") || begins_with(name, length, "Tesla") ||
-                   begins_with(name, length, "Quadro") || begins_with(name, length, "GeForce");
-  bool is_amd = begins_with(name, length, "AMD") || begins_with(name, length, "gfx");
-  const char *vendor = is_nvidia ? "Nvidia" : "AMD";
-  if (!is_nvidia && !is_amd) return;
-  chrome_put_stat_text(stats, chrome_stat_number(chrome, "device_vendor"), (const uint8_t *)vendor, strlen(vendor));
-}
-
-static bool put_device(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *device, int64_t number, uint32_t *at) {
-  fp_json_value key, value;
-  size_t length;
-  if (chrome_member(view, device, "id", &value)) {
-    fp_json_number id = chrome_read_number(view, &value);
-    if (id.kind == FP_JSON_INT) number = (int64_t)id.bits;
-  }
-  int32_t plane = chrome_device_plane(chrome, "GPU", number);
-  if (plane < 0) return true;
-  fp_bytes *stats = &((chrome_plane *)chrome->planes.items)[plane].stats;
-  fp_json_walk walk = fp_json_into(device);
-  while (fp_json_member(view, &walk, &key, &value) == FP_WALK_ITEM) {
-    const char *known = property_name(view->text + key.from, key.to - key.from);
-    chrome->before_stat = -1;
-    int32_t name = known ? chrome_stat_number(chrome, known) : chrome_stat_name(chrome, view, &key);
-    if (name < 0) return true;
-    if (!chrome_put_stat(chrome, stats, name, view, &value, at)) return false;
-    if (!known || strcmp(known, "gpu_device_name") || value.kind != FP_JSON_TEXT) continue;
-    const uint8_t *text = chrome_text(chrome, view, &value, &length);
-    put_vendor(chrome, stats, text, length);
-  }
-  chrome->failed |= stats->failed;
-  return true;
-}
-
-bool chrome_put_devices(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *devices, uint32_t *at) {
-  fp_json_value device;
-  int64_t number = 0;
-  fp_json_walk walk = fp_json_into(devices);
-  for (fp_json_step step; (step = fp_json_element(view, &walk, &device)) == FP_WALK_ITEM; number++)
-    if (device.kind == FP_JSON_OBJECT && !put_device(chrome, view, &device, number, at)) return false;
-  return true;
 }

@@ -36,6 +36,7 @@ static const row rows[CHROME_FAULTS] = {
     [CHROME_BAD_STACK] = {"bad_stack", "stacks end at a frame that is missing or its own parent", NOTICE},
     [CHROME_BAD_BASE] = {"bad_base", "baseTimeNanoseconds gives no time of these centuries and is not used", NOTICE},
     [CHROME_RENAMED_THREAD] = {"renamed_thread", "threads of one id have several names: they are one line, with the last name", NOTICE},
+    [CHROME_OTHER_DEVICE] = {"other_device", "devices of events that deviceProperties does not list are those that it lists and that ran nothing", NOTICE},
 };
 
 void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint64_t count) {

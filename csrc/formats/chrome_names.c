@@ -62,7 +62,7 @@ static int32_t added_plane(fp_chrome *chrome, int32_t process, int32_t name, int
     chrome->failed = true;
     return -1;
   }
-  *plane = (chrome_plane){.process = process, .name = name, .order = order};
+  *plane = (chrome_plane){.process = process, .name = name, .order = order, .model = -1};
   plane->used.memory = plane->stats.memory = chrome->memory;
   return (int32_t)chrome->planes.count - 1;
 }

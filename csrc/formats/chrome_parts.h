@@ -17,7 +17,7 @@ typedef enum chrome_fault {
   CHROME_BIG_NUMBER, CHROME_NONFINITE, CHROME_EXTRA_COMMA, CHROME_SEVERAL_DOCUMENTS, CHROME_SEVERAL_ARRAYS,
   CHROME_STRAY_ITEM, CHROME_LOST, CHROME_TRUNCATED, CHROME_TOO_DEEP, CHROME_NOT_READ, CHROME_CUT_VALUE,
   CHROME_BAD_COUNTER, CHROME_BOTH_IDS, CHROME_STEP_WITHOUT_BEGIN, CHROME_MIXED_STEPS, CHROME_BAD_STACK, CHROME_BAD_BASE,
-  CHROME_RENAMED_THREAD, CHROME_FAULTS
+  CHROME_RENAMED_THREAD, CHROME_OTHER_DEVICE, CHROME_FAULTS
 } chrome_fault;
 
 /* ---- ids, processes, planes, lines ---- */
@@ -76,6 +76,8 @@ typedef struct chrome_plane {
   int32_t name;    /* of `texts`, if no process gives it one; -1 */
   int32_t metadata_count;
   int64_t order;   /* among planes of a dialect that orders them */
+  int32_t model;   /* Kineto: of a device, as its properties name it; -1 */
+  bool is_left_out;
   fp_bytes used;   /* by stat name: whether the plane uses it */
   fp_bytes stats;  /* XStats, before those of the process */
 } chrome_plane;
@@ -343,6 +345,7 @@ bool chrome_member(const fp_json_view *view, const fp_json_value *object, const 
 chrome_arg chrome_arg_of(chrome_dialect dialect, const uint8_t *name, size_t length);
 /* Whether a text is a name, whatever the case of its letters. `name`: in lower case. */
 bool chrome_is_same(const uint8_t *text, size_t length, const char *name);
+bool chrome_begins_with(const uint8_t *text, size_t length, const char *word);
 
 /* ---- chrome_stats.c: the stats of an event ---- */
 
@@ -426,9 +429,14 @@ void chrome_derive_stats(fp_chrome *chrome, const chrome_event *event);
  * from an event with the number of a step, when it has. */
 bool chrome_waits_for_name(fp_chrome *chrome, const chrome_event *event);
 void chrome_derive_root(fp_chrome *chrome, int32_t process, int32_t event_name);
+bool chrome_is_kineto_category(const uint8_t *text, size_t length);
+
+/* ---- chrome_devices.c ---- */
+
 /* Plane stats of deviceProperties. */
 bool chrome_put_devices(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *devices, uint32_t *at);
-bool chrome_is_kineto_category(const uint8_t *text, size_t length);
+/* Gives devices with events the properties of those that have none, when all are known. */
+void chrome_match_devices(fp_chrome *chrome);
 
 /* ---- chrome_flows.c ---- */
 

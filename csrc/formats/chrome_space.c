@@ -466,6 +466,7 @@ static place *ordered_planes(fp_chrome *chrome) {
 }
 
 void chrome_put_space(fp_chrome *chrome) {
+  if (chrome->dialect == CHROME_KINETO) chrome_match_devices(chrome);
   by_plane lines = {NULL, NULL}, metadata = {NULL, NULL};
   fp_key_map taken = {.memory = chrome->memory};
   int64_t next = 0, *ids = fp_alloc_zeroed(chrome->memory, chrome->planes.count, sizeof *ids);
@@ -480,6 +481,7 @@ void chrome_put_space(fp_chrome *chrome) {
   if (done) drop_far_epochs(chrome);
   for (size_t i = 0; done && !chrome->failed && i < chrome->planes.count; i++) {
     const chrome_plane *plane = (const chrome_plane *)chrome->planes.items + places[i].number;
+    if (plane->is_left_out) continue;
     ids[places[i].number] = plane_id(chrome, plane, &taken, &next);
     put_plane(chrome, places[i].number, ids[places[i].number], &lines, &metadata, fragments_at);
   }

@@ -223,3 +223,67 @@ def test_converted_traces_have_the_same_links(tmp_path: Path) -> None:
 def test_chosen_steps_keep_their_links() -> None:
     profile = load("p6-extid")
     assert device_times(profile.select(steps="2")) == {name: time // 4 for name, time in MI210.items()}
+
+
+# ---- devices that events number otherwise than properties
+
+
+def gpus(profile: fastprof.Profile) -> dict[str, str | None]:
+    """The model of each GPU."""
+    stats = profile.plane_stats.to_pylist()
+    models = {row["plane_id"]: row["str_value"] for row in stats if row["stat"] == "gpu_device_name"}
+    planes = profile.planes.to_pylist()
+    return {row["name"]: models.get(row["plane_id"]) for row in planes if "GPU" in row["name"]}
+
+
+def machine(models: list[str], used: list[int]) -> Change:
+    """These models are listed, and these devices run kernels in turn."""
+
+    def change(document: dict[str, Any]) -> None:
+        (listed,) = document["deviceProperties"]
+        document["deviceProperties"] = [{**listed, "id": number, "name": name} for number, name in enumerate(models)]
+        kernels = [one for one in document["traceEvents"] if one.get("cat") == "kernel"]
+        for number, event in enumerate(kernels):
+            event["pid"] = event["args"]["device"] = used[number % len(used)]
+
+    return change
+
+
+def test_kernels_of_a_device_that_is_not_listed_are_of_the_one_that_is() -> None:
+    profile = load("i83-devoffset")
+    assert gpus(profile) == {"/device:GPU:2": "AMD Instinct MI300X"}
+    assert profile.overview().scalars["device_count"].value == 1
+    peaks = profile.roofline().scalars
+    assert peaks["peak_hbm_bytes_per_s"].value == 5.3e12
+    assert [row["code"] for row in profile.import_log.to_pylist()] == ["other_device"]
+
+
+@pytest.mark.parametrize(
+    ("models", "used", "found"),
+    [
+        (["NVIDIA H100"], [5], {5: "NVIDIA H100"}),
+        (["MI300X"] * 2, [4], {1: "MI300X", 4: "MI300X"}),
+        (["MI300X"] * 4, [2, 3, 4, 5], dict.fromkeys((2, 3, 4, 5), "MI300X")),
+        (["MI300X", "MI210"], [2, 3], {2: "MI300X", 3: "MI210"}),
+        (["MI300X", "MI210"], [1], {0: "MI300X", 1: "MI210"}),
+        (["MI300X", "gfx1036"], [2], {0: "MI300X", 1: "gfx1036", 2: None}),  # either of them
+        (["MI300X"], [1, 2], {0: "MI300X", 1: None, 2: None}),
+    ],
+)
+def test_devices_are_matched_if_it_is_certain(
+    tmp_path: Path, models: list[str], used: list[int], found: dict[int, str | None]
+) -> None:
+    profile = changed(tmp_path, "i83-devoffset", machine(models, used))
+    assert gpus(profile) == {f"/device:GPU:{number}": name for number, name in found.items()}
+
+
+def test_memory_of_a_device_is_that_of_its_place(tmp_path: Path) -> None:
+    """PyTorch's allocator calls the only device that it sees 0."""
+
+    def allocate(document: dict[str, Any]) -> None:
+        args = {"Device Type": 1, "Device Id": 0, "Addr": 4096, "Bytes": 4096, "Total Allocated": 4096, "Ev Idx": 1}
+        event = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1000, "tid": 1000}
+        document["traceEvents"].append({**event, "ts": 1700000000000500.0, "args": {**args, "Total Reserved": 8192}})
+
+    report = changed(tmp_path, "i83-devoffset", allocate).memory_profile()
+    assert [row["capacity_bytes"] for row in report.tables["allocators"].to_pylist()] == [85_000_000_000]

@@ -52,10 +52,12 @@ def allocators(events: HostEvents, rows: Int32s) -> tuple[list[str], Int32s]:
 
 
 def device_sizes(events: HostEvents) -> dict[str, int]:
-    """By allocator, the memory of its GPU, as far as recorded."""
+    """By allocator, the memory of its GPU, as far as recorded. PyTorch counts the devices that it sees, ROCm's events
+    all of the machine: if no plane has the number of an allocator, the place among planes counts."""
     recorded = {plane.name: plane.stats.get("memory_size") for plane in events.planes if plane.kind == "GPU"}
     sizes = {name.removeprefix("/device:").replace(":", "_"): size for name, size in recorded.items()}
-    return {name: size for name, size in sizes.items() if isinstance(size, int) and size > 0}
+    by_place = {f"GPU_{place}": size for place, size in enumerate(recorded.values())}
+    return {name: size for name, size in (by_place | sizes).items() if isinstance(size, int) and size > 0}
 
 
 def order_of_records(events: HostEvents, rows: Int32s, allocator: Int32s) -> Int64s:
