@@ -14,7 +14,7 @@
 
 /* ---- categories and args ---- */
 
-typedef enum side { HOST_SIDE, STREAM_SIDE, KERNEL_SIDE, NOTES_SIDE, SYNC_SIDE, CALL_SIDE, MTIA_SIDE, STEP_SIDE, COPY_SIDE } side;
+typedef enum side { HOST_SIDE, STREAM_SIDE, KERNEL_SIDE, NOTES_SIDE, SYNC_SIDE, CALL_SIDE, MTIA_SIDE, STEP_SIDE, COPY_SIDE, RANGE_SIDE } side;
 
 /* Categories in lower case; `counts`: it says that the trace is of Kineto. */
 static const struct category {
@@ -24,7 +24,7 @@ static const struct category {
     {"kernel", KERNEL_SIDE}, {"gpu_memcpy", COPY_SIDE}, {"memcpy", COPY_SIDE}, {"gpu_memset", STREAM_SIDE},
     {"memset", STREAM_SIDE}, {"gpu_user_annotation", NOTES_SIDE}, {"cuda_sync", SYNC_SIDE}, {"xpu_sync", SYNC_SIDE},
     {"cuda_event", SYNC_SIDE}, {"mtia_ccp_events", MTIA_SIDE}, {"collective_comm", STREAM_SIDE}, {"hpu_op", STREAM_SIDE},
-    {"cuda_profiler_range", STREAM_SIDE}, {"cuda_runtime", CALL_SIDE}, {"cuda_driver", CALL_SIDE}, {"runtime", CALL_SIDE},
+    {"cuda_profiler_range", RANGE_SIDE}, {"cuda_runtime", CALL_SIDE}, {"cuda_driver", CALL_SIDE}, {"runtime", CALL_SIDE},
     {"xpu_runtime", CALL_SIDE}, {"xpu_driver", CALL_SIDE}, {"mtia_runtime", CALL_SIDE}, {"glow_runtime", CALL_SIDE},
     {"privateuse1_runtime", CALL_SIDE}, {"privateuse1_driver", CALL_SIDE}, {"user_annotation", STEP_SIDE},
     {"operator", STEP_SIDE}, {"cpu_op", HOST_SIDE}, {"cpu_instant_event", HOST_SIDE}, {"python_function", HOST_SIDE},
@@ -232,6 +232,7 @@ static void derive_kineto(fp_chrome *chrome, const chrome_event *event) {
     chrome_add_derived_int(chrome, WORD_CORRELATION_ID, correlation);
   if (on == KERNEL_SIDE) put_kernel_details(chrome, event);
   if (on == COPY_SIDE) put_memcpy_details(chrome, event);
+  if (on == RANGE_SIDE) chrome_add_derived_int(chrome, WORD_PROFILER_RANGE, 1);
   if (on == STEP_SIDE) put_step(chrome, event);
   if (on == HOST_SIDE) note_span(chrome, event);
 }

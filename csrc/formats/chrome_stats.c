@@ -39,7 +39,7 @@ int32_t chrome_word_number(fp_chrome *chrome, chrome_word word) {
       [WORD_CONTEXT] = "context", [WORD_ARGS] = "args", [WORD_ASYNC] = "_a", [WORD_CAT] = "cat", [WORD_STEP] = "step",
       [WORD_STEP_NUM] = "step_num", [WORD_ROOT] = "_r", [WORD_CORRELATION_ID] = "correlation_id",
       [WORD_KERNEL_DETAILS] = "kernel_details", [WORD_MEMCPY_DETAILS] = "memcpy_details",
-      [WORD_TF_OP] = "tf_op"};
+      [WORD_PROFILER_RANGE] = "profiler_range", [WORD_TF_OP] = "tf_op"};
   if (chrome->words[word] < 0) chrome->words[word] = chrome_stat_number(chrome, names[word]);
   return chrome->words[word];
 }

@@ -29,6 +29,7 @@ from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Count, Number, Percent, Picoseconds, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.range_counters import PROFILER_RANGE
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -39,7 +40,7 @@ AFTER: tuple[str, ...] = ()
 OF_ALL_THREADS = True
 CONTENT = Evidence(
     "No hardware units: the capture has no samples of them (% util, fills, spills) and no values of hardware counters.",
-    stats=(PERCENT, "fills", "spills", "counter_value"),
+    stats=(PERCENT, "fills", "spills", "counter_value", PROFILER_RANGE),
 )
 _MICRO: Final = 1_000_000
 _MATRIX: Final = "MXU"
@@ -113,12 +114,14 @@ TABLES = {
     "counters": TableSchema("counters", "a hardware counter that was read, as recorded", (
         Text("host", "host, named after the file of its capture", lambda rows: [rows.host] * len(rows.value)),
         Text("device", "plane of the device", _text_of("device")),
-        Text("kernel", "line of the sample: the kernel", _text_of("line")),
-        Count("sample", "number of the sample: the id of its line"),
+        Text("kernel", "line of the sample: the kernel; in PyTorch's traces the range", _text_of("line")),
+        Count("sample", "id of the line of the sample; in PyTorch's traces the place of the range on its line, from 0"),
         Text("counter", "name of the counter", _text_of("name")),
         Count("counter_id", "id of the counter; null: not recorded", lambda rows: rows.number, _known("number")),
-        Count("value", "value of the counter; null: it has more than 63 bits", null=_known("value"),
+        Count("value", "value of the counter; null: it has more than 63 bits, or is no integer", null=_known("value"),
               of=lambda rows: rows.value),
+        Number("real_value", "value of a counter that is no integer, such as a percentage; null: it is one",
+               null=lambda rows: np.isnan(rows.real), of=lambda rows: rows.real),
         Text("description", "what it counts; null: not recorded", _text_of("description")),
         Text("sets", "sets of counters that it belongs to; null: not recorded", _text_of("group")),
     ), derived=True),
@@ -143,7 +146,7 @@ SECTIONS = (
     Section("Units by device", "units", ("device", *_USE), rows=18, shown=has_rows("units")),
     Section("By program", "programs", ("program", *_USE), rows=20, shown=has_rows("programs")),
     Section("By op", "ops", ("op", *_USE), rows=20, shown=has_rows("ops")),
-    Section("Counters", "counters", ("kernel", "sample", "counter", "value"), shown=has_rows("counters")),
+    Section("Counters", "counters", ("kernel", "sample", "counter", "value", "real_value"), shown=has_rows("counters")),
 )
 
 
@@ -164,7 +167,7 @@ def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, Report]) 
 
 def _rows(host: HostUnits) -> SimpleNamespace:
     counters = host.counters
-    names = ("texts", "device", "line", "sample", "name", "number", "value", "description", "group")
+    names = ("texts", "device", "line", "sample", "name", "number", "value", "real", "description", "group")
     return SimpleNamespace(host=host.host, **{name: getattr(counters, name) for name in names})
 
 

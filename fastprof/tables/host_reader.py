@@ -18,10 +18,11 @@ from fastprof.decode.request import Request
 from fastprof.decode.selection import Selection, Wanted
 from fastprof.decode.task_environment import XPROF
 from fastprof.errors import CaptureError
-from fastprof.tables import op_metadata
+from fastprof.tables import op_metadata, range_counters
 from fastprof.tables.event_stats import Stat
 from fastprof.tables.host_events import CATEGORY, FIRST_DERIVED, HOST_THREADS, HostEvents, Line, Plane, Source
 from fastprof.tables.launch_links import CORRELATION, EXTERNAL_IDS, link_launches
+from fastprof.tables.range_counters import PROFILER_RANGE, add_range_counters
 from fastprof.tables.table_set import TableSet
 
 _TEXTS: Final = (records.STR, records.REF)
@@ -78,7 +79,10 @@ def read_host(
     }
     events = HostEvents(tables.session.first + number, own_planes, columns, source)
     if CATEGORY in source.metadata_numbers and CORRELATION in stats:
-        link_launches(events, lambda: [Stat(*one) for one in tables.decode(Request(picks=EXTERNAL_IDS), narrow).picks])
+        link_launches(events, lambda: _stats(tables, EXTERNAL_IDS, narrow))
+    if PROFILER_RANGE in stats and part.capture.declares(PROFILER_RANGE).any():
+        of_gpus = tables.selection.narrowed([part.capture.host], range_counters.PLANES)
+        add_range_counters(events, _declared(tables, number), lambda names: _stats(tables, names, of_gpus))
     events = _timed(events, ~np.asarray(start.is_null())) if start.null_count else events
     return op_metadata.with_ops(events, source, metadata) if of_ops else events
 
@@ -120,11 +124,20 @@ def _expanded(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[st
     plain = tuple(name for name in stats if not name.endswith("*"))
     if not begins:
         return plain
+    return plain + tuple(name for name in _declared(tables, number) if name.startswith(begins) and name not in plain)
+
+
+def _declared(tables: TableSet, number: int) -> list[str]:
+    """The names of all stats of a capture."""
     names = tables.session.index.names
     numbers = sorted(set(names.texts[number].now().names.tolist()))
     texts = names.stats.array()  # after the numbers: other threads may declare stats meanwhile
-    declared = [texts[text].as_py() for text in numbers]
-    return plain + tuple(name for name in declared if name.startswith(begins) and name not in plain)
+    return [texts[text].as_py() for text in numbers]
+
+
+def _stats(tables: TableSet, names: tuple[str, ...], selection: Selection) -> list[Stat]:
+    """These stats of the selected events."""
+    return [Stat(*picked) for picked in tables.decode(Request(picks=names), selection).picks]
 
 
 def _add_lines(index: Index, wanted: Wanted, planes: list[Plane], line_id: pa.Array | None, of_xprof: bool) -> None:

@@ -52,9 +52,13 @@ def link_launches(events: HostEvents, external_ids: Callable[[], list[Stat]]) ->
     rows = _without_call(events)
     if not len(rows):
         return
-    launcher = _by_arrows(events, rows)
-    if (launcher < 0).any():
-        left = np.flatnonzero(launcher < 0)
+    launcher = np.full(len(rows), -1, np.int64)
+    has, own = beside(rows, *events.ints(CORRELATION))
+    bare = ~has | (own <= 0)  # with an id, the arrow would come from the call that is missing; binding takes long
+    if bare.any():
+        launcher[bare] = _by_arrows(events, rows[bare])
+    left = launcher < 0
+    if left.any():
         launcher[left] = _by_ids(events, rows[left], external_ids())
     known = launcher >= 0
     is_call = _is_of(events, CALLS)[events.meta[launcher]]

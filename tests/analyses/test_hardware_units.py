@@ -181,9 +181,9 @@ def test_counters_by_id_are_listed_as_recorded() -> None:
     report = session_of(xspace(plane("/device:TPU:3", [kernel]), hostnames=["vm"])).hardware_units()
     assert report.tables["counters"].to_pylist() == [
         {"host": "vm", "device": "/device:TPU:3", "kernel": "kernel", "sample": 9, "counter": "CYCLES", "counter_id": 7,
-         "value": 5, "description": "cycles", "sets": "TC"},
+         "value": 5, "real_value": None, "description": "cycles", "sets": "TC"},
         {"host": "vm", "device": "/device:TPU:3", "kernel": "kernel", "sample": 9, "counter": "LARGE",
-         "counter_id": None, "value": None, "description": None, "sets": None},
+         "counter_id": None, "value": None, "real_value": None, "description": None, "sets": None},
     ]  # fmt: skip
     assert figures(report)["counter_count"] == 2
 

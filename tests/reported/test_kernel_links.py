@@ -287,3 +287,48 @@ def test_memory_of_a_device_is_that_of_its_place(tmp_path: Path) -> None:
 
     report = changed(tmp_path, "i83-devoffset", allocate).memory_profile()
     assert [row["capacity_bytes"] for row in report.tables["allocators"].to_pylist()] == [85_000_000_000]
+
+
+# ---- hardware counters of ranges
+
+FADD, FFMA = (f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum" for op in ("fadd", "ffma"))
+
+
+def counters(profile: fastprof.Profile, name: str) -> list[tuple[Any, ...]]:
+    rows = profile.hardware_units().tables["counters"].to_pylist()
+    return [(row["sample"], row["kernel"], row["value"], row["real_value"]) for row in rows if row["counter"] == name]
+
+
+def test_counters_of_profiler_ranges_are_shown() -> None:
+    profile = load("p7-cupti")
+    fft, gemm = "void fft2d_r2c_32x32<float>(float2*)", "ampere_sgemm_32x128_tn"
+    assert counters(profile, FADD) == [
+        (number, *row, None) for number, row in enumerate([(fft, 86_114_304), (gemm, 2_048)] * 2)
+    ]
+    assert sum(row[2] for row in counters(profile, FFMA)) == 425_459_712
+    report = profile.hardware_units()
+    assert report.scalars["counter_count"].value == 8
+    assert report.notices == ()
+
+
+def test_counters_are_what_ranges_record_under_any_name(tmp_path: Path) -> None:
+    """Percentages are no integers; args of kernels on the same stream are no counters."""
+
+    def change(document: dict[str, Any]) -> None:
+        events = document["traceEvents"]
+        ranges = [one for one in events if one.get("cat") == "cuda_profiler_range"]
+        for event in ranges[:2]:
+            event["args"] = {"kineto__tensor_core_insts": 12.0, "sm__throughput.avg.pct": 45.25, "device": 0, "x": "y"}
+        args = {"device": 0, "stream": 0, "registers per thread": 32, "correlation": 5, "grid": [1, 1, 1]}
+        events.append({**ranges[0], "cat": "kernel", "name": "k", "ts": ranges[0]["ts"] - 100, "dur": 9, "args": args})
+
+    profile = changed(tmp_path, "p7-cupti", change)
+    assert [row[2:] for row in counters(profile, "kineto__tensor_core_insts")] == [(12, None)] * 2
+    assert [row[2:] for row in counters(profile, "sm__throughput.avg.pct")] == [(None, 45.25)] * 2
+    assert [row[0] for row in counters(profile, FADD)] == [2, 3]
+    assert profile.hardware_units().scalars["counter_count"].value == 8
+    path = tmp_path / "converted.xplane.pb"
+    assert main(["convert", str(tmp_path / "changed.json"), "-o", str(path), "-q"]) == 0
+    assert fastprof.load(path).hardware_units().tables["counters"].drop_columns("host") == (
+        profile.hardware_units().tables["counters"].drop_columns("host")
+    )

@@ -10,7 +10,7 @@ from slow_json import Number, compact, is_number, stat
 
 Stat = tuple[str, str, Any]
 DEVICE = ("kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset", "gpu_user_annotation", "cuda_sync", "xpu_sync",
-          "cuda_event", "mtia_ccp_events", "collective_comm", "hpu_op")  # fmt: skip
+          "cuda_event", "mtia_ccp_events", "collective_comm", "hpu_op", "cuda_profiler_range")  # fmt: skip
 HOST_CATEGORIES = ("cpu_op", "operator", "user_annotation", "cpu_instant_event", "python_function", "cuda_runtime",
                    "cuda_driver", "runtime", "overhead", "trace", "ac2g", "fwdbwd", "async")  # fmt: skip
 CALLS = ("cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime",
@@ -84,6 +84,8 @@ def of_kineto(row: dict[str, Any]) -> list[Stat]:
             stats.append(("kernel_details", "str", text))
     if category in ("gpu_memcpy", "memcpy") and stat(args.get("bytes"))[0] == "int64":
         stats.append(("memcpy_details", "str", _details_of_copy(name, args)))
+    if category == "cuda_profiler_range":
+        stats.append(("profiler_range", "int64", 1))
     number = name.removeprefix("ProfilerStep#")
     if name != number and number.isdigit() and category in ("user_annotation", "operator"):
         stats += [("step_num", "int64", int(number)), ("_r", "int64", 1)]

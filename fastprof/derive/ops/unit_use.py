@@ -8,22 +8,26 @@ from typing import Final
 
 import numpy as np
 
+from fastprof._native.records import DOUBLE
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.devices.unit_samples import STATS, HeldValues, UnitUse, leaves, unit_samples
 from fastprof.derive.ops.tables import sums_by
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.event_stats import Stat
 from fastprof.tables.host_events import HostEvents, Line, Plane, beside
 from fastprof.tables.needs import Needs
+from fastprof.tables.range_counters import COUNTER, PROFILER_RANGE
 
 PROGRAM, RANGE = "program", "range"
 COUNTER_STATS: Final = (
     "counter_value", "performance_counter_id", "performance_counter_description", "performance_counter_sets",
 )  # fmt: skip
-NEEDS: Final = Needs(planes=(r"^/device:(TPU|GPU):",), stats=(*STATS, *COUNTER_STATS))
+NEEDS: Final = Needs(planes=(r"^/device:(TPU|GPU):",), stats=(*STATS, *COUNTER_STATS, PROFILER_RANGE))
 _RANGES: Final = {"XLA Modules": PROGRAM, "Tensor Core": RANGE}
 _WHAT: Final = "the times of hardware units"
+_MOST_EXACT: Final = 2.0**53
 Key = tuple[str, ...]
 
 
@@ -50,8 +54,9 @@ class Sums:
 @dataclass(frozen=True, slots=True, eq=False)
 class CounterValues:
     """Hardware counters that were read once a kernel. ``device``, ``line``, ``name``, ``description``, ``group``:
-    numbers of ``texts``, -1: not recorded. ``sample``: the id of the line. ``number``: the id of the counter, -1: not
-    recorded. ``value``: -1: more than 63 bits."""
+    numbers of ``texts``, -1: not recorded. ``sample``: the id of the line, or the place of the range on it. ``number``:
+    the id of the counter, -1: not recorded. ``value``: -1: more than 63 bits, or no integer: ``real`` has it, else NaN.
+    """
 
     texts: list[str]
     device: Int64s
@@ -60,6 +65,7 @@ class CounterValues:
     name: Int64s
     number: Int64s
     value: Int64s
+    real: Float64s
     description: Int64s
     group: Int64s
 
@@ -108,7 +114,7 @@ def host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
                 for key, used in zip(of.keys, by_key, strict=True):
                     if used.known_ps or used.samples:
                         sums.setdefault((*key, one.stat, one.unit), Sums()).add(used)
-    found.counters = _counters(entire)
+    found.counters = _of_ranges(entire) if len(entire.stat(PROFILER_RANGE)) else _counters(entire)
     return found
 
 
@@ -215,7 +221,46 @@ def _counters(events: HostEvents) -> CounterValues:
         name=numbered([_title(events, meta) for meta in metas.tolist()])[which],
         number=np.where(has_number, number, -1),
         value=np.maximum(value, -1),
+        real=np.full(len(rows), np.nan),
         description=beside_rows("performance_counter_description"),
         group=beside_rows("performance_counter_sets"),
         texts=list(pool),
     )
+
+
+def _of_ranges(events: HostEvents) -> CounterValues:
+    """Values of the counters that PyTorch records of ranges, range after range."""
+    names = [name for name in events.stats if name.startswith(COUNTER)]
+    stats = [events.stats[name] for name in names]
+    rows = np.concatenate([np.zeros(0, np.int64), *(stat.rows for stat in stats)]).astype(np.int64)
+    order = np.argsort(rows, kind="stable")
+    rows, counter = rows[order], np.repeat(np.arange(len(names)), [len(stat) for stat in stats])[order]
+    value, real = (np.concatenate([np.zeros(0), *parts])[order] for parts in zip(*map(_numbers, stats), strict=True))
+    lines = [line for line in events.lines if line.last > line.first]
+    first = np.array([line.first for line in lines], np.int64)
+    place = np.searchsorted(first, rows, side="right") - 1
+    metas, which = np.unique(events.meta[rows], return_inverse=True)
+    texts = [line.plane.name for line in lines]
+    kernels = [_title(events, meta) for meta in metas.tolist()]
+    ranges = events.ints(PROFILER_RANGE)[0]
+    none = np.full(len(rows), -1, np.int64)
+    return CounterValues(
+        texts=[*texts, *kernels, *(name.removeprefix(COUNTER) for name in names)],
+        device=place,
+        line=len(texts) + which.reshape(-1),
+        sample=np.searchsorted(ranges, rows) - np.searchsorted(ranges, first[place]),
+        name=len(texts) + len(kernels) + counter,
+        number=none,
+        value=value.astype(np.int64),
+        real=real,
+        description=none,
+        group=none,
+    )
+
+
+def _numbers(stat: Stat) -> tuple[Int64s, Float64s]:
+    """The values that are integers, else -1; and the others, else NaN."""
+    numbers, is_double = stat.numbers, stat.kind == DOUBLE
+    is_whole = ~is_double | (np.abs(numbers) < _MOST_EXACT) & (numbers == np.trunc(numbers))
+    integers = np.where(is_double, np.where(is_whole, numbers, 0).astype(np.int64), stat.value)
+    return np.where(is_whole, np.maximum(integers, -1), -1), np.where(is_whole, np.nan, numbers)
