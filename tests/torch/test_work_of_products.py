@@ -1,4 +1,4 @@
-"""Work of PyTorch's products of matrices and convolutions, from the shapes of their arguments."""
+"""Work of PyTorch's matrix products and convolutions, from the shapes of their arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from torch_captures import torch_capture
 
 import fastprof
-from fastprof.derive.ops.torch_work import Call, Unknown, Work, outputs_of, work_of
+from fastprof.derive.ops.torch_arguments import Call, Unknown, Work
+from fastprof.derive.ops.torch_work import outputs_of, work_of
 
 KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 
@@ -35,6 +36,15 @@ _STEPS = {3: "[2, 2]", 4: "[1]", 5: "[1, 1]", 6: "False"}
         (_call("baddbmm", [[2, 1, 7], [2, 3, 5], [2, 5, 7], [], []]), Work(420, 4 * (14 + 30 + 70 + 42))),
         (_call("linear", [[2, 3, 5], [7, 5], [7]]), Work(420, 4 * (30 + 35 + 7 + 42))),
         (_call("mv", [[3, 5], [5]]), Work(30, 4 * (15 + 5 + 3))),
+        # what the result is written into (out=) is the result
+        (_call("mm", [[3, 5], [5, 7], [3, 7]]), Work(210, 4 * (15 + 35 + 21))),
+        (_call("mm", [[3, 5], [5, 7], [3, 7]], ["c10::Half", "c10::Half", "float"]),
+         Work(210, 2 * (15 + 35) + 4 * 21)),
+        (_call("addmm", [[7], [3, 5], [5, 7], [], [], [3, 7]]), Work(210, 4 * (7 + 15 + 35 + 21))),
+        (_call("addmm_", [[3, 7], [3, 5], [5, 7], [], []]), Work(210, 4 * (21 + 15 + 35 + 21))),
+        (_call("bmm", [[2, 3, 5], [2, 5, 7], [2, 3, 7]]), Work(420, 4 * (30 + 70 + 42))),
+        (_call("linear", [[2, 3, 5], [7, 5], [], [2, 3, 7]]), Work(420, 4 * (30 + 35 + 42))),
+        (_call("addmv", [[3], [3, 5], [5], [], [], [3]]), Work(30, 4 * (3 + 15 + 5 + 3))),
         # 2 images of 4 channels, 9 x 9, by 6 filters of 3 x 3: 5 x 5 places with a stride of 2 and a padding of 1
         (_call("convolution", [[2, 4, 9, 9], [6, 4, 3, 3], []], values=_STEPS),
          Work(2 * 2 * 25 * 216, 4 * (648 + 216 + 300))),

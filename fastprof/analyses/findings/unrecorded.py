@@ -62,8 +62,8 @@ _PROGRAMS: Final = {
 }
 
 _WORK: Final = (
-    "record_shapes=True gives that of products of matrices and convolutions; of other kernels no option of PyTorch's "
-    "profiler does: measure the longest with NVIDIA Nsight Compute or ROCm Compute Profiler."
+    "record_shapes=True gives that of matrix products, convolutions and attention; of other kernels no option of "
+    "PyTorch's profiler does: measure the longest with NVIDIA Nsight Compute or ROCm Compute Profiler."
 )
 _WORK_OF_OTHERS: Final = (
     "That of products is known from their shapes. Of other kernels no option of PyTorch's profiler records it: measure "

@@ -1,4 +1,4 @@
-"""The work of kernels that PyTorch's products of matrices and convolutions launched.
+"""The work of kernels that PyTorch's products of matrices, convolutions and attention launched.
 
 A call may launch several kernels, as one that changes the layout before one that multiplies. The longest does the work,
 or if the call computes several products, as gradients of input and weight, that number of the longest.
@@ -18,8 +18,9 @@ from fastprof.derive.ops.gpu_ops import GpuOpEvents
 from fastprof.derive.ops.kernel_names import copy_category
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import FROM_SHAPES, OpTable
+from fastprof.derive.ops.torch_arguments import Call, Unknown, Work
 from fastprof.derive.ops.torch_calls import OpsAround
-from fastprof.derive.ops.torch_work import GRADIENTS, OLD_BACKWARD, PRODUCTS, Call, Unknown, Work, outputs_of, work_of
+from fastprof.derive.ops.torch_work import GRADIENTS, OLD_BACKWARD, PRODUCTS, outputs_of, work_of
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.once import once

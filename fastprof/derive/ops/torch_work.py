@@ -1,4 +1,5 @@
-"""Work of PyTorch's products of matrices and convolutions, by the shapes of their arguments (record_shapes=True).
+"""Work of PyTorch's products of matrices, convolutions and attention, by the shapes of their arguments
+(record_shapes=True).
 
 Two operations for each product that is added up, and each array moved once: what XLA's general cost model counts, too.
 The formulas are in docs/device-ops.md; orders of arguments are those of PyTorch's native_functions.yaml.
@@ -6,53 +7,36 @@ The formulas are in docs/device-ops.md; orders of arguments are those of PyTorch
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final, NamedTuple
 
-from fastprof.schema.value_classes import dataclass
+from fastprof.derive.ops.torch_arguments import (
+    OTHER_SHAPES,
+    Call,
+    Dims,
+    Unknown,
+    Work,
+    all_dims,
+    checked_work,
+    is_shape,
+    shape_at,
+    size_at,
+    value_at,
+)
+from fastprof.derive.ops.torch_attention import ATTENTIONS, attention_work
 
-Dims = tuple[int, ...]
-_MOST_LETTERS: Final = 10_000
-"""Longer texts of arguments are damage."""
-_MOST: Final = 1 << 60
-"""Larger arrays are damage."""
-
-NO_SHAPES: Final = "the shapes of its arguments are not recorded (record_shapes=True)"
-_OTHER_SHAPES: Final = "the shapes of its arguments are not those of such an op"
 _NO_STRIDE: Final = "its stride and padding are not recorded (Concrete Inputs, since PyTorch 2.1)"
 _NO_MASK: Final = "which gradients it computes is not recorded (Concrete Inputs, since PyTorch 2.1)"
 _NO_KERNEL: Final = "the shape of its weights is not recorded"
 
-
-class Call(NamedTuple):
-    """An op and its arguments, as texts of JSON; "": not recorded."""
-
-    op: str
-    dims: str
-    types: str
-    values: str
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Of one call: ``products`` of equal size, each with ``flops`` and ``bytes``; 0 bytes: types are not recorded."""
-
-    flops: int
-    bytes: int
-    products: int = 1
-
-
-class Unknown(Exception):  # noqa: N818 - a reason, not a failure
-    """Why the work of a call is not known."""
-
-
 _MATRICES: Final = {
-    "aten::mm": (0, 1), "aten::addmm": (1, 2), "aten::_addmm_activation": (1, 2), "aten::bmm": (0, 1),
-    "aten::baddbmm": (1, 2), "aten::mv": (0, 1), "aten::addmv": (1, 2), "aten::linear": (0, 1),
+    "aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::mv": (0, 1), "aten::linear": (0, 1),
+    "aten::_addmm_activation": (1, 2),
+    **{f"aten::{name}": (1, 2) for name in ("addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_")},
 }  # fmt: skip
-"""Where the two matrices are among the arguments; what is before them is added to their product."""
+"""Where the two matrices are among the arguments; what is before them, or after those of linear, is added to their
+product. What comes later is the array that the result is written into (out=)."""
 
 
 class _Forward(NamedTuple):
@@ -81,7 +65,7 @@ OLD_BACKWARD: Final = "aten::cudnn_convolution_backward"
 """Calls the next two, which compute one gradient each."""
 _INPUT_GRADIENT: Final = "aten::cudnn_convolution_backward_input"
 WEIGHT_GRADIENT: Final = "aten::cudnn_convolution_backward_weight"
-PRODUCTS: Final = frozenset({*_MATRICES, *_CONVOLUTIONS, _BACKWARD, _INPUT_GRADIENT, WEIGHT_GRADIENT})
+PRODUCTS: Final = frozenset({*_MATRICES, *_CONVOLUTIONS, *ATTENTIONS, _BACKWARD, _INPUT_GRADIENT, WEIGHT_GRADIENT})
 """Ops whose work is known here."""
 GRADIENTS: Final = frozenset({_BACKWARD, OLD_BACKWARD})
 """Ops with the shapes of input, weight and output of a convolution: others lack some of these."""
@@ -104,26 +88,28 @@ def outputs_of(backward: Sequence[Call]) -> Outputs:
 
 def _of_backward(call: Call) -> tuple[Dims, Dims, Dims]:
     """The shapes of input, output and weight."""
-    dims = _dims(call)
+    dims = all_dims(call)
     made, given = (0, 1) if call.op == _BACKWARD else (1, 0)
-    return _shape(dims, given), _shape(dims, made), _shape(dims, 2)
+    return shape_at(dims, given), shape_at(dims, made), shape_at(dims, 2)
 
 
 def work_of(call: Call, outputs: Outputs) -> Work:
     """Unknown: the reason why it is not known."""
-    dims = _dims(call)
+    if call.op in ATTENTIONS:
+        return attention_work(call)
+    dims = all_dims(call)
     if call.op in _MATRICES:
         return _of_matrices(call, dims)
     if call.op in _CONVOLUTIONS:
         return _of_convolution(call, dims, _CONVOLUTIONS[call.op], outputs)
     if call.op == _INPUT_GRADIENT:
-        return _convolved(call, _shape(dims, 1), _shape(dims, 2), ())
+        return _convolved(call, shape_at(dims, 1), shape_at(dims, 2), ())
     if call.op == WEIGHT_GRADIENT:
         raise Unknown(_NO_KERNEL)
     given, made, weight = _of_backward(call)
     if call.op == OLD_BACKWARD:
         return _convolved(call, made, weight, (given, made))
-    mask, is_transposed = _value(call, 10), _value(call, 7) is True
+    mask, is_transposed = value_at(call, 10), value_at(call, 7) is True
     if not isinstance(mask, list):
         raise Unknown(_NO_MASK)
     one = _convolved(call, given if is_transposed else made, weight, (given, made))
@@ -132,27 +118,29 @@ def work_of(call: Call, outputs: Outputs) -> Work:
 
 def _of_matrices(call: Call, dims: Sequence[Any]) -> Work:
     """[…, m, k] times [k, n], [b, k, n], [k], or for linear [n, k]."""
-    first, second = (_shape(dims, place) for place in _MATRICES[call.op])
+    at_first, at_second = _MATRICES[call.op]
+    first, second, inputs = shape_at(dims, at_first), shape_at(dims, at_second), at_second + 1
     if call.op == "aten::linear":
-        second = second[::-1]
-    if call.op.endswith("mv"):
+        second, inputs = second[::-1], inputs + 1
+    if call.op.removesuffix("_").endswith("mv"):
         second = (*second, 1)
     batched = len(second) == 3
     if not first or len(second) < 2 or first[-1] != second[-2] or (batched and first[:1] != second[:1]):
-        raise Unknown(_OTHER_SHAPES)
+        raise Unknown(OTHER_SHAPES)
     rows, columns = prod(first[:-1]), second[-1]
-    places = [place for place, one in enumerate(dims) if one and _is_shape(one)]
-    sizes = [_size(call, place) for place in places]
-    moved = sum(prod(dims[place]) * size for place, size in zip(places, sizes, strict=True))
-    written = rows * columns * _size(call, _MATRICES[call.op][0])
-    return _checked(2 * rows * first[-1] * columns, moved + written if all(sizes) else 0)
+    places = [place for place, one in enumerate(dims) if one and is_shape(one)]
+    sizes = [size_at(call, place) for place in places if place < inputs]
+    moved = sum(prod(dims[place]) * size for place, size in zip(places, sizes, strict=False))
+    given = size_at(call, places[-1]) if places[-1] >= inputs else 0
+    written = rows * columns * (given or size_at(call, at_first))
+    return checked_work(2 * rows * first[-1] * columns, moved + written if all(sizes) else 0)
 
 
 def _of_convolution(call: Call, dims: Sequence[Any], places: _Forward, outputs: Outputs) -> Work:
-    given, weight = _shape(dims, 0), _shape(dims, 1)
-    if places.is_transposed or (places.transposed >= 0 and _value(call, places.transposed) is True):
+    given, weight = shape_at(dims, 0), shape_at(dims, 1)
+    if places.is_transposed or (places.transposed >= 0 and value_at(call, places.transposed) is True):
         return _convolved(call, given, weight, ())
-    steps = [_value(call, place) for place in (places.stride, places.padding, places.dilation)]
+    steps = [value_at(call, place) for place in (places.stride, places.padding, places.dilation)]
     if any(not isinstance(one, list) for one in steps):
         if (given, weight) not in outputs:
             raise Unknown(_NO_STRIDE)
@@ -165,11 +153,11 @@ def _of_convolution(call: Call, dims: Sequence[Any], places: _Forward, outputs: 
 def _sizes(given: Dims, kernel: Dims, steps: Sequence[Any]) -> Dims:
     """The sizes of what a convolution makes; an option of one number holds for all dimensions."""
     every = [one * len(kernel) if len(one) == 1 else one for one in steps]
-    if len(given) != len(kernel) or any(len(one) != len(kernel) for one in every) or not all(map(_is_shape, every)):
-        raise Unknown(_OTHER_SHAPES)
+    if len(given) != len(kernel) or any(len(one) != len(kernel) for one in every) or not all(map(is_shape, every)):
+        raise Unknown(OTHER_SHAPES)
     parts = zip(given, kernel, *every, strict=True)
     if any(stride < 1 for stride in every[0]):
-        raise Unknown(_OTHER_SHAPES)
+        raise Unknown(OTHER_SHAPES)
     return tuple(
         max(0, (size + 2 * pad - gap * (width - 1) - 1) // stride + 1) for size, width, stride, pad, gap in parts
     )
@@ -179,61 +167,7 @@ def _convolved(call: Call, across: Dims, weight: Dims, others: Sequence[Dims]) -
     """Every weight is multiplied once for each place of ``across``, [batch, channels, …]. ``others``: the arrays beside
     the weight that are moved; none: not known."""
     if len(across) != len(weight) or len(weight) < 3:
-        raise Unknown(_OTHER_SHAPES)
-    size = _size(call, 1)
+        raise Unknown(OTHER_SHAPES)
+    size = size_at(call, 1)
     moved = size * (prod(weight) + sum(map(prod, others))) if others else 0
-    return _checked(2 * prod(weight) * across[0] * prod(across[2:]), moved)
-
-
-def _checked(flops: int, moved: int) -> Work:
-    if max(flops, moved) > _MOST:
-        raise Unknown(_OTHER_SHAPES)
-    return Work(flops, moved)
-
-
-# ---- arguments
-
-
-def _dims(call: Call) -> Sequence[Any]:
-    dims = _parsed(call.dims)
-    if not isinstance(dims, list) or not any(dims):
-        raise Unknown(NO_SHAPES)
-    return dims
-
-
-def _shape(dims: Sequence[Any], place: int) -> Dims:
-    if place >= len(dims) or not dims[place] or not _is_shape(dims[place]):
-        raise Unknown(_OTHER_SHAPES)
-    return tuple(dims[place])
-
-
-def _is_shape(dims: Any) -> bool:
-    return isinstance(dims, list) and all(isinstance(one, int) and 0 <= one <= _MOST for one in dims)
-
-
-def _value(call: Call, place: int) -> Any:
-    """An argument other than an array; None: not recorded."""
-    values = _parsed(call.values)
-    text = values[place] if place >= 0 and isinstance(values, list) and place < len(values) else None
-    return _parsed(text.lower()) if isinstance(text, str) else None
-
-
-def _size(call: Call, place: int) -> int:
-    """The bytes of an element of an argument; 0: unknown."""
-    types = _parsed(call.types)
-    text = types[place] if isinstance(types, list) and place < len(types) else None
-    return _BYTES.get(text.removeprefix("c10::"), 0) if isinstance(text, str) else 0
-
-
-_BYTES: Final = {
-    "double": 8, "float": 4, "Half": 2, "BFloat16": 2, "Float8_e4m3fn": 1, "Float8_e5m2": 1, "signed char": 1,
-    "unsigned char": 1, "complex<float>": 8, "complex<double>": 16, "int": 4, "long int": 8, "long": 8,
-}  # fmt: skip
-
-
-def _parsed(text: str) -> Any:
-    """The value of a text of JSON; None: it is none."""
-    try:
-        return json.loads(text) if text and len(text) <= _MOST_LETTERS else None
-    except (ValueError, RecursionError):
-        return None
+    return checked_work(2 * prod(weight) * across[0] * prod(across[2:]), moved)

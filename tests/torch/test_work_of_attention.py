@@ -1,0 +1,126 @@
+"""Work of attention, from the shapes of its arguments; operations as torch.utils.flop_counter counts them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastprof
+from fastprof.derive.ops.torch_arguments import Call, Unknown, Work
+from fastprof.derive.ops.torch_attention import attention_work
+
+KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
+Q, K, V, OUT = [2, 6, 3, 5], [2, 6, 4, 5], [2, 6, 4, 7], [2, 6, 3, 7]
+FORWARD, BACKWARD = 3456, 8352
+"""What sdpa_flop_count and sdpa_backward_flop_count of PyTorch 2.13 give for these shapes."""
+SIZES = 180 + 240 + 336
+
+
+def _call(op: str, dims: list[Any], types: list[str] | None = None, values: list[str] | None = None) -> Call:
+    recorded = types or ["float"] * len(dims)
+    return Call(op, json.dumps(dims), json.dumps(recorded), json.dumps(values) if values else "")
+
+
+def _swapped(*dims: list[int]) -> list[list[int]]:
+    """The same arrays with tokens before heads."""
+    return [[b, s, h, d] for b, h, s, d in dims]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "aten::scaled_dot_product_attention", "aten::_scaled_dot_product_flash_attention",
+        "aten::_scaled_dot_product_efficient_attention", "aten::_scaled_dot_product_cudnn_attention",
+        "aten::_scaled_dot_product_attention_math", "aten::_scaled_dot_product_fused_attention_overrideable",
+    ],
+)  # fmt: skip
+def test_heads_come_before_tokens(op: str) -> None:
+    assert attention_work(_call(op, [Q, K, V, [], [], []])) == Work(FORWARD, 4 * (SIZES + 252))
+
+
+@pytest.mark.parametrize(
+    "op", ["aten::_flash_attention_forward", "aten::_efficient_attention_forward", "flash_attn::_flash_attn_forward",
+           "FlashAttnFunc", "flash_attn_3::fwd", "aiter::mha_fwd"],
+)  # fmt: skip
+def test_tokens_come_before_heads(op: str) -> None:
+    half = ["c10::BFloat16"] * 3
+    assert attention_work(_call(op, _swapped(Q, K, V), half)) == Work(FORWARD, 2 * (SIZES + 252))
+
+
+@pytest.mark.parametrize(
+    ("op", "swaps"),
+    [
+        ("aten::_scaled_dot_product_flash_attention_backward", False),
+        ("aten::_scaled_dot_product_efficient_attention_backward", False),
+        ("aten::_scaled_dot_product_cudnn_attention_backward", False),
+        ("aten::_flash_attention_backward", True),
+        ("aten::_efficient_attention_backward", True),
+        ("flash_attn::_flash_attn_backward", True),
+        ("aiter::mha_bwd", True),
+    ],
+)
+def test_a_backward_pass_multiplies_the_scores_again(op: str, swaps: bool) -> None:
+    dims = [OUT, Q, K, V, OUT]
+    assert attention_work(_call(op, _swapped(*dims) if swaps else dims)) == Work(BACKWARD, 4 * (2 * SIZES + 252))
+
+
+def test_a_group_of_queries_shares_a_head_of_keys() -> None:
+    keys, values = [2, 2, 4, 5], [2, 2, 4, 7]
+    op = "aten::scaled_dot_product_attention"
+    assert attention_work(_call(op, [Q, keys, values])) == Work(FORWARD, 4 * (180 + 80 + 112 + 252))
+    swapped = _call("flash_attn::_flash_attn_forward", _swapped(Q, keys, values))
+    assert attention_work(swapped) == attention_work(_call(op, [Q, keys, values]))
+
+
+def test_a_causal_mask_saves_nothing_and_a_missing_type_hides_bytes() -> None:
+    causal = _call("aten::_scaled_dot_product_flash_attention", [Q, K, V, [], [], []], ["other"] * 6,
+                   ["", "", "", "0.", "True", "False"])  # fmt: skip
+    assert attention_work(causal) == Work(FORWARD, 0)
+
+
+INTS = ["float"] * 3 + ["int"] * 2 + ["Scalar"] * 2
+
+
+@pytest.mark.parametrize(
+    ("dims", "longest", "pairs"),
+    [
+        ([[12, 6, 5], [20, 2, 5], [20, 2, 7], [2], [2], [], []], ("12", "20"), 240),  # one sequence
+        ([[12, 6, 5], [20, 2, 5], [20, 2, 7], [5], [5], [], []], ("3", "9"), 60),  # 4 of 3 queries each
+        ([[12, 6, 5], [20, 2, 5], [20, 2, 7], [5], [5], [], []], ("9", "5"), 60),  # 4 of 5 keys each
+    ],
+)
+def test_packed_sequences_of_known_lengths(dims: list[Any], longest: tuple[str, str], pairs: int) -> None:
+    work = attention_work(_call("flash_attn::_flash_attn_varlen_forward", dims, INTS, [""] * 5 + list(longest)))
+    assert work == Work(2 * 6 * pairs * 12, 4 * (360 + 200 + 280 + 504))
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (Call("aten::scaled_dot_product_attention", "", "", ""), "record_shapes"),
+        (_call("aten::scaled_dot_product_attention", [Q, K]), "not those of such an op"),
+        (_call("aten::scaled_dot_product_attention", [Q, K, [2, 6, 5, 7]]), "not those of such an op"),
+        (_call("aten::scaled_dot_product_attention", [Q, [2, 4, 4, 5], [2, 4, 4, 7]]), "not those of such an op"),
+        (_call("aten::scaled_dot_product_attention", [Q, [2, 6, 4, 6], V]), "not those of such an op"),
+        (_call("aten::_flash_attention_forward", [[12, 6, 5], [20, 2, 5], [20, 2, 7]]), "packed"),
+        (_call("aten::_flash_attention_forward", [[12, 6, 5], [20, 2, 5], [20, 2, 7], [5], [5], [], []], INTS,
+               [""] * 5 + ["7", "9"]), "packed"),
+        (_call("flash_attn::_flash_attn_varlen_forward", [[12, 6, 5], [20, 4, 5], [20, 4, 7], [2], [2]], INTS[:5]),
+         "not those of such an op"),
+    ],
+)  # fmt: skip
+def test_work_of_other_shapes_is_unknown(call: Call, reason: str) -> None:
+    with pytest.raises(Unknown, match=reason):
+        attention_work(call)
+
+
+@pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")
+def test_the_attention_of_a_real_capture() -> None:
+    """24 calls of [16, 16, 559, 64], which the op that launches records with tokens before heads."""
+    rows = fastprof.load(KINETO / "h100_qwen.json.gz").op_stats().tables["device_ops"].to_pylist()
+    (row,) = [row for row in rows if row["category"] == "aten::_flash_attention_forward"]
+    assert row["flops"] == 24 * 4 * 16 * 16 * 559 * 559 * 64
+    assert row["accessed_bytes"] == 24 * 4 * 2 * 16 * 16 * 559 * 64
