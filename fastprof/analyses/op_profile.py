@@ -15,6 +15,7 @@ import pyarrow as pa
 from fastprof.analyses.contract import (
     OF_OPS,
     Need,
+    Needs,
     Notice,
     Opening,
     Report,
@@ -24,6 +25,7 @@ from fastprof.analyses.contract import (
     has_rows,
     is_known,
     scalars,
+    union,
 )
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.devices.chosen_peaks import with_chosen
@@ -34,8 +36,10 @@ from fastprof.derive.ops import device_ops
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
 from fastprof.derive.ops.op_remarks import remarks
 from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.ops.torch_passes import SEQUENCE, sum_passes, torch_passes
 from fastprof.derive.ops.tree import op_paths, tree_tables
 from fastprof.derive.ops.tree.fused_instructions import FusedInstructions, Programs, fused_instructions
+from fastprof.derive.ops.tree.name_scopes import PassTimes
 from fastprof.derive.ops.tree.node_figures import COMPUTE, Figures
 from fastprof.derive.ops.tree.op_paths import GROUPINGS
 from fastprof.derive.ops.tree.op_trees import IDLE, INSTRUCTION, OP, SPARSE_CORE_OP, Growth, laid_out
@@ -46,7 +50,7 @@ from fastprof.hlo.work import GENERAL, OF_GPUS
 from fastprof.schema.value_classes import dataclass
 
 NAME = "op_profile"
-READS = device_ops.READS
+READS = union([device_ops.READS, Needs(stats_with_gpus=(SEQUENCE,))])
 AFTER: tuple[str, ...] = ()
 CONTENT = OF_OPS
 MOST_SHOWN = 40
@@ -106,7 +110,7 @@ def _shows_scopes(*, layers: bool, passes: bool) -> Callable[[Report], bool]:
         if all(name == "" or name.partition("/")[0] == UNSCOPED for name in names):
             return False
         alike = bool((report.tables["layers"]["instances"].to_numpy() > 1).any())
-        trains = scopes["other_ps"][0].as_py() < scopes["self_ps"][0].as_py()
+        trains = any(scopes[name][0].as_py() for name in _PASSES[:-1])
         return alike == layers and trains == passes
 
     return shown
@@ -148,7 +152,7 @@ SECTIONS = (
 )  # fmt: skip
 
 
-HostKept = tuple[HostDeviceOps, Programs]
+HostKept = tuple[HostDeviceOps, Programs, PassTimes]
 """What is kept of one host."""
 
 
@@ -163,17 +167,17 @@ class OpProfile:
 
 def of_host(given: Host, params: Params) -> HostKept:
     ops = given.device_ops
-    return ops, Programs.of(ops.ops.table, given.raw.programs, given.raw.capture.log)
+    return ops, Programs.of(ops.ops.table, given.raw.programs, given.raw.capture.log), torch_passes(given)
 
 
 def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -> Report:
     chosen = chosen_peaks(params)
-    session = SessionOps.of([ops for ops, _ in kept], chosen)
+    session = SessionOps.of([ops for ops, _, _ in kept], chosen)
     counting = OF_GPUS if session.hardware == GPU else GENERAL
-    fused, problems = fused_instructions(session.ops.table, [programs for _, programs in kept], counting)
+    fused, problems = fused_instructions(session.ops.table, [programs for _, programs, _ in kept], counting)
     figures = Figures.of(session.ops.table, session.peaks)
     tree = _tree(session, fused, figures, params.group_by)
-    scopes, layers = scope_trees(session.ops.table, figures)
+    scopes, layers = scope_trees(session.ops.table, figures, sum_passes(passes for _, _, passes in kept))
     devices = [
         DeviceRow(
             host.name,
@@ -181,7 +185,7 @@ def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -
             ops,
             _all_ops(ops, with_chosen(host.best_peaks, chosen)),
         )
-        for host, _ in kept
+        for host, _, _ in kept
         for name, ops in host.by_device
     ]
     tables = {

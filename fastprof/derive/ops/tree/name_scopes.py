@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
 from fastprof.derive.ops.tree.op_paths import limited
+from fastprof.schema.array_types import Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import pattern_of
 
-OTHER, FORWARD, BACKWARD, RECOMPUTE = range(4)
-PASSES: Final = ("other", "forward", "backward", "recompute")
-"""Of training, by code. Other: the name has none, as of inference and optimizers."""
+OTHER, FORWARD, BACKWARD, RECOMPUTE, OUTSIDE, WITHIN, UNKNOWN = range(7)
+PASSES: Final = ("other", "forward", "backward", "recompute", "outside", "within", "unknown")
+"""Of training, by code. Other: none of these, as of optimizers. Outside: forward or other. Within: backward or
+recompute."""
+PassTimes = Mapping[tuple[int, str], Int64s]
+"""By program and name of an op its self time in each pass, by code."""
 
 _WRAPPED = pattern_of(r"(\w+)\((.*)\)", re.DOTALL)
 _BRACKET = pattern_of(r"[()/]")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastprof.derive.ops.tree.name_scopes import PASSES, layer_name, scoped
+from fastprof.derive.ops.tree.name_scopes import PASSES, UNKNOWN, PassTimes, layer_name, scoped
 from fastprof.derive.ops.tree.node_figures import Figures
 from fastprof.derive.ops.tree.op_paths import UNNAMED
 from fastprof.derive.ops.tree.op_trees import CATEGORY, SCOPE, Growth, Tree, laid_out
@@ -35,28 +36,36 @@ class ScopeTree:
     category: list[str | None]
 
 
-def scope_trees(table: OpTable, figures: Figures) -> tuple[ScopeTree, ScopeTree]:
+def scope_trees(table: OpTable, figures: Figures, passes: PassTimes) -> tuple[ScopeTree, ScopeTree]:
     """The scopes of all ops of a table, and the same with layers that differ only in a number taken together;
-    ``figures``: of each op."""
+    ``figures``: of each op; ``passes``: of ops whose calls show it, that of others is shown by their names."""
     growth = Growth("all")
     known: dict[str, tuple[int, int]] = {}
-    nodes, passes = [], []
+    nodes, codes = [], []
     for provenance, category in zip(table.provenance, table.category, strict=True):
         if provenance not in known:
             scopes = scoped(provenance)
             known[provenance] = growth.path(0, SCOPE, scopes.path), scopes.passed
         end, passed = known[provenance]
         nodes.append(end or growth.path(0, CATEGORY, (UNSCOPED, category or UNNAMED)))
-        passes.append(passed)
-    self_ps = figures.whole["self_ps"]
-    of_passes = {f"{name}_ps": np.where(np.array(passes) == code, self_ps, 0) for code, name in enumerate(PASSES)}
-    figures = replace(figures, whole=figures.whole | of_passes)
+        codes.append(passed)
+    figures = replace(figures, whole=figures.whole | _of_passes(table, codes, passes))
     layers, to = _collapsed(growth)
     ends, every = np.array(nodes, np.int64), np.ones(len(growth), np.int64)
     return (
         _tree(growth, ends, table, figures, every),
         _tree(layers, to[ends], table, figures, np.bincount(to, minlength=len(layers)).astype(np.int64)),
     )
+
+
+def _of_passes(table: OpTable, codes: Sequence[int], passes: PassTimes) -> dict[str, Int64s]:
+    """The self time of each op in each pass. ``codes``: by their names; without a pass in any name, all are unknown."""
+    of_names = np.array(codes, np.int64) if any(codes) else np.full(len(codes), UNKNOWN)
+    sums = np.where(of_names[:, None] == np.arange(len(PASSES)), table.self_ps[:, None], 0)
+    for row, key in enumerate(zip(table.program_id.tolist(), table.name, strict=True)):
+        if key in passes:
+            sums[row] = passes[key]
+    return {f"{name}_ps": sums[:, code] for code, name in enumerate(PASSES)}
 
 
 def _tree(growth: Growth, nodes: Int64s, table: OpTable, of_ops: Figures, instances: Int64s) -> ScopeTree:

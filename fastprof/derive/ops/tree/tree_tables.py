@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.derive.ops import op_columns as op
+from fastprof.derive.ops.ceilings import MOST_UNKNOWN
 from fastprof.derive.ops.framework import framework_name
 from fastprof.derive.ops.roofline import MEMORIES
 from fastprof.derive.ops.tables import OpTable
@@ -271,6 +272,40 @@ def _paths(rows: Any) -> list[str]:
     return paths
 
 
+def _sum_of(rows: Any, names: Sequence[str]) -> npt.NDArray[np.int64]:
+    total: npt.NDArray[np.int64] = sum(rows.figures.whole[name] for name in names)
+    return total
+
+
+def _pass(name: str, what: str, maybe: Sequence[str] = (), also: Sequence[str] = ()) -> Column:
+    """``what``: how ops show that they are of the pass. ``maybe``: passes whose ops may be of this one, like those of
+    unknown passes; ``also``: passes that are counted with it."""
+
+    def is_unknown(rows: Any) -> Bools:
+        whole = rows.figures.whole
+        unknown: Bools = _sum_of(rows, ["unknown_ps", *maybe]) > np.minimum(
+            MOST_UNKNOWN * whole["self_ps"], _sum_of(rows, [name, *also])
+        )
+        return unknown
+
+    null = "null: more than 10 % of self_ps, or than the time that is known to be of it, may be of it"
+    return Picoseconds(
+        name, f"part of self_ps of ops of {what}; {null}", lambda rows: _sum_of(rows, [name, *also]), is_unknown
+    )
+
+
+_PASS_COLUMNS = (
+    _pass("forward_ps", "the forward pass: in jvp(…); of PyTorch, with the sequence number of or an arrow to an op of "
+          "the backward pass, or called by a module", ["outside_ps"]),
+    _pass("backward_ps", "the backward pass: in transpose(…), gradient_tape or gradients…; of PyTorch, what autograd "
+          "evaluates, with what it computes again if recompute_ps is null", also=["within_ps"]),
+    _pass("recompute_ps", "what computes again what was dropped: in rematted_computation; of PyTorch, in recompute_fn "
+          "or the backward pass of a checkpoint, which only calls of Python show", ["within_ps"]),
+    _pass("other_ps", "none of these passes, such as loss and optimizer, and of those that may be unknown",
+          ["outside_ps"], also=["outside_ps", "unknown_ps"]),
+)  # fmt: skip
+
+
 def _scope_table(name: str, what: str, *more: Column) -> TableSchema:
     return TableSchema(name, what, (
         *_NODE,
@@ -286,13 +321,7 @@ def _scope_table(name: str, what: str, *more: Column) -> TableSchema:
         Picoseconds("own_ps", "part of self_ps of ops that have this name themselves, without ops deeper in the scope",
                     _own_ps),
         Share("busy_share", "self_ps / self time of all ops; null: the ops took no time", _share),
-        Picoseconds("forward_ps", "part of self_ps of ops of the forward pass: in jvp(…)", _whole("forward_ps")),
-        Picoseconds("backward_ps", "part of self_ps of ops of the backward pass: in transpose(…), gradient_tape or "
-                    "gradients…", _whole("backward_ps")),
-        Picoseconds("recompute_ps", "part of self_ps of ops that compute again what was dropped: in "
-                    "rematted_computation", _whole("recompute_ps")),
-        Picoseconds("other_ps", "part of self_ps of ops whose name shows no pass, such as those of inference and "
-                    "optimizers", _whole("other_ps")),
+        *_PASS_COLUMNS,
         *_work_columns(),
     ), derived=True)  # fmt: skip
 
