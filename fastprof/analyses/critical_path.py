@@ -26,6 +26,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.derive.host import Host
+from fastprof.derive.ops.autograd import SEQUENCE
 from fastprof.derive.ops.streams.path_edges import KINDS
 from fastprof.derive.ops.streams.path_nodes import MEDIAN, window_of
 from fastprof.derive.ops.streams.path_sums import HostPath, host_path
@@ -39,7 +40,7 @@ NAME = "critical_path"
 READS = union([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
-    Needs(stats=("correlation_id", "stream", "wait_on_stream", "wait_on_cuda_event_record_corr_id")),
+    Needs(stats=("correlation_id", "stream", "wait_on_stream", "wait_on_cuda_event_record_corr_id", SEQUENCE)),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No critical path: the capture has no GPU planes.", planes=("^/device:GPU:",))

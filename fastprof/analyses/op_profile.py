@@ -33,10 +33,11 @@ from fastprof.derive.devices.device_count import CPU
 from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
+from fastprof.derive.ops.autograd import SEQUENCE
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
 from fastprof.derive.ops.op_remarks import remarks
 from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.derive.ops.torch_passes import SEQUENCE, sum_passes, torch_passes
+from fastprof.derive.ops.torch_passes import sum_passes, torch_passes
 from fastprof.derive.ops.tree import op_paths, tree_tables
 from fastprof.derive.ops.tree.fused_instructions import FusedInstructions, Programs, fused_instructions
 from fastprof.derive.ops.tree.name_scopes import PassTimes

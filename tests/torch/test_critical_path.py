@@ -271,3 +271,53 @@ def test_launches_that_contradict_each_other_are_cut(tmp_path: Path) -> None:
     window = report.tables["windows"].to_pylist()[0]
     assert window["cut"] >= 1
     assert window["path_ps"] > 0
+
+
+ENGINE = "autograd::engine::evaluate_function: "
+
+
+def training(waits: dict[str, Any] | None, name: str = "aten::linear") -> list[dict[str, Any]]:
+    """Forward on thread 1 from 10 to 60, backward on threads 2 and 3 to 170 and 190, the optimizer on 1 from 200 to
+    230. ``waits``: arguments of the op that is forward and of its backward op."""
+    with_args = waits or {}
+    return [
+        step(0, 300),
+        event("cpu_op", name, 10, 50, 1, **with_args), call("cudaLaunchKernel", 20, 5, 1), kernel("k", 26, 3, 1),
+        event("cpu_op", f"{ENGINE}AddmmBackward0", 70, 100, 2, **with_args), op("aten::mm", 80, 40, 2),
+        op(f"{ENGINE}AddmmBackward0", 75, 50, 3), op(f"{ENGINE}MulBackward0", 130, 60, 3),
+        op("aten::add_", 200, 30),
+    ]  # fmt: skip
+
+
+def path_us(folder: Path, trace: list[dict[str, Any]]) -> float:
+    length: int = report_of(folder, trace).scalars["path_ps"].value
+    return length / MICRO
+
+
+def test_the_optimizer_waits_for_the_backward_pass_and_that_for_the_forward_pass(tmp_path: Path) -> None:
+    """The longer of both threads of the backward pass counts: 50 + 60 us on thread 3."""
+    found = report_of(tmp_path, training({"Sequence number": 7}))
+    assert [(row["name"], row["line"]) for row in found.tables["path"].to_pylist() if row["time_ps"]] == [
+        ("aten::linear", "1"), ("cudaLaunchKernel", "1"), ("aten::linear", "1"),
+        (f"{ENGINE}AddmmBackward0", "3"), (f"{ENGINE}MulBackward0", "3"), ("aten::add_", "1"),
+    ]  # fmt: skip
+    assert found.scalars["path_ps"].value == (50 + 110 + 30) * MICRO
+
+
+def test_an_arrow_or_a_name_shows_which_thread_waits(tmp_path: Path) -> None:
+    arrow = [{"ph": ph, "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "pid": 7, "tid": tid, "ts": ts, "bp": "e"}
+             for ph, tid, ts in (("s", 1, 10), ("f", 2, 70))]  # fmt: skip
+    assert path_us(tmp_path, training(None) + arrow) == 190
+    assert path_us(tmp_path, training(None, "model.forward")) == 190
+
+
+def test_a_thread_that_is_not_known_to_wait_does_not(tmp_path: Path) -> None:
+    assert path_us(tmp_path, training(None)) == 110
+    beside = [op("aten::copy_", 62, 5, 4), op("aten::copy_", 240, 50, 4)]
+    assert path_us(tmp_path, training({"Sequence number": 7}) + beside) == 190
+
+
+def test_ops_that_overlap_the_backward_pass_do_not_wait_for_it(tmp_path: Path) -> None:
+    """The main thread computes from 100 to 160 beside thread 3, which takes longer until both have ended."""
+    trace = [*training({"Sequence number": 7}), op("aten::mul", 100, 60)]
+    assert path_us(tmp_path, trace) == 190

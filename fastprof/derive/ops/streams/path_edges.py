@@ -9,7 +9,8 @@ Nodes are begins and ends. An edge lasts from the one to the other, or 0 where i
     stream 20                    [ kernel ]                  after an event that it waits for
 
 Formulas: HolisticTraceAnalysis 0.5.0, critical_path_analysis. It also wants the queue of the stream to be empty before
-the launch and after the begin, and else takes the break: so it blames the kernel before, which had ended.
+the launch and after the begin, and else takes the break: so it blames the kernel before, which had ended. Threads of
+backward passes: path_handovers.py.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.ops.launches import calls_of
+from fastprof.derive.ops.streams.path_handovers import hand_overs
 from fastprof.derive.ops.streams.path_nodes import PathNodes
 from fastprof.derive.ops.streams.stream_events import COMMUNICATION, COPY
 from fastprof.schema.array_rows import ArrayRows
@@ -56,8 +58,9 @@ class PathEdges(ArrayRows):
 def path_edges(events: HostEvents, nodes: PathNodes) -> PathEdges:
     """All edges of a window."""
     waits, until = _waits(events, nodes)
-    parts = [_along_threads(events, nodes), _kernels(nodes), *waits, *_into_kernels(nodes, until)]
-    return PathEdges.joined(parts)
+    before, after = hand_overs(events, nodes)
+    parts = [_along_threads(events, nodes), _edges(2 * before + 1, 2 * after, 0, NEXT), _kernels(nodes), *waits]
+    return PathEdges.joined([*parts, *_into_kernels(nodes, until)])
 
 
 def _edges(begin: Int64s, end: Int64s, weight: Int64s | int, kind: UInt8s | int) -> PathEdges:
