@@ -213,6 +213,13 @@ def test_scopes_are_the_models_and_passes_are_apart() -> None:
     assert model == ("Model", 20 * NS, 20 * NS, 0, 0)
 
 
+def test_without_a_pass_in_any_name_passes_are_unknown() -> None:
+    """As of inference: that nothing ran forward does not follow."""
+    passes = ("forward_ps", "backward_ps", "recompute_ps", "other_ps")
+    assert set(rows(report_of(tpu(ran(3, 0, 10), ran(5, 20, 10))), "scopes", *passes)) == {(None,) * 4}
+    assert rows(report_of(CORE), "scopes", *passes)[0] == (20 * NS, 20 * NS, 0, 40 * NS)
+
+
 def test_layers_alike_are_one() -> None:
     listed = rows(report_of(CORE), "layers", "path", "instances", "self_ps", "ops")
     assert [row[0] for row in rows(report_of(CORE), "layers", "category")][:4] == [None, None, None, "convolution"]

@@ -304,16 +304,19 @@ def test_the_optimizer_waits_for_the_backward_pass_and_that_for_the_forward_pass
     assert found.scalars["path_ps"].value == (50 + 110 + 30) * MICRO
 
 
-def test_an_arrow_or_a_name_shows_which_thread_waits(tmp_path: Path) -> None:
+def test_an_arrow_a_name_or_being_the_only_one_shows_which_thread_waits(tmp_path: Path) -> None:
     arrow = [{"ph": ph, "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "pid": 7, "tid": tid, "ts": ts, "bp": "e"}
              for ph, tid, ts in (("s", 1, 10), ("f", 2, 70))]  # fmt: skip
-    assert path_us(tmp_path, training(None) + arrow) == 190
-    assert path_us(tmp_path, training(None, "model.forward")) == 190
+    beside = [op("aten::copy_", 240, 50, 4)]
+    assert path_us(tmp_path, training(None) + arrow + beside) == 190
+    assert path_us(tmp_path, training(None, "model.forward") + beside) == 190
+    assert path_us(tmp_path, training(None)) == 190
 
 
 def test_a_thread_that_is_not_known_to_wait_does_not(tmp_path: Path) -> None:
-    assert path_us(tmp_path, training(None)) == 110
+    """Of two threads beside those of the backward pass either may."""
     beside = [op("aten::copy_", 62, 5, 4), op("aten::copy_", 240, 50, 4)]
+    assert path_us(tmp_path, training(None) + beside) == 110
     assert path_us(tmp_path, training({"Sequence number": 7}) + beside) == 190
 
 

@@ -86,10 +86,10 @@ def innermost_mark(events: HostEvents, marks: UInt8s) -> UInt8s:
 
 def forward_ops(events: HostEvents) -> Int32s:
     """Return the ops outside of the backward pass to which an op of it belongs."""
-    within = innermost_mark(events, backward_names(events)[events.meta])
+    marks = backward_names(events)[events.meta]
+    within = innermost_mark(events, marks)
     rows, numbers = events.ints(SEQUENCE)
-    outside = within[rows] == 0
-    of_backward = np.unique(numbers[~outside])
+    of_backward = np.unique(numbers[marks[rows] > 0])
     begins, ends = events.recorded_arrows()
     led = begins[(within[ends] > 0) & (within[begins] == 0)]
-    return np.concatenate([rows[outside & np.isin(numbers, of_backward)], led])
+    return np.concatenate([rows[(within[rows] == 0) & np.isin(numbers, of_backward)], led])

@@ -15,7 +15,7 @@ import numpy as np
 from fastprof.derive.devices.kineto_categories import ANNOTATIONS, OPS, is_of
 from fastprof.derive.ops.autograd import backward_names, forward_ops
 from fastprof.derive.ops.streams.path_nodes import PathNodes
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.tables.host_events import HostEvents
 
@@ -25,7 +25,7 @@ _FORWARD = "forward"
 def hand_overs(events: HostEvents, nodes: PathNodes) -> tuple[Int64s, Int64s]:
     """Return pairs of ops, as places in ``nodes.ops``: the second waits on its thread for the end of the first."""
     is_backward = backward_names(events)[events.meta[nodes.ops]] > 0
-    waiting = _waiting_line(events, nodes) if is_backward.any() else None
+    waiting = _waiting_line(events, nodes, is_backward) if is_backward.any() else None
     pairs = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     if waiting is not None:
         start = events.start_ps[nodes.ops]
@@ -39,15 +39,17 @@ def hand_overs(events: HostEvents, nodes: PathNodes) -> tuple[Int64s, Int64s]:
     return np.concatenate(before), np.concatenate(after)
 
 
-def _waiting_line(events: HostEvents, nodes: PathNodes) -> int | None:
-    """Return the thread with most of the forward ops, else the only one that names an op or annotation so, or None."""
+def _waiting_line(events: HostEvents, nodes: PathNodes, is_backward: Bools) -> int | None:
+    """Return the thread with most of the forward ops, else the only one that names an op or annotation so, else the
+    only one beside those of the backward pass, or None."""
     lines, counts = np.unique(nodes.line[np.isin(nodes.ops, forward_ops(events))], return_counts=True)
     if len(lines):
         return int(lines[np.argmax(counts)])
     named = np.array([_FORWARD in name for name in events.names], bool) & is_of(events, OPS | ANNOTATIONS)
     rows = np.flatnonzero(named[events.meta])
     found = [line.number for line in events.lines if ((rows >= line.first) & (rows < line.last)).any()]
-    return found[0] if len(found) == 1 else None
+    beside = np.setdiff1d(nodes.line, nodes.line[is_backward]).tolist()
+    return found[0] if len(found) == 1 else beside[0] if len(beside) == 1 else None
 
 
 def _outermost(nodes: PathNodes, start: Int64s, end: Int64s, line: int) -> Int64s:
