@@ -13,11 +13,11 @@ from fastprof._native import records
 from fastprof._native.xspace import Bytes, Memory, Scanner, XSpace
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.merged_planes import renumbered
-from fastprof.decode.other_files import explained, refuse_other, refuse_other_protobuf
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.inputs import unpacking
 from fastprof.inputs.graph_planes import PLANE as GRAPHS
+from fastprof.inputs.other_files import explained, refuse_other, refuse_other_protobuf
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.inputs.source import Source, open_source
 from fastprof.schema.array_types import Int32s, Int64s, Records

@@ -17,12 +17,12 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.other_files import explained
 from fastprof.decode.span_stats import SpanStats
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError, ChangedError, FastprofError, UnreadableError
 from fastprof.hlo.message import varint
 from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
+from fastprof.inputs.other_files import explained
 from fastprof.inputs.paths import shown
 from fastprof.inputs.source import Source, open_source
 from fastprof.schema.array_types import Int64s

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from fastprof.errors import NotFoundError, UsageError
-from fastprof.inputs import graph_files
-from fastprof.inputs.graph_files import GraphFiles
-from fastprof.inputs.paths import absolute, shown, unreadable
+from fastprof.inputs.directory_content import Place, foreign_formats, look_into, split_profile, with_traces
+from fastprof.inputs.paths import absolute, below, last_change, shown, unreadable
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import few
@@ -39,16 +38,15 @@ _SUFFIXES = (".xplane.riegeli", ".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")
 _TRACE = pattern_of(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:\.gz)?", re.DOTALL)
 """A trace of JSON: HOST.trace.json of XProf, WORKER.SPAN.pt.trace.json of PyTorch, whose span is a time."""
 _JSON = pattern_of(r"\.json(?:\.gz|\.zst)?\Z")
-_PROFILE = pattern_of(r"(?P<host>profile)_(?P<span>\d{1,18})")
-"""A profile of tfprof, as ProfileContext names it: after the step in which it was written."""
-_TIMELINE = pattern_of(r"timeline-(\d{1,18})\.json(?:\.gz|\.zst)?")
-"""A timeline of TensorFlow 1, as ProfilerHook names it: after its step."""
 _MESSAGE = pattern_of(r"\.(?:pb|pbtxt)(?:\.gz|\.zst)?\Z|(?:run_meta|op_log|tfprof_log)\w*\Z")
-_MOST_MESSAGES: Final = 1_000
+_MOST_OTHERS: Final = 50
+"""Files of unknown names whose content is looked at if there are no captures."""
+_MOST_NAMED: Final = 3
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
 PROFILE = ("plugins", "profile")
 """The directories between a log directory and its runs."""
 _TIMESTAMP = pattern_of("([0-9]{4})" + "_([0-9]{1,2})" * 5)
+_DIGITS = pattern_of(r"\d+")
 _LOW, _HIGH = (1, 1, 0, 0, 0), (12, 31, 23, 59, 61)
 
 
@@ -70,12 +68,6 @@ def split_trace(name: str) -> tuple[str, int] | None:
     return None if match is None else (match["host"], int(match["span"] or 0))
 
 
-def split_profile(name: str) -> tuple[str, int] | None:
-    """What all profiles of one ProfileContext are called, and the step of this one. None: they are not named so."""
-    match = _PROFILE.fullmatch(name)
-    return None if match is None else (match["host"], int(match["span"]))
-
-
 def is_program(name: str, *, beside: bool = False) -> bool:
     """Whether files of compiled programs are named so; ``beside``: those that XProf writes beside captures."""
     plain = name.removesuffix(".gz").removesuffix(".zst")
@@ -89,38 +81,16 @@ def is_transient(name: str) -> bool:
     return name.startswith((".", "~", "#")) or name.endswith(_UNFINISHED)
 
 
-@dataclass(slots=True, eq=False)
-class Place:
-    """A directory and the captures in it. ``path`` is for people; ``linked``: found through a link."""
-
-    directory: str
-    path: str
-    name: str = ""
-    linked: bool = False
-    captures: list[str] = field(default_factory=list)
-    traces: list[str] = field(default_factory=list)
-    documents: list[str] = field(default_factory=list)
-    """Files of JSON of other names, and profiles of tfprof: traces, if their content says so."""
-    programs: list[str] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)
-    """Files that may be parts of a graph of TensorFlow 1 and its runs, if their content says so."""
-    graph: GraphFiles | None = None
-    """A graph and its runs, if there is nothing else: their content says so."""
-    known: dict[str, str] = field(default_factory=dict)
-    """Timelines of steps that another file has, which says more of them; and that file."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there is something to read beside programs."""
-        return bool(self.captures or self.traces or self.graph)
-
-
 @dataclass(slots=True)
 class Search:
     """What a search of a directory finds: the runs, that directory first if it is one, and what resembles captures."""
 
     top: Place
     runs: list[Place] = field(default_factory=list)
+    distant: list[Place] = field(default_factory=list)
+    """Directories with traces, or documents that may be traces, that are runs only if there are no others."""
+    others: list[str] = field(default_factory=list)
+    """The first files that are not named as captures are."""
     deeper: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -133,6 +103,10 @@ class Search:
     def note(self, kind: str, name: str) -> None:
         count, first = self.strays.get(kind, (0, name))
         self.strays[kind] = (count + 1, min(first, name))  # directories have no order
+
+    def note_other(self, path: str) -> None:
+        if len(self.others) < _MOST_OTHERS:
+            self.others.append(path)
 
 
 def find_runs(path: str, wanted: str | None = None) -> Search:
@@ -181,8 +155,10 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
     if wanted is not None and not _named(search.runs, shown(wanted))[1]:
         search.runs += _passed_over(search, shown(wanted))
     if not search.runs:
-        _look_into(search.top)
-        search.runs += [search.top] if search.top.is_full else []
+        look_into(search.top)
+        search.runs = [search.top] if search.top.is_full else with_traces(search.distant)
+        named = {place.path for place in search.runs}
+        search.deeper = [path for path in search.deeper if path not in named]
     if not search.runs:
         raise _nothing(path, search)
     return search
@@ -216,13 +192,6 @@ def _list(place: Place, search: Search) -> tuple[list[str], list[str], list[str]
     return below, links, hidden
 
 
-def below(directory: str, name: str) -> str:
-    """The path of an entry of a directory, as ``Path`` writes it, in a tenth of the time: runs may be many."""
-    if directory == ".":
-        return name
-    return directory + name if directory.endswith(os.sep) else directory + os.sep + name
-
-
 def _is_file_or_missing(entry: os.DirEntry[str]) -> bool:
     """A file; or a link to nothing or to what may not be looked at, which is a host that is missing."""
     if not entry.is_symlink():
@@ -240,49 +209,13 @@ def _note_file(name: str, place: Place, search: Search) -> None:
         place.traces.append(name)
     elif is_program(name, beside=True):
         place.programs.append(name)
-    elif _JSON.search(name) or split_profile(name):
-        place.documents.append(name)
-    elif _MESSAGE.search(name) and not name.startswith(NO_PROGRAM):
-        place.messages.append(name)
-        search.note("read only if the file itself is given", name)
-
-
-def _look_into(place: Place) -> None:
-    """What a directory without captures has by the content of its files: traces of JSON, whatever their names, without
-    any profiles of tfprof, else a graph. But for timelines of steps that a profile has, or the runs of a graph."""
-    traces, profiles = _traces_by_content(place)
-    steps = {name: int(match[1]) for name in traces if (match := _TIMELINE.fullmatch(name))}
-    last = max(profiles, key=lambda name: split_profile(name) or ("", 0), default="")
-    if split := split_profile(last):
-        place.known = {name: last for name, step in steps.items() if step <= split[1]}
-    place.traces = [name for name in traces if name not in place.known]
-    if place.known or not traces:
-        place.traces = sorted(place.traces + profiles)
-    if place.traces and (profiles or len(steps) < len(traces)):
-        return
-    try:
-        graph = graph_files.of_directory(place.directory, place.messages[:_MOST_MESSAGES])
-    except UsageError:
-        if not traces:
-            raise
-        return
-    if graph is not None and set(steps.values()) <= {step for step, _ in graph.runs}:
-        place.known, place.graph, place.traces = dict.fromkeys(traces, Path(graph.graph).name), graph, []
-
-
-def _traces_by_content(place: Place) -> tuple[list[str], list[str]]:
-    """Documents of JSON that are traces, and profiles of tfprof."""
-    if not place.documents:
-        return [], []
-    from fastprof.inputs.formats import HEAD, chrome_json, profile_proto  # only this search opens files
-    from fastprof.inputs.source import beginning
-
-    def begun(name: str) -> bytes:
-        return beginning(below(place.directory, name))
-
-    named = [name for name in place.documents if split_profile(name)]
-    traces = [name for name in place.documents if name not in named and chrome_json.is_trace(begun(name))]
-    return traces, [name for name in named if profile_proto.begins(begun(name)[:HEAD])]
+    else:
+        search.note_other(below(place.directory, name))
+        if _JSON.search(name) or split_profile(name):
+            place.documents.append(name)
+        elif _MESSAGE.search(name) and not name.startswith(NO_PROGRAM):
+            place.messages.append(name)
+            search.note("read only if the file itself is given", name)
 
 
 def _leads_to_directory(link: os.DirEntry[str]) -> bool:
@@ -296,33 +229,46 @@ def _classify(place: Place, parts: tuple[str, ...], full: tuple[str, ...], searc
     """File the directory ``parts`` below the one named under runs, or under what was perhaps meant."""
     in_profile = full[-3:-1] == PROFILE
     only_programs = not parts and place.programs  # of the directory that was named
+    if parts:  # train/RUN for train/plugins/profile/RUN
+        place.name = shown("/".join((*parts[:-3], parts[-1]) if in_profile else parts))
     if not (place.captures or place.traces or only_programs):
         if place.linked:
             search.links.append(place.path)
+        elif parts and place.documents:
+            search.distant.append(place)
     elif len(parts) < 2 or in_profile:
-        if parts:  # train/RUN for train/plugins/profile/RUN
-            place.name = shown("/".join((*parts[:-3], parts[-1]) if in_profile else parts))
         search.runs.append(place)
     else:
         search.deeper.append(place.path)
+        if not place.captures:
+            search.distant.append(place)
 
 
 def _nothing(path: str, search: Search) -> NotFoundError:
     message = (
         "no captures: looked for HOST.xplane.pb, also .gz, .zst and .riegeli, and for HOST.trace.json and "
         "WORKER.pt.trace.json, also .gz, in this directory, "
-        "in those directly below it, and in every plugins/profile/RUN at any depth"
+        "in those directly below it, and in every plugins/profile/RUN at any depth, "
+        "and for JSON traces of any name at any depth"
     )
-    if search.top.documents:
-        message += f"; in this directory no JSON is a trace: {few(map(shown, search.top.documents))}"
+    formats = foreign_formats(search.top.directory, search.others)
+    documents = [name for name in search.top.documents if name not in formats]
+    if documents:
+        message += f"; in this directory no JSON is a trace: {few(map(shown, documents))}"
     if search.deeper:
         message += f"; there are captures deeper, give their directory: {few(search.deeper)}"
     for kind, (count, name) in search.strays.items():
+        if count == 1 and name in formats:
+            continue
         message += f"; {shown(name)}{f' and {count - 1} more' if count > 1 else ''}: {kind}"
     if search.links:
         message += f"; links are not followed, give their target: {few(search.links)}"
     if search.unlisted:
         message += f"; {ended(search)}"
+    for name, form in list(formats.items())[:_MOST_NAMED]:
+        message += f"; {shown(name)} is {form}"
+    if len(formats) > _MOST_NAMED:
+        message += f"; {len(formats) - _MOST_NAMED} more files are of such formats"
     if search.refused:
         message += f"; the system refused to list: {few(search.refused)}"
     return NotFoundError(message, path=shown(path))
@@ -337,9 +283,14 @@ def ended(search: Search) -> str:
 
 
 def newest_first(runs: Iterable[Place], since: tuple[float, ...] = ()) -> list[Place]:
-    """``since``: year, month, … of the oldest, in local time."""
-    moments = [(_moment(place), place.name, place) for place in runs]
+    """``since``: year, month, … of the oldest, in local time. Of runs of one time the last by name, and by number in
+    it: iteration_20 is newer than iteration_3."""
+    moments = [(_moment(place), (_DIGITS.sub(_padded, place.name), place.name), place) for place in runs]
     return [place for moment, _, place in sorted(moments, key=lambda one: one[:2], reverse=True) if moment >= since]
+
+
+def _padded(digits: re.Match[str]) -> str:
+    return digits[0].zfill(20)
 
 
 def _moment(place: Place) -> tuple[float, ...]:
@@ -349,12 +300,7 @@ def _moment(place: Place) -> tuple[float, ...]:
         year, *rest = (int(digits) for digits in match.groups())
         if all(low <= value <= high for low, value, high in zip(_LOW, rest, _HIGH, strict=True)):
             return (year, *rest)
-    changed = 0.0
-    for name in place.captures or place.traces:
-        try:
-            changed = max(changed, Path(place.directory, name).stat().st_mtime)
-        except OSError:  # a dangling link
-            continue
+    changed = last_change(place.directory, place.captures or place.traces)
     try:
         local = time.localtime(changed)
     except (OverflowError, ValueError, OSError):  # a time that no calendar has

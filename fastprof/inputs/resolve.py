@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
+from fastprof.inputs.chosen_traces import traces_not_read
+from fastprof.inputs.directory_content import Place, split_profile
 from fastprof.inputs.graph_files import GraphFiles
 from fastprof.inputs.log_directory import (
-    Place,
     Search,
-    below,
     ended,
     find_runs,
     is_program,
@@ -31,11 +31,10 @@ from fastprof.inputs.log_directory import (
     newest_first,
     pick,
     split_name,
-    split_profile,
     split_trace,
     without_aliases,
 )
-from fastprof.inputs.paths import absent, absolute, expand, is_directory, is_glob, is_link, mode_of, shown
+from fastprof.inputs.paths import absent, absolute, below, expand, is_directory, is_glob, is_link, mode_of, shown
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.moments import moment_of
 from fastprof.wording.quantities import few
@@ -329,23 +328,17 @@ def _read_run(place: Place) -> Session:
 
 def _read_traces(place: Place) -> Session:
     """The traces of a directory without captures: of each worker the newest."""
-    newest: dict[str, tuple[int, str]] = {}
-    for name in place.traces:
-        host, span = _worker_of(name)
-        newest[host] = max(newest.get(host, (span, name)), (span, name))
+    workers = {name: _worker_of(name) for name in place.traces}
+    left = traces_not_read(place.directory, workers)
     files: list[CaptureFile] = []
     remarks: list[Remark] = []
-    for name in place.traces:
-        host, _ = _worker_of(name)
+    for name, (host, _) in workers.items():
         full = shown(below(place.directory, name))
-        if newest[host][1] == name:
+        if name in left:
+            remarks.append(Remark("notice", *left[name], full))
+        else:
             source = below(absolute(place.directory), name)
             files.append(CaptureFile(shown(host) or None, full, source, place.name or None))
-        else:
-            is_profile = split_profile(name) is not None
-            why = "has all of its steps" if is_profile else "is a later trace of the same worker"
-            text = f"not read, because {shown(newest[host][1])} {why}"
-            remarks.append(Remark("notice", "earlier_profile" if is_profile else "earlier_trace", text, full))
     return Session(place.name or None, tuple(files), (*remarks, *_known(place)))
 
 

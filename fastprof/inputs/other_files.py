@@ -54,6 +54,8 @@ _DOCUMENTS = (
     (frozenset(("nodes", "startTime", "endTime")), "a CPU profile of V8; Chrome's developer tools show it"),
 )  # fmt: skip
 """JSON documents by keys that they have at their top."""
+_BEGIN = pattern_of(rb'\s*\{\s*"([^"\\]+)"')
+_KEY = pattern_of(rb'"([^"\\]+)"\s*:')
 _VALUE = pattern_of(
     r'(?P<value>null|true|false)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*"?)'
 )
@@ -108,6 +110,19 @@ def _known_document(error: CaptureError) -> str | None:
     """Return the format of JSON that is no trace, by its keys, or None."""
     keys = error.message.partition("; its keys are ")[2].split(", ")
     return next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)
+
+
+def foreign_format(head: bytes) -> str | None:
+    """Return the format of a file that begins so, with what reads it; None: a capture, or a file of unknown format."""
+    return _begun_document(head) or _known_format(head)
+
+
+def _begun_document(head: bytes) -> str | None:
+    """Return the format of JSON that begins so, by its first key and others, or None."""
+    if (begin := _BEGIN.match(head)) is None:
+        return None
+    first, keys = begin[1].decode("utf-8", "replace"), {key.decode("utf-8", "replace") for key in _KEY.findall(head)}
+    return next((text for needed, text in _DOCUMENTS if first in needed and needed.issubset(keys)), None)
 
 
 def _known_format(head: bytes) -> str | None:
