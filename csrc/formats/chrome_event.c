@@ -48,7 +48,7 @@ static chrome_field field_of(const uint8_t *text, size_t length) {
 
 /* The field of a name with escapes. */
 static chrome_field escaped_field(const uint8_t *text, size_t length, fp_bytes *name) {
-  fp_json_bad_text bad = {0, 0, 0};
+  fp_json_bad_text bad = {0};
   name->size = 0;
   fp_json_decode(name, text, length, &bad);
   size_t size = name->size;

@@ -37,6 +37,7 @@ static const row rows[CHROME_FAULTS] = {
     [CHROME_BAD_BASE] = {"bad_base", "baseTimeNanoseconds gives no time of these centuries and is not used", NOTICE},
     [CHROME_RENAMED_THREAD] = {"renamed_thread", "threads of one id have several names: they are one line, with the last name", NOTICE},
     [CHROME_OTHER_DEVICE] = {"other_device", "devices of events that deviceProperties does not list are those that it lists and that ran nothing", NOTICE},
+    [CHROME_UNESCAPED] = {"unescaped_backslash", "texts with escapes that JSON does not have, such as paths of Windows, stand as they are written", NOTICE},
 };
 
 void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint64_t count) {
@@ -46,6 +47,12 @@ void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint6
   remark->text = rows[fault].text;
   remark->severity = rows[fault].severity;
   remark->count += count;
+}
+
+void chrome_remark_text(fp_chrome *chrome, const fp_json_bad_text *bad, uint64_t offset) {
+  if (bad->count) chrome_remark(chrome, CHROME_BAD_TEXT, offset, bad->count);
+  if (bad->repeated) chrome_remark(chrome, CHROME_DUPLICATE_KEY, offset, bad->repeated);
+  if (bad->unescaped) chrome_remark(chrome, CHROME_UNESCAPED, offset, bad->unescaped);
 }
 
 void chrome_take_remark(void *context, fp_json_remark what, uint64_t offset, uint64_t count) {

@@ -76,7 +76,7 @@ static bool is_kept(fp_chrome *chrome, int32_t name, bool *is_again) {
 /* A member as a text of the task environment. */
 static bool keep_member(fp_chrome *chrome, const uint8_t *key, size_t key_length, const chrome_text_view *text,
                         const fp_json_value *value, bool is_whole) {
-  fp_json_bad_text bad = {0, 0, 0};
+  fp_json_bad_text bad = {0};
   fp_bytes name = {.memory = chrome->memory}, plain = {.memory = chrome->memory};
   bool is_again, is_json = true;
   uint32_t at;
@@ -96,8 +96,7 @@ static bool keep_member(fp_chrome *chrome, const uint8_t *key, size_t key_length
     if (is_json || !is_whole)
       chrome_put_stat_text(&chrome->environment, number, plain.data ? plain.data : (const uint8_t *)"", size);
   }
-  if (bad.count) chrome_remark(chrome, CHROME_BAD_TEXT, chrome->member_end, bad.count);
-  if (bad.repeated) chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->member_end, bad.repeated);
+  chrome_remark_text(chrome, &bad, chrome->member_end);
   chrome->failed |= name.failed || plain.failed || chrome->environment.failed;
   fp_bytes_free(&name);
   fp_bytes_free(&plain);

@@ -236,7 +236,7 @@ static bool put_process_stats(fp_chrome *chrome, const chrome_event *event, int3
 /* Counts the keys that repeat in the args of an event that names something. */
 static void note_repeated(fp_chrome *chrome, const chrome_event *event) {
   const fp_json_value *args = &event->fields[FIELD_ARGS];
-  fp_json_bad_text bad = {0, 0, 0};
+  fp_json_bad_text bad = {0};
   uint32_t at;
   if (args->kind != FP_JSON_OBJECT) return;
   chrome->decoded.size = 0;

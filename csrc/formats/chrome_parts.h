@@ -17,7 +17,7 @@ typedef enum chrome_fault {
   CHROME_BIG_NUMBER, CHROME_NONFINITE, CHROME_EXTRA_COMMA, CHROME_SEVERAL_DOCUMENTS, CHROME_SEVERAL_ARRAYS,
   CHROME_STRAY_ITEM, CHROME_LOST, CHROME_TRUNCATED, CHROME_TOO_DEEP, CHROME_NOT_READ, CHROME_CUT_VALUE,
   CHROME_BAD_COUNTER, CHROME_BOTH_IDS, CHROME_STEP_WITHOUT_BEGIN, CHROME_MIXED_STEPS, CHROME_BAD_STACK, CHROME_BAD_BASE,
-  CHROME_RENAMED_THREAD, CHROME_OTHER_DEVICE, CHROME_FAULTS
+  CHROME_RENAMED_THREAD, CHROME_OTHER_DEVICE, CHROME_UNESCAPED, CHROME_FAULTS
 } chrome_fault;
 
 /* ---- ids, processes, planes, lines ---- */
@@ -296,6 +296,7 @@ struct fp_chrome {
 /* ---- chrome_log.c ---- */
 
 void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint64_t count);
+void chrome_remark_text(fp_chrome *chrome, const fp_json_bad_text *bad, uint64_t offset);
 /* Takes what the scan remarks. */
 void chrome_take_remark(void *context, fp_json_remark what, uint64_t offset, uint64_t count);
 

@@ -160,7 +160,7 @@ bool chrome_put_stat(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_js
                      uint32_t *at) {
   const uint8_t *text = view->text + value->from;
   size_t length = value->to - value->from;
-  fp_json_bad_text bad = {0, 0, 0};
+  fp_json_bad_text bad = {0};
   double infinite;
   *at = value->from;
   switch (value->kind) {
@@ -179,8 +179,7 @@ bool chrome_put_stat(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_js
   }
   chrome->decoded.size = 0;
   if (!fp_json_compact(&chrome->decoded, view, value, SIZE_MAX, &bad, at)) return false;
-  if (bad.count) chrome_remark(chrome, CHROME_BAD_TEXT, chrome->offset, bad.count);
-  if (bad.repeated) chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->offset, bad.repeated);
+  chrome_remark_text(chrome, &bad, chrome->offset);
   chrome->failed |= chrome->decoded.failed;
   chrome_put_stat_text(out, name, chrome->decoded.data, chrome->decoded.size);
   return true;

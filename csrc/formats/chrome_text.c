@@ -5,13 +5,13 @@
 
 const uint8_t *chrome_text(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value, size_t *length) {
   const uint8_t *text = view->text + value->from;
-  fp_json_bad_text bad = {0, 0, 0};
+  fp_json_bad_text bad = {0};
   *length = value->to - value->from;
   if (fp_json_is_simple(view, value->from, value->to)) return text;
   if (!memchr(text, '\\', *length) && fp_utf8_valid(text, *length)) return text;
   chrome->decoded.size = 0;
   fp_json_decode(&chrome->decoded, text, *length, &bad);
-  if (bad.count) chrome_remark(chrome, CHROME_BAD_TEXT, chrome->offset, bad.count);
+  chrome_remark_text(chrome, &bad, chrome->offset);
   *length = chrome->decoded.size;
   chrome->failed |= chrome->decoded.failed;
   return chrome->decoded.data ? chrome->decoded.data : (const uint8_t *)"";
@@ -24,7 +24,7 @@ int32_t chrome_intern(fp_chrome *chrome, fp_strings *pool, const fp_json_view *v
   if (value->kind == FP_JSON_TEXT) {
     text = chrome_text(chrome, view, value, &length);
   } else if (value->kind != FP_JSON_NOTHING) {
-    fp_json_bad_text bad = {0, 0, 0};
+    fp_json_bad_text bad = {0};
     chrome->decoded.size = 0;
     if (fp_json_compact(&chrome->decoded, view, value, SIZE_MAX, &bad, &at) && chrome->decoded.data) {
       text = chrome->decoded.data;

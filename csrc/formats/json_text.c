@@ -95,10 +95,65 @@ static void put_stretch(fp_bytes *out, const uint8_t *p, size_t length, const ui
   }
 }
 
+/* Whether a backslash and what follows it is no escape of JSON. */
+static bool is_wrong_escape(const uint8_t *p, const uint8_t *end) {
+  if (end - p < 2) return true;
+  return p[1] == 'u' ? hex4(p + 2, end) < 0 : !memchr("\"\\/bfnrt", p[1], 8);
+}
+
+static bool is_letter(uint8_t byte) {
+  return (uint8_t)((byte | 0x20) - 'a') < 26;
+}
+
+/* Whether a path of Windows begins here that has no wrong escape:  C:\temp\new.py  has folders and a suffix. */
+static bool is_path(const uint8_t *p, const uint8_t *end) {
+  size_t folders = 0, suffix = 0; /* 1: the dot, 2: and a letter */
+  if (end - p < 4 || !is_letter(p[0]) || p[1] != ':' || p[2] != '\\') return false;
+  for (p += 2; p < end && *p >= ' ' && !memchr("<>:\"|?*(/", *p, 9); p++) {
+    folders += *p == '\\';
+    suffix = *p == '\\' ? 0 : *p == '.' ? 1 : suffix == 1 ? 2 * is_letter(*p) : suffix;
+  }
+  return folders > 1 && suffix == 2;
+}
+
+typedef enum backslashes { ESCAPED, SOME_WRONG, UNESCAPED } backslashes;
+
+/* What the backslashes of a text are. A writer that escapes them writes two in a row, but a path of a network begins so, or
+ * four digits behind \u. */
+static backslashes judge_backslashes(const uint8_t *text, const uint8_t *end) {
+  const uint8_t *p = end - text > 1 && text[0] == '\\' && text[1] == '\\' ? text + 2 : text;
+  bool is_wrong = false, is_escaped = false;
+  while ((p = memchr(p, '\\', (size_t)(end - p)))) {
+    is_wrong |= is_wrong_escape(p, end);
+    is_escaped |= end - p > 1 && (p[1] == '\\' || (p[1] == 'u' && hex4(p + 2, end) >= 0));
+    p += end - p > 1 ? 2 : 1;
+  }
+  if (is_escaped) return is_wrong ? SOME_WRONG : ESCAPED;
+  return is_wrong || is_path(text, end) ? UNESCAPED : ESCAPED;
+}
+
+/* A text as it is written; quotes end it if nobody escapes them. */
+static void put_as_written(fp_bytes *out, const uint8_t *text, const uint8_t *end, fp_json_bad_text *bad) {
+  const uint8_t *from = text;
+  for (const uint8_t *p = text; p + 1 < end; p++)
+    if (p[0] == '\\' && p[1] == '"') {
+      put_stretch(out, from, (size_t)(p - from), text, bad);
+      from = p + 1;
+    }
+  put_stretch(out, from, (size_t)(end - from), text, bad);
+}
+
 void fp_json_decode(fp_bytes *out, const uint8_t *text, size_t length, fp_json_bad_text *bad) {
   const uint8_t *p = text, *end = text + length;
+  const uint8_t *escape = length ? memchr(p, '\\', length) : NULL;
+  backslashes found = escape ? judge_backslashes(text, end) : ESCAPED;
+  bad->unescaped += found != ESCAPED;
+  if (found == UNESCAPED) {
+    put_as_written(out, text, end, bad);
+    return;
+  }
   while (p < end) {
-    const uint8_t *escape = memchr(p, '\\', (size_t)(end - p));
+    escape = memchr(p, '\\', (size_t)(end - p));
     const uint8_t *stop = escape ? escape : end;
     put_stretch(out, p, (size_t)(stop - p), text, bad);
     p = escape ? put_escape(out, escape, end, text, bad) : end;
@@ -135,11 +190,12 @@ static void put_string(fp_bytes *out, const fp_json_view *view, const fp_json_va
     fp_bytes_put(out, text + value->from - 1, value->to - value->from + 2);
     return;
   }
-  fp_json_bad_text here = {0, 0, 0};
+  fp_json_bad_text here = {0};
   fp_json_decode(&plain, text + value->from, value->to - value->from, &here);
   if (plain.failed) out->failed = true;
   if (here.count && !bad->count) bad->offset = value->from + here.offset;
   bad->count += here.count;
+  bad->unescaped += here.unescaped;
   fp_bytes_byte(out, '"');
   put_escaped(out, plain.data, plain.size);
   fp_bytes_byte(out, '"');

@@ -21,7 +21,7 @@ static fp_json_step on_event(void *context, const fp_json_view *view, fp_json_wa
   scan_log *log = context;
   fp_bytes line = {.memory = &log->memory};
   fp_json_value key, value;
-  fp_json_bad_text bad = {0, 0, 0};
+  fp_json_bad_text bad = {0};
   fp_json_step step;
   uint32_t at = 0;
   put_number(&line, "event@", offset);
