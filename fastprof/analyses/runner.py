@@ -21,11 +21,13 @@ from fastprof.analyses.merging import Merging, joined, one_by_one, together
 from fastprof.analyses.one_by_one import OneByOne, Packed
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.decode.index import Index
+from fastprof.decode.jobs import SEVERAL_JOBS
 from fastprof.decode.selection import Interval, Steps
 from fastprof.decode.task_environment import KINETO, TIMELINE
 from fastprof.derive.host import Choice, Host
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import UsageError
+from fastprof.inputs.chosen_traces import OTHER_PHASE
 from fastprof.tables.needs import Needs
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.set_aside import Stored
@@ -199,7 +201,7 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
     if plan.keepers:
         return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
     facts = hosts.facts()
-    found = _without_skipped(hosts.log, _of_session(facts, found))
+    found = _with_choices(hosts.log, _without_skipped(hosts.log, _of_session(facts, found)))
     reasons = _not_of_torch(facts.sources, names)
     return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
 
@@ -275,6 +277,23 @@ def _without_skipped(log: ImportLog, reports: dict[str, Report]) -> dict[str, Re
     are = "is" if len(skipped) == 1 else "are"
     notice = Notice("warning", f"{few(skipped)} cannot be read and {are} left out: table import_log.")
     return {name: dataclasses.replace(one, notices=(notice, *one.notices)) for name, one in reports.items()}
+
+
+def _with_choices(log: ImportLog, reports: dict[str, Report]) -> dict[str, Report]:
+    """The reports, with a remark if hosts are of several jobs, and one if phases of ranks are left out."""
+    rows = log.rows()
+    notices = [
+        Notice("warning", f"{row.example[0].upper()}{row.example[1:]}. Figures of all hosts would mix them.")
+        for row in rows
+        if row.code == SEVERAL_JOBS
+    ]
+    phases = [PurePath(row.path or "").name for row in rows if row.code == OTHER_PHASE]
+    if phases:
+        are = "is" if len(phases) == 1 else "are"
+        notices.append(Notice("info", f"{few(phases)} {are} left out: ranks have a trace for each phase."))
+    if not notices:
+        return reports
+    return {name: dataclasses.replace(one, notices=(*notices, *one.notices)) for name, one in reports.items()}
 
 
 def not_of_torch(session: OpenSession) -> dict[str, str]:

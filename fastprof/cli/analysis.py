@@ -61,7 +61,7 @@ class AnalysisVerb:
         form = output.format_for(args.format, args.output, formats_of(self.name))
         if form in DOCUMENTS and args.table:
             raise UsageError(f"--table cannot be combined with --format {form}, because a document has all tables")
-        profile = opening.selected(opening.open_session(args), args)
+        profile = by_job(opening.selected(opening.open_session(args), args), form)
         with output.opened(args, form) as sink:
             reports = answers(profile, [self.name], args, form)
             tables = next(iter(reports.values()))[self.name].tables
@@ -170,6 +170,11 @@ def send_table(sink: output.Sink, report: Report, choice: TableChoice, form: str
     for notice in report.notices:  # a table cannot hold them
         if notice.severity in ("warning", "error"):
             args.talk.note(notice.text)
+
+
+def by_job(profile: Profile, form: str) -> Profile:
+    """The profile as reports are made of it: by job, unless the form holds one report only."""
+    return profile if form in DOCUMENTS else profile.by_job
 
 
 def answers(profile: Profile, names: Sequence[str], args: argparse.Namespace, form: str) -> Reports:

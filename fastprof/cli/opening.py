@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
 
 _LOSSES = ("error", "data_loss")
-_CHOICES = ("cut_texts", "search_ended", "newest_run", "runs_below", "several_runs", "other_phase")
+_CHOICES = ("cut_texts", "search_ended", "newest_run", "runs_below", "several_runs", "other_phase", "several_jobs")
 _OFFERED = {
     "newest_run": "showing the newest run; choose another on the page",
     "runs_below": "showing the captures of the directory itself; choose a run below it on the page",

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
         )
     if folder:
         _check_folder(Path(args.output), args.force)
-    profile = opening.selected(opening.open_session(args), args)
+    profile = analysis.by_job(opening.selected(opening.open_session(args), args), form)
     wanted = names if one is None else (one[0],)
     if folder:
         reports = analysis.answers(profile, wanted, args, form)

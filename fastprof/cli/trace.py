@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
     resolution = DEFAULT_RESOLUTION if args.resolution is None else max(args.resolution, 0)
     offsets = None
     if args.align_clocks:
-        communication = session.report("communication")
+        communication = session.reports_together("communication")["communication"]
         offsets = trace_out.offsets_of(communication)
         args.talk.note(trace_out.alignment_in_words(communication, session.hosts["host"].to_pylist()))
     trace = trace_out.Trace(

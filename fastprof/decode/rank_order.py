@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from fastprof.decode.import_log import ImportLog
+from fastprof.decode.jobs import distributed_info, whole
 from fastprof.decode.task_environment import recorded_environment
 from fastprof.decode.xspace_capture import Capture
 
@@ -35,10 +35,4 @@ def places_by_rank(ranks: Iterable[tuple[int | None, str]], log: ImportLog) -> l
 
 def rank_of(capture: Capture) -> int | None:
     """The rank of the process that was profiled, of ``distributedInfo``; None: not recorded."""
-    text = recorded_environment(capture).get("distributedInfo")
-    try:
-        info = json.loads(text or "null")
-    except (ValueError, RecursionError):
-        return None
-    rank = info.get("rank") if isinstance(info, dict) else None
-    return rank if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else None
+    return whole(distributed_info(recorded_environment(capture).get("distributedInfo")).get("rank"))

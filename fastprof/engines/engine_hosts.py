@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from fastprof.analyses import merging, one_by_one
 from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan
 from fastprof.decode.import_log import ImportLog
+from fastprof.decode.jobs import note_jobs
 from fastprof.decode.rank_order import places_by_rank
 from fastprof.decode.selection import Selection
 from fastprof.decode.workers import HOSTS_READ, Progress
@@ -319,6 +320,7 @@ class EngineHosts:
         hosts = [replace(one) for one in self._hosts(found, [listed[place] for place in order])]
         name_hosts(hosts, log)
         note_clocks(hosts, [one.start_unix_ns for one in hosts], log)
+        note_jobs([one.host for one in hosts], [one.job for one in hosts], log)
         for i in sorted(found):
             for row in found[i].log:
                 log.add(row.severity, row.code, row.example, row.path, row.count, row.first_offset)

@@ -11,6 +11,7 @@ import numpy as np
 
 from fastprof._version import __version__
 from fastprof.decode.import_log import LogRow
+from fastprof.decode.jobs import JobFacts
 from fastprof.decode.selection import Selection, Steps
 from fastprof.errors import FastprofError
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
@@ -161,7 +162,7 @@ class GroupTask:
 @dataclass(slots=True)
 class HostInFile:
     """A host of a file, selected or not. ``rank``, ``start_unix_ns``: None: not recorded; ``transcribed_from``: as in
-    the environment of its capture; ``events``: how many it has."""
+    the environment of its capture; ``events``: how many it has; ``job``: what it records of its job, if anything."""
 
     host: str
     path: str
@@ -169,6 +170,7 @@ class HostInFile:
     start_unix_ns: int | None
     transcribed_from: str | None
     events: int
+    job: JobFacts | None
     selected: bool
 
 

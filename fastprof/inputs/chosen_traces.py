@@ -15,6 +15,7 @@ from fastprof.inputs.paths import last_change, shown
 from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import few
 
+OTHER_PHASE: Final = "other_phase"
 _PHASE: Final = pattern_of(
     r"(?:^|[-_.])(prefill(?:ing)?|decod(?:e|ing)|extend|context|ctx|gen(?:eration)?)(?=[-_.]|$)", re.IGNORECASE
 )
@@ -57,4 +58,4 @@ def _other_phases(directory: str, workers: Mapping[str, str]) -> dict[str, tuple
         f"not read: ranks have a trace for each phase, and {read} is read, not {few(others)}; give the traces of one "
         "phase to read that"
     )
-    return {name: ("other_phase", text) for phase in others for name in of_phase[phase]}
+    return {name: (OTHER_PHASE, text) for phase in others for name in of_phase[phase]}

@@ -109,7 +109,7 @@ def _traces_by_content(place: Place) -> tuple[list[str], list[str]]:
 
 
 def foreign_formats(directory: str, files: Iterable[str]) -> dict[str, str]:
-    """Return, by path below the directory, the format of files that are known to be of another one."""
+    """Return the format of files that are known to be of another one, by their path below the directory."""
     from fastprof.inputs.other_files import foreign_format
     from fastprof.inputs.source import beginning
 

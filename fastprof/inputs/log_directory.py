@@ -265,10 +265,9 @@ def _nothing(path: str, search: Search) -> NotFoundError:
         message += f"; links are not followed, give their target: {few(search.links)}"
     if search.unlisted:
         message += f"; {ended(search)}"
-    for name, form in list(formats.items())[:_MOST_NAMED]:
-        message += f"; {shown(name)} is {form}"
-    if len(formats) > _MOST_NAMED:
-        message += f"; {len(formats) - _MOST_NAMED} more files are of such formats"
+    for form in sorted(set(formats.values())):
+        names = sorted(shown(name) for name in formats if formats[name] == form)
+        message += f"; {few(names, _MOST_NAMED)}: {form}"
     if search.refused:
         message += f"; the system refused to list: {few(search.refused)}"
     return NotFoundError(message, path=shown(path))

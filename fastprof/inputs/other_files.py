@@ -13,10 +13,8 @@ from fastprof.wording.patterns import pattern_of
 _REFUSED = "the file is not a capture"
 _CAPTURES = "captures are files NAME.xplane.pb"
 _JSON = f"JSON text; {_CAPTURES}, which profilers write beside traces in JSON"
-_TEXTS = (
-    (pattern_of(r'\{|\[\s*[]\[{"\d-]'), _JSON),
-    (pattern_of("<"), f"XML or HTML text; {_CAPTURES}"),
-)
+_MARKUP = f"XML or HTML text; {_CAPTURES}"
+_TEXTS = ((pattern_of(r'\{|\[\s*[]\[{"\d-]'), _JSON), (pattern_of("<"), _MARKUP))
 _PLAIN = f"plain text; {_CAPTURES}"
 _TABLE = pattern_of(rb'(?:\xef\xbb\xbf)?"?[A-Z][^,\n"{\0]*"?(?:,"?[^,\n"{\0]+"?){3,}\r?(?:\n|$)')
 _NSYS = "`nsys export --type sqlite` and `nsys stats` show what it holds"
@@ -54,13 +52,14 @@ _DOCUMENTS = (
     (frozenset(("nodes", "startTime", "endTime")), "a CPU profile of V8; Chrome's developer tools show it"),
 )  # fmt: skip
 """JSON documents by keys that they have at their top."""
-_BEGIN = pattern_of(rb'\s*\{\s*"([^"\\]+)"')
+_FIRST_KEY = pattern_of(rb'\s*\{\s*"([^"\\]+)"')
 _KEY = pattern_of(rb'"([^"\\]+)"\s*:')
 _VALUE = pattern_of(
     r'(?P<value>null|true|false)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*"?)'
 )
 _LEAST_TEXT = 9  # a shorter file may be text by chance, if its name does not say that it is
 _SHOWN = 40
+_BEGIN = 512
 _PROGRAM = "a compiled program (HLO); rename it to NAME.hlo_proto.pb to read it"
 
 
@@ -113,13 +112,13 @@ def _known_document(error: CaptureError) -> str | None:
 
 
 def foreign_format(head: bytes) -> str | None:
-    """Return the format of a file that begins so, with what reads it; None: a capture, or a file of unknown format."""
-    return _begun_document(head) or _known_format(head)
+    """Return the format of a file that begins so, with what reads it; None: a capture, other text, or unknown."""
+    return _begun_document(head) or _known_format(head) or (_MARKUP if _other_format(head[:_BEGIN]) == _MARKUP else None)
 
 
 def _begun_document(head: bytes) -> str | None:
     """Return the format of JSON that begins so, by its first key and others, or None."""
-    if (begin := _BEGIN.match(head)) is None:
+    if (begin := _FIRST_KEY.match(head)) is None:
         return None
     first, keys = begin[1].decode("utf-8", "replace"), {key.decode("utf-8", "replace") for key in _KEY.findall(head)}
     return next((text for needed, text in _DOCUMENTS if first in needed and needed.issubset(keys)), None)

@@ -55,7 +55,7 @@ def checks(
     """Of a run that was captured with these levels. ``duration_ps``: as requested; 0: not for a time. ``verb``: what
     captured it: "capture", "run", or "record" of the API. Reads all events."""
     words = _WORDS[verb]
-    reports = profile.reports("steps", "diagnosis")
+    reports = profile.reports_together("steps", "diagnosis")
     lacks = {row["what"]: row["how"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
     found = list(_steps(reports["steps"], lacks, duration_ps, words)) if host_level else []
     if host_level == 0:

@@ -25,6 +25,7 @@ def computed(
     """The reports of an open session."""
     from fastprof.analyses import runner
 
+    session.jobs()
     return runner.run(TableSet(session, selection), names, params, steps, keepers_of(names, form))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fastprof.analyses import ANALYSES
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from fastprof.profile.report import Report
     from fastprof.tables.table_set import TableSet
 
+    Reports = Callable[[str], Mapping[str, Report]]
+
 _READ_BYTES = 32 << 20
 """Sessions up to this size are read for their times and steps; larger ones would keep the notebook waiting."""
 
 
-def html(tables: TableSet, captures: list[Capture], selected: str, steps: Callable[[], Report]) -> str:
-    """``captures``: those of the selected hosts. ``selected``: the selection as text. ``steps`` computes the report."""
+def html(tables: TableSet, captures: list[Capture], selected: str, reports: Reports) -> str:
+    """``captures``: those of the selected hosts. ``selected``: the selection as text. ``reports`` computes them."""
     from fastprof.render import report_html
 
     rows = [
@@ -30,7 +32,7 @@ def html(tables: TableSet, captures: list[Capture], selected: str, steps: Callab
         ("Selected", selected),
     ]
     size = sum(capture.size_bytes for capture in captures)
-    rows += [("Size", size_text(size)), ("Devices", devices(captures)), *_read(tables, steps, size)]
+    rows += [("Size", size_text(size)), ("Devices", devices(captures)), *_read(tables, reports, size)]
     rows += [("Tables", ", ".join(tables)), ("Analyses", ", ".join(f"{name}()" for name in ANALYSES))]
     shown = [list(row) for row in rows if row[1]]
     lines = [report_html.heading("Profile", 3), report_html.facts(shown)]
@@ -44,14 +46,14 @@ def devices(captures: list[Capture]) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
-def _read(tables: TableSet, report: Callable[[], Report], size: int) -> Iterator[tuple[str, str]]:
+def _read(tables: TableSet, reports: Reports, size: int) -> Iterator[tuple[str, str]]:
     """What events have to be read for, or the fault that they have."""
     if size > _READ_BYTES:
         yield "Steps", "steps() reads them"
         return
     try:
         yield from _times(tables)
-        steps = report().scalars["step_count"].value
+        steps = reports("steps")["steps"].scalars["step_count"].value
         yield "Steps", f"{steps:,}" if isinstance(steps, int) else "none"
     except FastprofError as error:
         yield "Fault", str(error)

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from fastprof.analyses import ANALYSES, contract
 from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection, Steps, narrowed_steps
-from fastprof.errors import FastprofError, NotFoundError, UsageError
+from fastprof.errors import FastprofError, UsageError
 from fastprof.inputs.graph_files import GraphFiles
 from fastprof.profile.analysis_methods import AnalysisMethods
 from fastprof.profile.computing import Computing, computed
 from fastprof.profile.opened import open_runs
 from fastprof.profile.report import ForXprof, Report
-from fastprof.profile.runs_by_name import Runs, no_run
+from fastprof.profile.runs_by_name import Runs, chosen_runs
 from fastprof.tables.event_summary import event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet
@@ -186,7 +186,18 @@ class Profile(AnalysisMethods):
     def reports(self, *names: str, **params: Any) -> dict[str, Report]:
         """Several reports (without names: all) from one pass over the capture. A parameter goes to all analyses that
         have it. If some fail, as on damaged numbers, the others answer; reports of those that failed have no rows and a
-        notice of the severity "error"."""
+        notice of the severity "error". Those of several jobs are reports of several runs: see ``by_job``."""
+        return self.by_job.reports_together(*names, **params)
+
+    @cached_property
+    def by_job(self) -> Profile:
+        """This profile; or one of several runs, if its traces cannot be of one job: see docs/sessions.md."""
+        from fastprof.profile.by_job import split_by_job
+
+        return split_by_job(self)
+
+    def reports_together(self, *names: str, **params: Any) -> dict[str, Report]:
+        """As ``reports``, but of all hosts together, even if they are not of one job."""
         from fastprof.analyses import runner
 
         for name in names:
@@ -212,7 +223,7 @@ class Profile(AnalysisMethods):
         """The reports for the renderers of a format. For ``xprof``, they also have what XProf's pages need of each
         host."""
         if form != "xprof":
-            return {name: report.answer for name, report in self.reports(*names, **params).items()}
+            return {name: report.answer for name, report in self.reports_together(*names, **params).items()}
         return self._computing()(names, params, form)
 
     def _computing(self) -> Computing:
@@ -343,7 +354,7 @@ class Profile(AnalysisMethods):
         form = form_of(str(out)) if format is None else format
         if form is None:
             raise UsageError(f"the suffix of {out} does not name a trace format; give format")
-        offsets = offsets_of(self.report("communication")) if align_clocks else None
+        offsets = offsets_of(self.reports_together("communication")["communication"]) if align_clocks else None
         trace = Trace(
             self._tables, form, derived=derived, stats=stats, resolution=resolution, max_text=max_text, offsets=offsets
         )
@@ -423,7 +434,7 @@ class Profile(AnalysisMethods):
         """For notebooks: hosts, devices, times and steps, and the names of tables and analyses."""
         from fastprof.profile import notebook
 
-        return notebook.html(self._tables, self._selected_captures(), self._selected(), self.steps)
+        return notebook.html(self._tables, self._selected_captures(), self._selected(), self.reports_together)
 
     def __repr__(self) -> str:
         from fastprof.profile.notebook import devices
@@ -486,13 +497,3 @@ def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps
     opened, _ = open_runs(source, **how, again=True)
     tables = next(iter(opened.values())) if part is None else opened[part]
     return Profile(TableSet(tables.session, selection), source, how, steps, part)
-
-
-def chosen_runs(known: Iterable[str], wanted: str | Iterable[str] | None) -> list[str]:
-    """The runs that are wanted (None: all), in the order of the known ones. NotFoundError: one is unknown."""
-    there = list(known)
-    names = there if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
-    for name in names:
-        if name not in there:
-            raise NotFoundError(no_run(name, there))
-    return [name for name in there if name in names]

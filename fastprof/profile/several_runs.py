@@ -12,9 +12,9 @@ import pyarrow as pa
 from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection, Steps
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.profile.opened import open_runs
-from fastprof.profile.profile import Profile, check_batch_rows, chosen_runs
+from fastprof.profile.profile import Profile, check_batch_rows
 from fastprof.profile.report_of_runs import ReportOfRuns
-from fastprof.profile.runs_by_name import Runs
+from fastprof.profile.runs_by_name import Runs, chosen_runs
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.stacked import stacked
 from fastprof.tables.table_set import BATCH_ROWS, TableSet
@@ -113,8 +113,12 @@ class ProfileOfRuns(Profile):
 
     # ---- analyses
 
-    def reports(self, *names: str, **params: Any) -> dict[str, ReportOfRuns]:  # type: ignore[override]
-        of_runs = {run: profile.reports(*names, **params) for run, profile in self._runs.items()}
+    @property
+    def by_job(self) -> Profile:
+        return self
+
+    def reports_together(self, *names: str, **params: Any) -> dict[str, ReportOfRuns]:  # type: ignore[override]
+        of_runs = {run: profile.reports_together(*names, **params) for run, profile in self._runs.items()}
         first = next(iter(of_runs.values()))
         return {name: ReportOfRuns({run: reports[name] for run, reports in of_runs.items()}) for name in first}
 
@@ -190,7 +194,7 @@ class ProfileOfRuns(Profile):
     def __repr__(self) -> str:
         lines = [f"<fastprof.Profile: {counted(len(self._runs), 'run', 'runs')}"]
         for name, run in list(self._runs.items())[:_MOST_LISTED]:
-            hosts = len(run.sources)
+            hosts = len(run._selection.hosts or run.sources)
             lines.append(f"  {name}  {counted(hosts, 'host', 'hosts')}")
         if len(self._runs) > _MOST_LISTED:
             lines.append(f"  … {len(self._runs) - _MOST_LISTED} more")

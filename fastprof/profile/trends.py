@@ -42,7 +42,7 @@ _TRENDS: Final = TableSchema(
 
 def of_profile(profile: Profile) -> dict[str, Any]:
     """The row of a run, but for its name. Reads all events. Raises FastprofError."""
-    reports = profile.reports(*REPORTS)
+    reports = profile.reports_together(*REPORTS)
     steps, diagnosis, memory, pipeline = (reports[name].scalars for name in REPORTS)
     starts = [start for start in profile.tables["hosts"]["start_unix_ns"].to_pylist() if start is not None]
     findings = reports["diagnosis"].tables["findings"].slice(0, 1).to_pylist()

@@ -14,6 +14,7 @@ from fastprof._version import __version__
 from fastprof.decode import metadata_tables
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import Index
+from fastprof.decode.jobs import Jobs, job_facts, note_jobs
 from fastprof.decode.rank_order import by_rank
 from fastprof.decode.several_hosts import by_host
 from fastprof.decode.span_stats import SpanStats, metadata_stats
@@ -69,6 +70,8 @@ class OpenSession:
         self._arrows: list[list[Arrows]] | None = None
         self._flow_ends: list[int] = []
         self._reading_flows = threading.Lock()
+        self._jobs: Jobs | None = None
+        self._finding_jobs = threading.Lock()
 
     def _open(self, session: Session, on_error: str, max_unpacked: int) -> list[Capture]:
         memory = Memory()
@@ -109,6 +112,7 @@ class OpenSession:
                         program.read(self.log)
                 read_graphs(self.index, number)
             self.arrows()
+            self.jobs()
             self._all_read = True
 
     def arrows(self) -> list[list[Arrows]]:
@@ -170,6 +174,15 @@ class OpenSession:
     @property
     def hosts(self) -> list[str]:
         return [capture.host for capture in self.captures]
+
+    def jobs(self) -> Jobs:
+        """The numbers of the captures by job, found once. The log has a row if these are several."""
+        with self._finding_jobs:
+            if self._jobs is None:
+                parts = self.index.captures
+                facts = [job_facts(part.capture, part.environment) for part in parts] if len(parts) > 1 else [None]
+                self._jobs = note_jobs(self.hosts, facts, self.log)
+            return self._jobs
 
     def start_unix_ns(self) -> int | None:
         """The start of profiling on the first host; None: not recorded."""

@@ -84,7 +84,8 @@ def _report(call: Call) -> Report:
 
     def compute() -> Report:  # of a profile of its own, which does not keep it
         with run.analysing():
-            report = run.profile.select(hosts=hosts or None, steps=steps).report(name, **params)
+            chosen = run.profile.select(hosts=hosts or None, steps=steps)
+            report = chosen.reports_together(name, **params)[name]
         reason = None if hosts or steps or params else why_empty(report.answer)
         if reason is not None and report.answer.inapplicable is None:
             run.empty_reports[name] = reason

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import pickle
 from pathlib import Path
 
 import pytest
+from reported_directories import put
 
 import fastprof
-
-HERE = Path(__file__).parent
-
-
-def put(root: Path, name: str, rank: int = 0, case: str = "i39b-sglang", **members: object) -> None:
-    """Write the trace of a case with a rank of its own. ``members``: others of the document that are replaced."""
-    document = json.loads(gzip.decompress((HERE / f"{case}.json.gz").read_bytes()))
-    document["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 2}
-    text = json.dumps(document | members).encode()
-    path = root / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
 
 
 def codes(profile: fastprof.Profile) -> list[str]:
@@ -107,11 +95,12 @@ def test_phases_of_different_ranks_are_hosts(tmp_path: Path) -> None:
 
 
 FOREIGN = {
-    "snapshot.pickle": (pickle.dumps({"segments": []}), "snapshot.pickle is a pickle, .*memory_viz"),
-    "heap.pb.gz": (gzip.compress(b"\x0a\x04\x08\x01\x10\x02\x12\x02\x08\x01"), "heap.pb.gz is a profile in .* pprof"),
-    "logs/rank0.sqlite": (b"SQLite format 3\x00", "logs/rank0.sqlite is an SQLite database"),
-    "et.json": (b'{"schema": "1.1.1", "pid": 3, "nodes": []}', "et.json is an execution trace of PyTorch"),
-    "a/b/trace.pftrace": (b"\x0a\x04\x40\x05\x50\x01" * 3, "a/b/trace.pftrace is a trace of Perfetto in protobuf"),
+    "snapshot.pickle": (pickle.dumps({"segments": []}), "snapshot.pickle: a pickle, .*memory_viz"),
+    "heap.pb.gz": (gzip.compress(b"\x0a\x04\x08\x01\x10\x02\x12\x02\x08\x01"), "heap.pb.gz: a profile in .* pprof"),
+    "logs/rank0.sqlite": (b"SQLite format 3\x00", "logs/rank0.sqlite: an SQLite database"),
+    "memory-timeline.html": (b"<html></html>", "memory-timeline.html: XML or HTML text"),
+    "et.json": (b'{"schema": "1.1.1", "pid": 3, "nodes": []}', "et.json: an execution trace of PyTorch"),
+    "a/b/trace.pftrace": (b"\x0a\x04\x40\x05\x50\x01" * 3, "a/b/trace.pftrace: a trace of Perfetto in protobuf"),
 }
 
 

@@ -60,9 +60,10 @@ def test_35_two_files_of_one_rank_are_two_hosts(tmp_path: Path) -> None:
         write(tmp_path, name, {"rank": rank})
     profile = fastprof.load(tmp_path)
     assert hosts(profile) == ["b", "a", "c"]
-    (row,) = profile.tables["import_log"].to_pylist()
+    jobs, row = profile.tables["import_log"].to_pylist()
     assert (row["code"], Path(row["path"]).name) == ("duplicate_rank", "c.pt.trace.json")
     assert "a.pt.trace.json and this file record the same rank, 1" in row["example"]
+    assert jobs["example"].endswith("because ranks are recorded twice: job 1: b, a; job 2: c")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,122 @@
+"""Traces in a directory that cannot be of one job are several runs: decided at the first report, said in each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reported_directories import put
+
+import fastprof
+from fastprof.engines.process_pool import processes
+from fastprof.errors import UsageError
+
+H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
+MI300X = [{"id": 0, "name": "AMD Instinct MI300X"}]
+
+
+def info(rank: int, size: int | None = 2, *groups: list[int]) -> dict[str, Any]:
+    of_size = {} if size is None else {"world_size": size}
+    config = {"pg_config": [{"pg_name": str(at), "ranks": ranks} for at, ranks in enumerate(groups)]} if groups else {}
+    return {"distributedInfo": {"backend": "nccl", "rank": rank, **of_size, **config}}
+
+
+SEVERAL: Mapping[str, tuple[dict[str, dict[str, Any]], list[list[str]], str]] = {
+    "the same rank twice": (
+        {"a": info(0), "b": info(1), "c": info(0), "d": info(1)},
+        [["a", "b"], ["c", "d"]],
+        "ranks are recorded twice",
+    ),
+    "the same rank twice, later": (
+        {"x_77": {**info(0, 1), "later_s": 30}, "x_99": info(0, 1)},
+        [["x_99"], ["x_77"]],
+        "ranks are recorded twice",
+    ),
+    "other devices": (
+        {"a": {"deviceProperties": H100}, "b": {"deviceProperties": MI300X}, "c": {"deviceProperties": H100}},
+        [["a", "c"], ["b"]],
+        "their devices differ",
+    ),
+    "other times": (
+        {"a": {}, "b": {"later_s": 3_600}, "c": {"later_s": 3_601}, "d": {"later_s": 90_000}},
+        [["a"], ["b", "c"], ["d"]],
+        "they were recorded at different times",
+    ),
+    "other numbers of ranks": (
+        {"a": info(0, 2), "b": info(1, 2), "c": info(2, 4)},
+        [["a", "b"], ["c"]],
+        "their numbers of ranks differ",
+    ),
+    "no common group": (
+        {
+            "a": info(0, None, [0, 1]),
+            "b": info(1, None, [0, 1]),
+            "c": info(4, None, [4, 5]),
+            "d": info(6, None, [6, 4]),
+        },
+        [["a", "b"], ["c", "d"]],
+        "no process group has ranks of both",
+    ),
+}
+ONE: Mapping[str, dict[str, dict[str, Any]]] = {
+    "nothing is recorded": {"a": {}, "b": {}},
+    "ranks that share groups through a third": {
+        "a": info(0, 4, [0, 1], [0, 2]),
+        "b": info(3, 4, [1, 3], [2, 3]),
+    },
+    "clocks that differ by seconds": {"a": info(0), "b": {**info(1), "later_s": 20}},
+    "a server's own process beside its ranks": {"a": info(0), "b": info(1), "server": {"deviceProperties": []}},
+}
+
+
+def written(folder: Path, traces: Mapping[str, Mapping[str, Any]]) -> Path:
+    for name, members in traces.items():
+        put(folder, f"{name}.pt.trace.json", None, **members)
+    return folder
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_traces_that_cannot_be_of_one_job_are_several_runs(kind: str, tmp_path: Path) -> None:
+    traces, jobs, why = SEVERAL[kind]
+    profile = fastprof.load(written(tmp_path, traces))
+    assert sorted(profile.host_names) == sorted(traces)
+    assert "several_jobs" not in profile.remarks()["code"].to_pylist()
+    report = profile.kernel_stats()
+    assert list(report.runs) == [f"job {number}" for number in range(1, len(jobs) + 1)]
+    for run, hosts in zip(report.runs.values(), jobs, strict=True):
+        assert run.scalars["occurrences"].value == 8 * len(hosts)
+        assert run.notices[0].severity == "warning"
+        assert re.search(f"not of one job, because .*{why}", run.notices[0].text)
+    listed = "; ".join(f"job {number}: {', '.join(hosts)}" for number, hosts in enumerate(jobs, 1))
+    assert listed in report.notices[0].text
+    assert profile.import_log["code"].to_pylist().count("several_jobs") == 1
+    with pytest.raises(UsageError, match=r"use report.runs\[NAME\]"):
+        report.scalars["occurrences"]
+
+
+@pytest.mark.parametrize("kind", ONE)
+def test_traces_that_may_be_of_one_job_are_one_run(kind: str, tmp_path: Path) -> None:
+    profile = fastprof.load(written(tmp_path, ONE[kind]))
+    report = profile.kernel_stats()
+    assert report.scalars["occurrences"].value == 8 * len(ONE[kind])
+    assert not [notice for notice in report.notices if "job" in notice.text]
+    assert profile.by_job is profile
+
+
+def test_the_hosts_of_a_job_can_be_selected_and_all_be_read_together(tmp_path: Path) -> None:
+    folder = written(tmp_path, SEVERAL["the same rank twice"][0])
+    assert fastprof.load(folder).select(hosts=["c", "d"]).kernel_stats().scalars["occurrences"].value == 16
+    together = fastprof.load(folder, as_hosts=True).kernel_stats()
+    assert together.scalars["occurrences"].value == 32
+    assert "Figures of all hosts would mix them" in together.notices[0].text
+    assert fastprof.load(folder).reports_together("kernel_stats")["kernel_stats"].scalars["occurrences"].value == 32
+
+
+def test_with_an_executor_a_notice_says_so(tmp_path: Path) -> None:
+    folder = written(tmp_path, SEVERAL["other devices"][0])
+    report = fastprof.load(folder, executor=processes(1)).kernel_stats()
+    assert report.scalars["occurrences"].value == 24
+    assert "because their devices differ: job 1: a, c; job 2: b" in report.notices[0].text
