@@ -95,7 +95,7 @@ static void put_stretch(fp_bytes *out, const uint8_t *p, size_t length, const ui
   }
 }
 
-/* Whether a backslash and what follows it is no escape of JSON. */
+/* Whether JSON does not have the escape that a backslash begins. */
 static bool is_wrong_escape(const uint8_t *p, const uint8_t *end) {
   if (end - p < 2) return true;
   return p[1] == 'u' ? hex4(p + 2, end) < 0 : !memchr("\"\\/bfnrt", p[1], 8);

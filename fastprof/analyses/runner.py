@@ -21,13 +21,12 @@ from fastprof.analyses.merging import Merging, joined, one_by_one, together
 from fastprof.analyses.one_by_one import OneByOne, Packed
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.decode.index import Index
-from fastprof.decode.jobs import SEVERAL_JOBS
+from fastprof.decode.jobs import OTHER_PHASE, SEVERAL_JOBS
 from fastprof.decode.selection import Interval, Steps
 from fastprof.decode.task_environment import KINETO, TIMELINE
 from fastprof.derive.host import Choice, Host
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import UsageError
-from fastprof.inputs.chosen_traces import OTHER_PHASE
 from fastprof.tables.needs import Needs
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.set_aside import Stored

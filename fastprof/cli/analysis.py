@@ -61,7 +61,8 @@ class AnalysisVerb:
         form = output.format_for(args.format, args.output, formats_of(self.name))
         if form in DOCUMENTS and args.table:
             raise UsageError(f"--table cannot be combined with --format {form}, because a document has all tables")
-        profile = by_job(opening.selected(opening.open_session(args), args), form)
+        session = opening.selected(opening.open_session(args), args)
+        profile = by_job(session, form)
         with output.opened(args, form) as sink:
             reports = answers(profile, [self.name], args, form)
             tables = next(iter(reports.values()))[self.name].tables
@@ -72,7 +73,7 @@ class AnalysisVerb:
                 sink.send(report_chunks(profile, reports, form, sink.look, args.limit, several=False))
         if table is not None and args.table is None:
             _note_other_tables(args, table.name, tables)
-        opening.note_log(profile, args.talk)
+        opening.note_log(session, args.talk)
         output.note_written(args)
 
 

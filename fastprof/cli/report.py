@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> None:
         )
     if folder:
         _check_folder(Path(args.output), args.force)
-    profile = analysis.by_job(opening.selected(opening.open_session(args), args), form)
+    session = opening.selected(opening.open_session(args), args)
+    profile = analysis.by_job(session, form)
     wanted = names if one is None else (one[0],)
     if folder:
         reports = analysis.answers(profile, wanted, args, form)
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> None:
                 sink.send(analysis.report_chunks(profile, reports, form, sink.look, args.limit, several=True))
             else:
                 analysis.send_table(sink, analysis.with_all_runs(profile, reports, args)[one[0]], one[1], form, args)
-    opening.note_log(profile, args.talk)
+    opening.note_log(session, args.talk)
     output.note_written(args)
 
 

@@ -19,6 +19,7 @@ from fastprof.decode.span_stats import CaptureTexts, owned_spans, read_span_stat
 from fastprof.decode.task_environment import KINETO, TaskEnvironment
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture
+from fastprof.inputs.chosen_traces import OTHER_PHASE as OTHER_PHASE
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import few
 
@@ -47,7 +48,7 @@ class JobFacts:
 
 
 def job_facts(capture: Capture, environment: TaskEnvironment) -> JobFacts | None:
-    """Return what the capture records of its job; None: it is no trace of PyTorch's profiler."""
+    """Return what the capture records of its job; None: PyTorch's profiler did not write it."""
     if environment.transcribed_from != KINETO:
         return None
     info = distributed_info(dict(environment.stats).get("distributedInfo"))

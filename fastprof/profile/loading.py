@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fastprof.decode.selection import Interval, Patterns
+from fastprof.decode.task_environment import KINETO
 from fastprof.decode.workers import Progress
 from fastprof.errors import CaptureError, FastprofError, UnreadableError, UsageError
 from fastprof.inputs import graph_files, unpacking
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from fastprof.engines.engine import Engine
+    from fastprof.tables.open_session import OpenSession
 
 
 def load(
@@ -116,10 +118,21 @@ def load_again(path: Named | Sequence[Named], **how: Any) -> Profile:
 def _profile(path: Named | Sequence[Named], how: dict[str, Any], **rest: Any) -> Profile:
     opened, several = open_runs(path, **how, **rest)
     if not several:
-        return Profile(next(iter(opened.values())), path, how)
+        tables = next(iter(opened.values()))
+        if how.get("as_hosts") or not _are_traces(tables.session):
+            return Profile(tables, path, how)
+        from fastprof.profile.profile_of_traces import ProfileOfTraces
+
+        return ProfileOfTraces(tables, path, how)
     from fastprof.profile.several_runs import ProfileOfRuns  # most sessions are one run
 
     return ProfileOfRuns.of(opened, path, how)
+
+
+def _are_traces(session: OpenSession) -> bool:
+    """Whether the session is of several traces of PyTorch's profiler."""
+    parts = session.index.captures
+    return len(parts) > 1 and all(part.environment.transcribed_from == KINETO for part in parts)
 
 
 def on_engine(path: Named | Sequence[Named], how: dict[str, Any], engine: Engine, progress: Progress | None) -> Profile:

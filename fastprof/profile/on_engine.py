@@ -102,10 +102,6 @@ class ProfileOnEngine(Profile):
         EngineHosts(self._on_engine.on_engine, self._chosen).begin(plan)
 
     @property
-    def by_job(self) -> Profile:
-        return self
-
-    @property
     def by_workers(self) -> Sequence[RunOfWorkers]:
         from fastprof.export.by_workers import RunOfWorkers
 

@@ -189,12 +189,10 @@ class Profile(AnalysisMethods):
         notice of the severity "error". Those of several jobs are reports of several runs: see ``by_job``."""
         return self.by_job.reports_together(*names, **params)
 
-    @cached_property
+    @property
     def by_job(self) -> Profile:
         """This profile; or one of several runs, if its traces cannot be of one job: see docs/sessions.md."""
-        from fastprof.profile.by_job import split_by_job
-
-        return split_by_job(self)
+        return self
 
     def reports_together(self, *names: str, **params: Any) -> dict[str, Report]:
         """As ``reports``, but of all hosts together, even if they are not of one job."""

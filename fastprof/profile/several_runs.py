@@ -113,10 +113,6 @@ class ProfileOfRuns(Profile):
 
     # ---- analyses
 
-    @property
-    def by_job(self) -> Profile:
-        return self
-
     def reports_together(self, *names: str, **params: Any) -> dict[str, ReportOfRuns]:  # type: ignore[override]
         of_runs = {run: profile.reports_together(*names, **params) for run, profile in self._runs.items()}
         first = next(iter(of_runs.values()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +11,10 @@ from typing import Any
 
 import pytest
 from reported_directories import put
+from trace_builder import event, line, plane, stat, task_environment, xspace
 
 import fastprof
+from fastprof.cli.main import main
 from fastprof.engines.process_pool import processes
 from fastprof.errors import UsageError
 
@@ -113,6 +117,8 @@ def test_the_hosts_of_a_job_can_be_selected_and_all_be_read_together(tmp_path: P
     assert together.scalars["occurrences"].value == 32
     assert "Figures of all hosts would mix them" in together.notices[0].text
     assert fastprof.load(folder).reports_together("kernel_stats")["kernel_stats"].scalars["occurrences"].value == 32
+    again = pickle.loads(pickle.dumps(fastprof.load(folder)))
+    assert list(again.kernel_stats().runs) == ["job 1", "job 2"]
 
 
 def test_with_an_executor_a_notice_says_so(tmp_path: Path) -> None:
@@ -120,3 +126,33 @@ def test_with_an_executor_a_notice_says_so(tmp_path: Path) -> None:
     report = fastprof.load(folder, executor=processes(1)).kernel_stats()
     assert report.scalars["occurrences"].value == 24
     assert "because their devices differ: job 1: a, c; job 2: b" in report.notices[0].text
+
+
+def test_hosts_of_xspaces_are_of_one_run_whatever_their_devices(tmp_path: Path) -> None:
+    for hour, model in enumerate(("NVIDIA H100", "NVIDIA A100")):
+        kernels = line("Stream #7", [event("kernel", 0, 10)])
+        gpu = plane("/device:GPU:0", [kernels], stats=[stat("gpu_device_name", model)])
+        start = 1_700_000_000_000_000_000 + hour * 3_600_000_000_000
+        (tmp_path / f"vm{hour}.xplane.pb").write_bytes(xspace(gpu, task_environment(start)))
+    profile = fastprof.load(tmp_path)
+    assert profile.by_job is profile
+    assert "several_jobs" not in profile.import_log["code"].to_pylist()
+
+
+def test_traces_that_were_converted_to_xspaces_are_of_the_same_jobs(tmp_path: Path) -> None:
+    written(tmp_path / "traces", SEVERAL["other devices"][0])
+    assert main(["convert", str(tmp_path / "traces"), "-o", str(tmp_path / "run"), "-q"]) == 0
+    assert list(fastprof.load(tmp_path / "run").kernel_stats().runs) == ["job 1", "job 2"]
+
+
+def test_the_command_line_shows_each_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(written(tmp_path, SEVERAL["the same rank twice"][0]))
+    assert main(["kernel-stats", folder, "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert list(json.loads(out)["runs"]) == ["job 1", "job 2"]
+    assert "the traces are not of one job, because ranks are recorded twice" in err
+    assert main(["kernel-stats", folder, "--format", "csv", "-q"]) == 0
+    assert capsys.readouterr().out.startswith("run,")
+    assert main(["communication", folder, "--as-hosts", "-q"]) == 0
+    assert "Figures of all hosts would mix them" in " ".join(capsys.readouterr().out.split())
+    assert main(["trace", folder, "--format", "chrome", "-q"]) == 0
