@@ -23,6 +23,7 @@ _TIMELINE = pattern_of(r"timeline-(\d{1,18})\.json(?:\.gz|\.zst)?")
 _MOST_MESSAGES: Final = 1_000
 _MOST_DOCUMENTS: Final = 1_000
 """Documents in directories below the one named that are looked into."""
+_LIKELY = pattern_of(r"(?i)trace|profile|rank|kineto")
 
 
 @dataclass(slots=True, eq=False)
@@ -81,10 +82,10 @@ def look_into(place: Place) -> None:
 
 
 def with_traces(places: Iterable[Place]) -> list[Place]:
-    """Return the places that hold traces of JSON, whatever their names."""
+    """Return the places that hold traces of JSON, whatever their names; likely names are looked into first."""
     runs: list[Place] = []
     left = _MOST_DOCUMENTS
-    for place in places:
+    for place in sorted(places, key=lambda place: not any(map(_LIKELY.search, place.documents))):
         if not place.traces and left > 0:
             left -= len(place.documents)
             place.traces, _ = _traces_by_content(place)

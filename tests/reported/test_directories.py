@@ -58,6 +58,14 @@ def test_the_last_iteration_is_read_and_others_can_be_chosen(tmp_path: Path) -> 
     assert list(both.runs) == ["profile_traces/iteration_5", "profile_traces/iteration_10"]
 
 
+def test_traces_are_found_among_many_other_documents(tmp_path: Path) -> None:
+    for number in range(1_100):
+        (tmp_path / "a" / str(number % 20)).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "a" / str(number % 20) / f"{number}.json").write_text("{}")
+    put(tmp_path, "b/c/d/rank0_trace.json")
+    assert fastprof.load(tmp_path).run == "b/c/d"
+
+
 def test_a_copy_for_perfetto_is_read_if_there_is_nothing_else(tmp_path: Path) -> None:
     run = "plugins/profile/2026_01_02_03_04_05"
     put(tmp_path, f"{run}/perfetto_trace.json.gz", case="i94-perfetto")
