@@ -23,6 +23,8 @@ _TIMELINE = pattern_of(r"timeline-(\d{1,18})\.json(?:\.gz|\.zst)?")
 _MOST_MESSAGES: Final = 1_000
 _MOST_DOCUMENTS: Final = 1_000
 """Documents in directories below the one named that are looked into."""
+_TRIES: Final = 3
+_DIGITS = pattern_of(r"\d+")
 _LIKELY = pattern_of(r"(?i)trace|profile|rank|kineto")
 
 
@@ -86,27 +88,48 @@ def with_traces(places: Iterable[Place]) -> list[Place]:
     runs: list[Place] = []
     left = _MOST_DOCUMENTS
     for place in sorted(places, key=lambda place: not any(map(_LIKELY.search, place.documents))):
-        if not place.traces and left > 0:
-            left -= len(place.documents)
-            place.traces, _ = _traces_by_content(place)
+        if not place.traces:
+            place.traces, left = _traces_by_shape(place, left)
         if place.traces:
             runs.append(place)
     return runs
 
 
+def _traces_by_shape(place: Place, left: int) -> tuple[list[str], int]:
+    """Documents with names such as that of a trace, but for numbers: of thousands of ranks, one is looked into.
+    ``left``: how many may be; how many still may be."""
+    of_shape: dict[str, list[str]] = {}
+    for name in place.documents:
+        of_shape.setdefault(_DIGITS.sub("0", name), []).append(name)
+    traces: list[str] = []
+    for names in of_shape.values():
+        for name in names[: min(_TRIES, left)]:
+            left -= 1
+            if _is_trace(place, name):
+                traces += names
+                break
+    return sorted(traces), left
+
+
 def _traces_by_content(place: Place) -> tuple[list[str], list[str]]:
     """Documents of JSON that are traces, and profiles of tfprof."""
-    if not place.documents:
-        return [], []
-    from fastprof.inputs.formats import HEAD, chrome_json, profile_proto  # only this search opens files
+    named = [name for name in place.documents if split_profile(name)]
+    traces = [name for name in place.documents if name not in named and _is_trace(place, name)]
+    return traces, [name for name in named if _is_profile(place, name)]
+
+
+def _is_trace(place: Place, name: str) -> bool:
+    from fastprof.inputs.formats import chrome_json  # only this search opens files
     from fastprof.inputs.source import beginning
 
-    def begun(name: str) -> bytes:
-        return beginning(below(place.directory, name))
+    return chrome_json.is_trace(beginning(below(place.directory, name)))
 
-    named = [name for name in place.documents if split_profile(name)]
-    traces = [name for name in place.documents if name not in named and chrome_json.is_trace(begun(name))]
-    return traces, [name for name in named if profile_proto.begins(begun(name)[:HEAD])]
+
+def _is_profile(place: Place, name: str) -> bool:
+    from fastprof.inputs.formats import HEAD, profile_proto
+    from fastprof.inputs.source import beginning
+
+    return profile_proto.begins(beginning(below(place.directory, name))[:HEAD])
 
 
 def foreign_formats(directory: str, files: Iterable[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 from reported_directories import put
 
 import fastprof
+from fastprof.inputs.formats import chrome_json
 
 
 def codes(profile: fastprof.Profile) -> list[str]:
@@ -56,6 +57,19 @@ def test_the_last_iteration_is_read_and_others_can_be_chosen(tmp_path: Path) -> 
     assert profile.kernel_stats().scalars["total_ps"].value == 2 * 1_200_000_000
     both = fastprof.load(tmp_path, run=["iteration_5", "iteration_10"])
     assert list(both.runs) == ["profile_traces/iteration_5", "profile_traces/iteration_10"]
+
+
+def test_of_many_ranks_few_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    is_trace = chrome_json.is_trace
+    monkeypatch.setattr(chrome_json, "is_trace", lambda head: looked.append("") or is_trace(head))
+    for iteration in range(3):
+        for rank in range(1, 8):
+            put(tmp_path, f"out/iteration_{iteration}/rank{rank}_trace.json", rank)
+        (tmp_path / f"out/iteration_{iteration}/rank0_trace.json").write_text("")
+    (tmp_path / "out/iteration_2/config.json").write_text("{}")
+    assert [len(run.files) for run in fastprof.runs(tmp_path)] == [8, 8, 8]
+    assert len(looked) == 2 * 3 + 1
 
 
 def test_traces_are_found_among_many_other_documents(tmp_path: Path) -> None:
