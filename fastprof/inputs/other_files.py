@@ -113,7 +113,8 @@ def _known_document(error: CaptureError) -> str | None:
 
 def foreign_format(head: bytes) -> str | None:
     """Return the format of a file that begins so, with what reads it; None: a capture, other text, or unknown."""
-    return _begun_document(head) or _known_format(head) or (_MARKUP if _other_format(head[:_BEGIN]) == _MARKUP else None)
+    markup = _MARKUP if _other_format(head[:_BEGIN]) == _MARKUP else None
+    return _begun_document(head) or _known_format(head) or markup
 
 
 def _begun_document(head: bytes) -> str | None:
