@@ -12,6 +12,7 @@ import numpy as np
 from fastprof._native import records
 from fastprof.decode.selection import Steps
 from fastprof.derive.host import Choice, Host
+from fastprof.derive.ops import impossible_events
 from fastprof.derive.steps.step_source import NOTHING, is_name
 from fastprof.errors import CaptureError, MemoryLimitError
 from fastprof.schema.value_classes import dataclass
@@ -111,7 +112,9 @@ def read(tables: TableSet, number: int, needs: Needs) -> Host:
     """A host with what is needed."""
     capture = tables.session.captures[number]
     with faults_named(capture.host, capture.path):
-        events = read_host(tables, number, needs.planes, needs.stats_of(capture.plane_keys), needs.metadata_stats)
+        stats = tuple(dict.fromkeys((*needs.stats_of(capture.plane_keys), *impossible_events.STATS)))
+        events = read_host(tables, number, needs.planes, stats, needs.metadata_stats)
+        events = impossible_events.without_impossible(events, entire=not tables.selection.filters_events)
         many = tables.selection.hosts_of(tables.session.files)
         return Host(events, tables.session.workers, session_hosts=many)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from fastprof.decode.selection import Selection, Steps
 from fastprof.derive.host import Choice, Host
+from fastprof.derive.ops.impossible_events import without_impossible
 from fastprof.derive.steps import step_numbers
 from fastprof.derive.steps.step_numbers import are_chosen
 from fastprof.derive.steps.step_source import AUTO
@@ -46,7 +47,8 @@ def steps_of_hosts(tables: TableSet, hosts: Sequence[int], source: str = AUTO) -
     every = TableSet(tables.session, Selection(tables.selection.hosts))
     found = []
     for number in hosts:
-        host = Host(read_host(every, number, needs.planes, needs.stats, needs.metadata_stats), tables.session.workers)
+        events = read_host(every, number, needs.planes, needs.stats, needs.metadata_stats)
+        host = Host(without_impossible(events, entire=True), tables.session.workers)
         found.append(host.steps_from(source))
     return found
 

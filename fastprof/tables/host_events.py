@@ -102,6 +102,8 @@ class HostEvents:
         self.kept: KeptValues = {}
         self.untimed: dict[int, int] = {}
         """By line_id, how many of its events have no start, as aggregated ones: they are left out."""
+        self.impossible: tuple[Any, ...] = ()
+        """Events that were left out because others contradict them, see derive/devices/impossible_events.py."""
         self._source = source
 
     def __len__(self) -> int:

@@ -44,14 +44,20 @@ class _Correlated:
 @once
 def _correlated(events: HostEvents, stat: str) -> _Correlated:
     at, ids = events.ints(stat)
-    on_gpu = np.zeros(len(at), bool)
-    for plane in events.planes_of("GPU"):
-        first, last = np.searchsorted(at, [plane.first, plane.last])
-        on_gpu[first:last] = True
+    on_gpu = _on_gpus(events, at)
     calls, call_ids = at[~on_gpu], ids[~on_gpu]
     order = np.argsort(call_ids, kind="stable")
     launched, times = np.unique(ids[on_gpu], return_counts=True)
     return _Correlated(at, ids, calls[order], call_ids[order], launched, times)
+
+
+def _on_gpus(events: HostEvents, rows: Int32s) -> Bools:
+    """Return which of these ascending rows are of GPUs."""
+    on_gpu = np.zeros(len(rows), bool)
+    for plane in events.planes_of("GPU"):
+        first, last = np.searchsorted(rows, [plane.first, plane.last])
+        on_gpu[first:last] = True
+    return on_gpu
 
 
 def launches(events: HostEvents, rows: Int64s) -> Launches:
@@ -73,6 +79,23 @@ def launchers(events: HostEvents, rows: Int64s) -> Int32s:
         has, place = stat_places(events.ints(OP_ID)[0], rows)
         row[has] = np.where(row[has] < 0, calls_of(events, events.ints(OP_ID)[1][place], OP_ID), row[has])
     return row
+
+
+def before_calls(events: HostEvents) -> tuple[Int32s, Int64s]:
+    """Return the rows of GPUs with a known call, and by how much each begins before it: negative if after. Calls whose
+    id several have are left out, as after a restart of the profiler."""
+    known = _correlated(events, CORRELATION)
+    if not len(known.launched) or not len(known.calls):
+        return np.zeros(0, np.int32), np.zeros(0, np.int64)
+    repeats = known.call_ids[1:] == known.call_ids[:-1]
+    alone = ~(np.append(False, repeats) | np.append(repeats, False)) & (known.call_ids != 0)
+    calls, ids = known.calls[alone], known.call_ids[alone]
+    on_gpu = _on_gpus(events, known.rows)
+    rows, wanted = known.rows[on_gpu], known.ids[on_gpu]
+    place = np.searchsorted(ids, wanted)
+    has = place < len(ids)
+    has[has] = ids[place[has]] == wanted[has]
+    return rows[has], events.start_ps[calls[place[has]]] - events.start_ps[rows[has]]
 
 
 def calls_of(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int32s:
