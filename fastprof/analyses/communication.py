@@ -33,6 +33,7 @@ from fastprof.derive.communication.blame import Blame, blame
 from fastprof.derive.communication.clock_remarks import clock_remarks, main_path, why_nobody
 from fastprof.derive.communication.clocks import Clocks
 from fastprof.derive.communication.communication_remarks import (
+    NO_EVENTS,
     ranks_missing,
     remarks,
     steps_left_out,
@@ -315,6 +316,8 @@ def _values(
     quiet = why_nothing(hosts) or "nothing communicates"
     alone = why_nothing(hosts) or "no collective operation was seen on several devices"
     stepless = "no steps: " + next((notice.text for notice in steps.notices), "none were found")
+    amounts = ("used_device_count", "recorded_ps", "exposed_ps", "hidden_ps", "meeting_count")
+    unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if why_nothing(hosts) == NO_EVENTS else {}
     return {
         "device_count": device_count.device_count([one.present for one in hosts]),
         "used_device_count": _used(hosts, devices, nothing),
@@ -336,6 +339,7 @@ def _values(
         "meeting_count": len(found),
         "meeting_wait_ps": exact_sum(np.maximum(found.wait_ps, 0), WHAT) if len(found) else (None, alone),
         "last_device": _last_device(waits, alone, ranks_missing(hosts)),
+        **unknown,
     }
 
 

@@ -250,6 +250,11 @@ class Analysis(Protocol):
     def run(self, kept: Sequence[Any], params: Any, after: Mapping[str, Report]) -> Report: ...
 
 
+def known(figure: Scalar) -> Known:
+    """A figure of another report: its value, or why there is none."""
+    return (None, figure.reason or "not known") if figure.value is None else figure.value
+
+
 def scalars(specs: Mapping[str, ScalarSpec], values: Mapping[str, Known]) -> dict[str, Scalar]:
     """Figures with their definitions, all of ``specs`` in that order; a value may be ``(None, reason)``. A 0 is unknown
     if there are none of the records that it needs."""

@@ -15,11 +15,14 @@ import pyarrow as pa
 from fastprof.analyses.contract import (
     Known,
     Needs,
+    Notice,
     Opening,
     Report,
     ScalarSpec,
     Section,
     has_rows,
+    is_known,
+    known,
     scalars,
 )
 from fastprof.analyses.findings import of_communication, of_elementwise, of_gaps, of_memory, of_ops, of_steps, of_tfprof
@@ -38,6 +41,8 @@ from fastprof.derive.devices.framework import PYTORCH, UNKNOWN, framework_of_hos
 from fastprof.derive.devices.run_environment import HARDWARE
 from fastprof.derive.devices.tracer_levels import TracerLevels, least, tracer_levels
 from fastprof.derive.host import CPU_ONLY, GPU, Host
+from fastprof.derive.ops import record_checks
+from fastprof.derive.ops.record_checks import Flaw, HostRecords
 from fastprof.derive.serving import MODEL, is_of_server
 from fastprof.derive.steps import event_origin
 from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
     from fastprof.derive.tfprof.advisor import Examined
 
 NAME = "diagnosis"
-READS = Needs(stats=(MODEL, *event_origin.STATS))
+READS = Needs(stats=(MODEL, *event_origin.STATS, *record_checks.STATS))
 AFTER = ("tf_data", "gaps", "steps", "communication", "kernel_stats", "hlo_stats", "roofline", "memory_profile",
          "op_stats")  # fmt: skip
 """tf_data is first: it takes much memory for a while, and the groups that the others keep are not made yet."""
@@ -124,8 +129,11 @@ SCALARS = {
     "finding_count": ScalarSpec(None, "number of findings"),
     "window_ps": ScalarSpec("ps", "time of the run: from the first to the last work of the mean device", "run"),
     "compute_share": ScalarSpec(
-        "share", "time in which the mean device computes / window_ps", "compute share of the run"
+        "share",
+        "time in which the mean device computes / (window_ps without time whose records are lost)",
+        "compute share of the run",
     ),
+    "incomplete": ScalarSpec(None, "which records of the capture are missing or contradict others, and what to do"),
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
     "computing_device_count": ScalarSpec(None, "of these, devices that computed or communicated; findings are of them"),
@@ -138,7 +146,9 @@ IN_WORDS: Final = (
 )  # fmt: skip
 FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST_SHOWN, shown=has_rows("findings"),
                           in_words=True)  # fmt: skip
+INCOMPLETE: Final = Section("Capture incomplete", scalars=("incomplete",), shown=is_known("incomplete"))
 SECTIONS = (
+    INCOMPLETE,
     FINDINGS,
     Section(
         "Run",
@@ -179,6 +189,7 @@ class KeptHost:
     """Whether its threads serve requests for models."""
     graph: Examined | None
     """What tfprof's advisor finds, if the capture is a profile of tfprof."""
+    records: HostRecords
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
@@ -188,7 +199,8 @@ def of_host(host: Host, params: Params) -> KeptHost:
     graph = _examined_graph(host.raw.capture)
     names = names_of(host.raw, host.entire.events)
     return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names, levels,
-                    recorded_capability(host.raw.planes), is_of_server(host.raw), graph)  # fmt: skip
+                    recorded_capability(host.raw.planes), is_of_server(host.raw), graph,
+                    record_checks.records_of(host.entire.raw))  # fmt: skip
 
 
 def _examined_graph(capture: Capture) -> Examined | None:
@@ -210,9 +222,11 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     costs = [within_run(one, facts.window_ps) for rule in RULES for one in rule.found(facts) if facts.window_ps]
     every = [specific(facts, part) for one in costs for part in parts(facts, one)]
     findings = [advised(facts, one) for one in ranked(every, facts.window_ps)]
+    flaws = record_checks.all_flaws([one.records for one in kept])
     missing = list(
         unrecorded(
             facts,
+            flaws,
             has_threads=all(one.has_threads for one in kept),
             has_python=facts.names.has_python,
         )
@@ -222,11 +236,16 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     shown = SimpleNamespace(findings=findings, window_ps=facts.window_ps, start_up_ps=start_up_ps)
     tables = {
         "findings": TABLES["findings"].of(shown),
-        "examined": TABLES["examined"].of(_examined(facts, counted, missing)),
+        "examined": TABLES["examined"].of(_examined(facts, counted, missing, _why_no_work(flaws))),
         "unrecorded": TABLES["unrecorded"].of(missing),
     }
-    values = _values(facts, findings, start_up_ps, serves=any(one.serves for one in kept))
-    return Report(NAME, tables, scalars(SCALARS, values), (), dict(after))
+    values = _values(facts, findings, start_up_ps, flaws, serves=any(one.serves for one in kept))
+    notices = tuple(Notice("warning", f"{one.sentence} {one.remedy}") for one in flaws)
+    return Report(NAME, tables, scalars(SCALARS, values), notices, dict(after))
+
+
+def _why_no_work(flaws: Sequence[Flaw]) -> str:
+    return next((one.text for one in flaws if one.hides_devices), NO_WORK)
 
 
 def _hardware(kept: Sequence[KeptHost]) -> str:
@@ -234,15 +253,18 @@ def _hardware(kept: Sequence[KeptHost]) -> str:
     return max((one.hardware for one in kept), key=HARDWARE.index, default=CPU_ONLY)
 
 
-def _examined(facts: Facts, every: Sequence[Finding], missing: Sequence[Unrecorded]) -> SimpleNamespace:
+def _examined(
+    facts: Facts, every: Sequence[Finding], missing: Sequence[Unrecorded], why_no_work: str
+) -> SimpleNamespace:
     """Every cause: what it costs, 0 if nothing shows it, unknown if the capture lacks what would. Of one cause, costs
     that are no upper bounds are added; an upper bound may hold the same time, so the larger counts. ``every``: the
-    findings that are shown, and of other causes those that are too small."""
+    findings that are shown, and of other causes those that are too small; ``why_no_work``: the reason without a run."""
     costs: Counter[str] = Counter()
     for one in every:
         costs[one.cause] += 0 if one.is_bound else one.cost_ps or 0
     for one in every:
         costs[one.cause] = max(costs[one.cause], one.cost_ps or 0)
+    costs["lost_records"] = facts.per_device(facts.lost_records_ps)
     reasons: dict[str, str] = {}
     for lack in missing:
         for cause in lack.causes.split(", "):
@@ -252,7 +274,7 @@ def _examined(facts: Facts, every: Sequence[Finding], missing: Sequence[Unrecord
     for cause in OF_PEAKS if facts.figure("roofline", "peak_flops_per_s") is None else ():
         reasons.setdefault(cause, "the peaks of the device are not known")
     if not facts.window_ps:
-        reasons = dict.fromkeys(CAUSES, NO_WORK)
+        reasons = dict.fromkeys(CAUSES, why_no_work)
     unknown = {cause: reasons[cause] for cause in CAUSES if cause in reasons and not costs.get(cause)}
     known = {cause: None if cause in unknown else costs[cause] for cause in CAUSES}
     causes = sorted(CAUSES, key=lambda cause: -(known[cause] or 0))
@@ -268,14 +290,22 @@ def _share(cost: int | None, window: int) -> float | None:
     return None if cost is None or not window else cost / window
 
 
-def _values(facts: Facts, findings: Sequence[Finding], start_up_ps: int, *, serves: bool) -> dict[str, Known]:
-    devices: dict[str, Known] = {name: facts.figure("gaps", name) for name in ("device_count", "used_device_count")}
+def _values(
+    facts: Facts, findings: Sequence[Finding], start_up_ps: int, flaws: Sequence[Flaw], *, serves: bool
+) -> dict[str, Known]:
+    hidden = next((one.sentence for one in flaws if one.hides_devices), "")
+    incomplete = " ".join(f"{one.text[0].upper()}{one.text[1:]}. {one.remedy}" for one in flaws)
+    flawed: dict[str, Known] = {"incomplete": incomplete or (None, "no record contradicts another")}
+    of_gaps = facts.reports["gaps"].scalars
+    devices: dict[str, Known] = {name: known(of_gaps[name]) for name in ("device_count", "used_device_count")}
     if not facts.window_ps:
-        unknown = dict.fromkeys(SCALARS, (None, NO_WORK))
-        known = {"headline": _NOTHING_RAN + (_SERVES if serves else ""), "framework": _framework(facts)}
-        return {**unknown, **devices, **known, "finding_count": 0, "computing_device_count": 0}
-    return {
-        "headline": _headline(facts, findings, start_up_ps),
+        unknown = dict.fromkeys(SCALARS, (None, _why_no_work(flaws)))
+        headline = (hidden or _NOTHING_RAN) + (_SERVES if serves else "")
+        answers: dict[str, Known] = {"headline": headline, "framework": _framework(facts), "finding_count": 0}
+        none = (None, _why_no_work(flaws)) if hidden else 0
+        return {**unknown, **devices, **answers, **flawed, "computing_device_count": none}
+    return flawed | {
+        "headline": f"{hidden} {_headline(facts, findings, start_up_ps)}".lstrip(),
         "finding_count": len(findings),
         "window_ps": facts.window_ps,
         "compute_share": facts.compute_share,

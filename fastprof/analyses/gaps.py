@@ -6,7 +6,7 @@ Definitions: docs/analyses/gaps.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -44,6 +44,7 @@ from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.devices import device_count
 from fastprof.derive.host import CPU_ONLY, Host
+from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps import of_host as host_steps
@@ -192,9 +193,12 @@ def of_host(host: Host, params: Params, *, neighbours: bool = True) -> HostBudge
         spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
     groups, causes = every.groups_from(params.steps_from), every.causes_from(params.steps_from)
     periods = every.periods_from(params.steps_from)
-    found = host_gaps(events, groups, periods, spans, causes, every.foremost_from(params.steps_from))
+    lost = record_checks.lost_records_of(every.raw)
+    foremost = every.foremost_from(params.steps_from)
+    found = host_gaps(events, groups, periods, spans, causes, foremost, None if lost is None else lost.times_ps)
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
-    return host_budget(events, found, params.top, chosen, neighbours=neighbours)
+    budget = host_budget(events, found, params.top, chosen, neighbours=neighbours)
+    return replace(budget, records=record_checks.records_of(every.raw))
 
 
 def of_host_for_others(host: Host, params: Params) -> HostBudget:
@@ -273,8 +277,10 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
     by_kind = sums_by(causes.kind, causes.time_ps, len(KINDS)).tolist()
     by_cause = sums_by(causes.cause, causes.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
     window, most = sum(by_kind), max(range(len(GAP_CAUSES)), key=by_cause.__getitem__)
-    nothing = (None, "no device ran anything")
+    nothing = (None, every.why_unknown or "no device ran anything")
     lost: Known = by_cause[most] if by_cause[most] else (None, "devices compute all the time" if window else nothing[1])
+    if every.why_unknown and not window:
+        return dict.fromkeys(SCALARS, nothing) | {"device_count": every.count}
     return {
         "device_count": every.count,
         "used_device_count": every.used,
@@ -294,7 +300,16 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
 
 def _notices(every: BudgetOfHosts) -> Iterator[Notice]:
     if not every.devices:
-        yield Notice("info", "No device ran anything: no ops are recorded on devices, nor on threads of the host.")
+        ran = "No device ran anything: no ops are recorded on devices, nor on threads of the host."
+        why = every.why_unknown
+        yield Notice("warning", f"Capture incomplete: {why}.") if why else Notice("info", ran)
+    lost = sums_by(every.causes.cause, every.causes.time_ps, len(CAUSE_NAMES))[GAP_CAUSES.index("lost_records")]
+    if lost:
+        yield Notice(
+            "warning",
+            f"For {time_text(int(lost))} of idle time, summed over devices, records of launched work are lost: "
+            "whether devices idle then is unknown.",
+        )
     if every.devices and (unused := every.count - every.used):
         ran = counted(unused, "device of the capture ran nothing", "devices of the capture ran nothing")
         yield Notice("info", f"{ran} and {'is' if unused == 1 else 'are'} left out.")

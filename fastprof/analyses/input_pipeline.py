@@ -24,11 +24,11 @@ from fastprof.analyses.contract import (
     Notice,
     Opening,
     Report,
-    Scalar,
     ScalarSpec,
     Section,
     has_rows,
     is_known,
+    known,
     scalars,
 )
 from fastprof.analyses.late_tables import LateTables
@@ -287,11 +287,6 @@ def why_no_steps(report: Report) -> str:
 def step_figures(report: Report) -> dict[str, Known]:
     """The figures of steps, as the report on them has them."""
     return {name: known(report.scalars[name]) for name in STEP_FIGURES}
-
-
-def known(figure: Scalar) -> Known:
-    """A figure of another report: its value, or why there is none."""
-    return (None, figure.reason or "not known") if figure.value is None else figure.value
 
 
 # ---- tables ---------------------------------------------------------------------------------------------

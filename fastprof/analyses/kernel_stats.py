@@ -17,13 +17,13 @@ import pyarrow as pa
 from fastprof.analyses.contract import (
     Alike,
     Evidence,
+    Known,
     Needs,
     Notice,
     Opening,
     Report,
     ScalarSpec,
     Section,
-    Value,
     has_rows,
     scalars,
 )
@@ -36,6 +36,7 @@ from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops.elementwise import KINDS, fusible_ps, kind_of
 from fastprof.derive.ops.kernel_names import DETAILS_OF_MEMORY, KERNEL_DETAILS
 from fastprof.derive.ops.kernel_rows import NO_OPS, Kernel, Row, by_op, longest_kernel, tensor_core_ps
+from fastprof.derive.ops.record_checks import HostRecords, all_flaws, records_of, why_unknown
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import exact_sum, summed_by, sums_by
 from fastprof.hlo import METADATA_STATS
@@ -55,23 +56,11 @@ NAME = "kernel_stats"
 _OP_NAME = "name"
 """The stat in which XLA records the framework op of a kernel."""
 READS = Needs(
-    planes=(r"^/device:GPU:", *HLO_PLANES),
-    stats=(
-        KERNEL_DETAILS,
-        *DETAILS_OF_MEMORY,
-        "tf_op",
-        "hlo_op",
-        "program_id",
-        "equation",
-        "correlation_id",
-        "_a",
-        "annotation",
-        "hlo_module",
-        "cuda_graph_node_id",
-        _OP_NAME,
-    ),
+    planes=(r"^/device:GPU:", r"^/host:CPU$", *HLO_PLANES),
+    stats=(KERNEL_DETAILS, *DETAILS_OF_MEMORY, "tf_op", "hlo_op", "program_id", "equation", "correlation_id", "_a",
+           "annotation", "hlo_module", "cuda_graph_node_id", _OP_NAME),
     metadata_stats=METADATA_STATS,
-)
+)  # fmt: skip
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No kernels: the capture has no GPU planes.", planes=("^/device:GPU:",))
 
@@ -213,12 +202,13 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class HostKernels:
-    """The kernels of a host, in order of first occurrence, the number of its GPU planes, and why their makers are what
-    they are taken to be, if it is not recorded; or of several hosts, one after the other."""
+    """The kernels of a host, in order of first occurrence, the number of its GPU planes, why their makers are what
+    they are taken to be, if it is not recorded, and checks of its records; or of several hosts, one after the other."""
 
     planes: int
     rows: list[Row]
     reasons: tuple[str, ...]
+    records: tuple[HostRecords, ...] = ()
 
 
 def of_host(host: Host, params: Params) -> HostKernels:
@@ -267,7 +257,7 @@ def of_host(host: Host, params: Params) -> HostKernels:
     made = [
         Row(host.name, kernel, *first[:-1], *on, ps, ns, detailed) for (kernel, detailed), first, on, ps, ns in kernels
     ]
-    return HostKernels(len(planes), made, namer.reasons)
+    return HostKernels(len(planes), made, namer.reasons, (records_of(host.entire.raw),))
 
 
 def _recorded_ops(events: HostEvents, rows: Int64s) -> Int64s:
@@ -403,7 +393,7 @@ def _text(value: Any) -> str | None:
 
 def _longest(
     rows: Sequence[Row], ops: Sequence[tuple[str, list[Row], int]], total: int, unknown: tuple[None, str]
-) -> Iterator[tuple[str, Value | tuple[None, str]]]:
+) -> Iterator[tuple[str, Known]]:
     none = (None, _NO_OPS) if rows else unknown
     named = next(((op, ps) for op, _, ps in ops if op), None)
     for figure, longest in (("longest_kernel", longest_kernel(rows)), ("longest_op", named)):
@@ -414,7 +404,8 @@ def _longest(
 def merge(kept: Sequence[HostKernels], params: Params, shared: dict[Any, Any]) -> HostKernels:
     rows = [row for host in kept for row in host.rows]
     reasons = dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons)
-    return HostKernels(sum(host.planes for host in kept), rows, tuple(reasons))
+    records = tuple(one for host in kept for one in host.records)
+    return HostKernels(sum(host.planes for host in kept), rows, tuple(reasons), records)
 
 
 def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]) -> Report:
@@ -425,7 +416,7 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
     missed = sum(row.ps[1] for row in rows if row.misses)
     unknown = (None, _why_none(kept))
     shares = {"tensor_core_share": _share(tensor, total), "missed_tensor_core_share": _share(missed, total)}
-    values: dict[str, Value | tuple[None, str]] = {
+    values: dict[str, Known] = {
         "kernel_count": len(rows),
         "occurrences": sum(row.ps[0] for row in rows),
         "total_ps": total,
@@ -437,7 +428,7 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
     values |= dict(_longest(rows, ops, total, unknown))
     if not any(op for op, _, _ in ops):
         values |= {name: (None, _NO_OPS) for name in SCALARS if name.startswith("missed")}
-    if not rows:
+    if not rows and not any(one.has_gpu_events for host in kept for one in host.records):
         values = dict.fromkeys(SCALARS, unknown)
     if not all(tensor_cores.knows(row.vendor) for row in rows):
         values |= {name: (None, _NO_VENDOR) for name in SCALARS if "tensor_core" in name}
@@ -451,14 +442,15 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
 
 def _why_none(kept: Sequence[HostKernels]) -> str:
     planes = sum(host.planes for host in kept)
-    if not planes:
-        return "the capture has no GPU planes"
-    return f"no event of the {planes} GPU planes is a kernel"
+    absent = f"no event of the {planes} GPU planes is a kernel" if planes else "the capture has no GPU planes"
+    return why_unknown(one for host in kept for one in host.records) or absent
 
 
 def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, missed: int) -> Iterator[Notice]:
     if not rows:
         yield Notice("info", f"No kernels: {_why_none(kept)}.")
+    for flaw in all_flaws([one for host in kept for one in host.records]):
+        yield Notice("warning", f"{flaw.sentence} {flaw.remedy}")
     for reason in dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons):
         yield Notice("info", f"{reason[0].upper()}{reason[1:]}.")
     share = _share(missed, total)

@@ -25,9 +25,10 @@ from fastprof.analyses.contract import (
     Section,
     has_rows,
     is_known,
+    known,
     scalars,
 )
-from fastprof.analyses.input_pipeline import InputPipeline, known
+from fastprof.analyses.input_pipeline import InputPipeline
 from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.derive.devices import device_count, framework, run_environment
@@ -164,7 +165,7 @@ _OF_INPUT: Final = (
     "input_percent", "output_percent", "step_time_shared_out_ps", "compute_percent", "idle_percent", "input_verdict",
 )  # fmt: skip
 """Figures that are those of the input pipeline."""
-_OF_DIAGNOSIS: Final = ("headline", "window_ps", "compute_share")
+_OF_DIAGNOSIS: Final = ("headline", "window_ps", "compute_share", "incomplete")
 _PRECISIONS: Final = ("compute_16bit_percent", "compute_32bit_percent", "compute_unknown_percent")
 _CHIPS: Final = "of all TPU chips and GPUs"
 SCALARS = {
@@ -220,9 +221,7 @@ def _top_ops_of(side: str) -> Callable[[Report], bool]:
 
 
 OPENING = Opening(
-    (
-        "{headline}",
-    ),
+    ("{headline}",),
     (
         "window_ps", "compute_share", "step_time_mean_ps", "step_count", "duty_cycle_percent",
         "flops_utilization_percent", "mxu_utilization_percent", "host_idle_percent",
@@ -230,6 +229,7 @@ OPENING = Opening(
 )  # fmt: skip
 
 SECTIONS = (
+    diagnosis.INCOMPLETE,
     diagnosis.FINDINGS,
     input_pipeline.STEP_TIME,
     Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,
@@ -316,7 +316,7 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         "latency": after["inference"].tables["latency"],
         "hosts": TABLES["hosts"].of(kept),
     })  # fmt: skip
-    failed = (one for one in after["diagnosis"].notices if one.severity == "error")
+    failed = (one for one in after["diagnosis"].notices if one.severity in ("warning", "error"))
     notices = (*failed, *_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
     return Report(NAME, tables, figures, notices, dict(after), overview)
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from fastprof.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from fastprof.derive.host import Host
     from fastprof.profile.profile import Profile
 
 _MADE = "transcribed_from"
@@ -30,7 +31,8 @@ class Facts(NamedTuple):
 
 
 def gather(profile: Profile, progress: Progress | None = None) -> Facts:
-    """The content of the session. Reads start and duration of every event once, in bounded memory."""
+    """The content of the session. Reads start and duration of every event once, in bounded memory, and the events of
+    small sessions with GPUs again, to check them: the times of the session are without impossible events."""
     tables = profile.read("hosts", "planes", "lines", "plane_stats")
     lines = _lines(tables["lines"], tables["planes"])
     total = sum(tables["lines"]["event_count"].to_pylist())
@@ -51,7 +53,32 @@ def gather(profile: Profile, progress: Progress | None = None) -> Facts:
         "last_end_ps": pc.max(lines["last_end_ps"]).as_py(),
         "devices": _devices(planes),
     }
+    if total <= _MOST_CHECKED and any(one["type"] == "GPU" for one in summary["devices"]):
+        summary |= _without_impossible(profile)
     return Facts(summary, hosts, planes, lines, profile.import_log)
+
+
+_MOST_CHECKED = 4_000_000
+"""Events of a session that are checked against each other: all of a host are in memory then."""
+
+
+def _without_impossible(profile: Profile) -> dict[str, Any]:
+    """First and last time of a session without events that others contradict; nothing if there are none. Adds rows to
+    ``import_log``."""
+    from fastprof.analyses.runner import of_each_host
+    from fastprof.derive.ops.record_checks import STATS, records_of, sound_extent
+    from fastprof.tables.needs import Needs
+
+    def checked(host: Host) -> tuple[bool, tuple[int, int] | None]:
+        records_of(host.raw)
+        return bool(host.raw.impossible), sound_extent(host.raw)
+
+    found = of_each_host(profile.table_set, Needs(stats=STATS), checked)
+    extents = [extent for _, extent in found if extent is not None]
+    if not extents or not any(has for has, _ in found):
+        return {}
+    firsts, lasts = zip(*extents, strict=True)
+    return {"first_start_ps": min(firsts), "last_end_ps": max(lasts)}
 
 
 # ---- times of events

@@ -34,9 +34,9 @@ class AnalysisMethods:
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: findings, steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
-        Figures: headline, window_ps, compute_share, steps_source, steps_certainty, steps_inferred, step_count,
-        incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps,
-        step_time_p90_ps, step_time_p99_ps, step_time_max_ps, step_time_is_bound, slow_step_count,
+        Figures: headline, window_ps, compute_share, incomplete, steps_source, steps_certainty, steps_inferred,
+        step_count, incomplete_step_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps,
+        step_time_p50_ps, step_time_p90_ps, step_time_p99_ps, step_time_max_ps, step_time_is_bound, slow_step_count,
         slow_step_excess_ps, between_steps_ps, between_steps_share, input_percent, output_percent,
         step_time_shared_out_ps, compute_percent, idle_percent, input_verdict, host_count, task_count, device_type,
         device_count, framework, is_training, duty_cycle_percent, duty_cycle_sure_percent, busy_ps, idle_ps,
@@ -58,7 +58,7 @@ class AnalysisMethods:
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
         Tables: findings, examined, unrecorded.
-        Figures: headline, finding_count, window_ps, compute_share, device_count, used_device_count,
+        Figures: headline, finding_count, window_ps, compute_share, incomplete, device_count, used_device_count,
         computing_device_count, framework.
         """
         return self.report("diagnosis", steps_from=steps_from, device=device, peak=peak)

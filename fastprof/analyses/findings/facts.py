@@ -76,8 +76,13 @@ class Facts:
 
     @property
     def compute_share(self) -> float:
-        """Of the time of the run."""
-        return self.compute_ps / self._total("window_ps")
+        """Of the time of the run, as far as it is recorded."""
+        return self.compute_ps / max(self._total("window_ps") - self.lost_records_ps, 1)
+
+    @cached_property
+    def lost_records_ps(self) -> int:
+        """Time in which devices may have run work whose records are lost, over all."""
+        return total(self.lost_to("lost_records").time_ps)
 
     def _total(self, column: str) -> int:
         return sum(times(self.table("gaps", "devices"), column)[self._counts].tolist())

@@ -69,7 +69,7 @@ _EAGER: Final = pattern_of(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE
 def found(facts: Facts) -> Iterator[Finding]:
     between = _between_launches(facts)
     for recorded, rows in facts.lost.items():
-        if recorded == _OF_COLLECTIVES or (between and recorded == "python"):
+        if recorded in (_OF_COLLECTIVES, "lost_records") or (between and recorded == "python"):
             continue
         slow = in_slow_steps(facts, recorded)
         time = facts.explanations(recorded) - slow

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastprof.analyses.findings.facts import Facts
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
 from fastprof.derive.devices.tracer_levels import ALL_OF_HOST
 from fastprof.derive.host import CPU_ONLY, GPU
+from fastprof.derive.ops.record_checks import Flaw
 from fastprof.schema.value_classes import dataclass
 
 
@@ -71,12 +72,24 @@ _WORK_OF_OTHERS: Final = (
 )
 
 
-def unrecorded(facts: Facts, *, has_threads: bool, has_python: bool) -> Iterator[Unrecorded]:
-    """``has_threads``, ``has_python``: whether the capture has events of host threads, and of Python functions."""
+_OF_DEVICES: Final = (
+    "transfer, communication, straggler, launch, queue, between_kernels, small_ops, memory_bound, low_occupancy, "
+    "low_utilization, precision, layout, idle"
+)
+"""Causes that activity of devices shows."""
+
+
+def unrecorded(facts: Facts, flaws: Sequence[Flaw], *, has_threads: bool, has_python: bool) -> Iterator[Unrecorded]:
+    """``flaws``: records that are missing; ``has_threads``, ``has_python``: whether the capture has events of host
+    threads, and of Python functions."""
 
     def how(texts: dict[str, str]) -> str:
         return texts.get(facts.framework, texts[UNKNOWN])
 
+    for flaw in flaws:
+        if flaw.hides_devices:
+            what = "some activity of devices" if facts.window_ps else "activity of devices"
+            yield Unrecorded(f"{what}: {flaw.text}", _OF_DEVICES if not facts.window_ps else "idle", flaw.remedy)
     if not facts.figure("steps", "step_count"):
         yield Unrecorded("steps", "slow_step, straggler", how(_STEPS))
     levels = facts.levels

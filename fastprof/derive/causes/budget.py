@@ -14,6 +14,7 @@ from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.gaps import GAP, NO_CAUSE, DeviceGaps
 from fastprof.derive.devices.device_count import HostDevices, counts
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, KINDS, DeviceTime, Transfer
+from fastprof.derive.ops.record_checks import HostRecords, why_unknown
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s, Objects, Records, UInt8s
@@ -101,7 +102,8 @@ class HostBudget:
     """``devices``: names of those that ran anything; ``events``: of the rows of ``budget``, as in Causes; ``present``:
     devices of the capture; ``waiting_ps``: of idle time that nothing explains, that in which the host waits for its
     devices; ``beside_ps``: [device, cause], of the time of these causes that in which something else goes on, see
-    meanwhile; ``apart_ps``: that in no marker of a step and in nothing that runs for one."""
+    meanwhile; ``apart_ps``: that in no marker of a step and in nothing that runs for one; ``records``: what checks of
+    the host's records show."""
 
     host: str
     devices: tuple[str, ...]
@@ -114,6 +116,7 @@ class HostBudget:
     waiting_ps: int
     beside_ps: Int64s
     apart_ps: Int64s
+    records: HostRecords | None = None
 
     def for_others(self) -> HostBudget:
         """Without what only the tables of gaps show: time in a step by device, but that of communication, and events in
@@ -151,7 +154,7 @@ class _Some:
 class BudgetOfHosts:
     """Of a session: ``hosts``, ``devices``: names; ``host_of``: the host of each device; ``count``, ``used``: devices
     that the session has, and those of them that ran anything; ``has_events``: whether hosts kept all that tables
-    show. Rows of all hosts are joined when they are looked at."""
+    show; ``why_unknown``: why nothing is known of devices. Rows of all hosts are joined when they are looked at."""
 
     hosts: tuple[str, ...]
     devices: tuple[str, ...]
@@ -166,6 +169,7 @@ class BudgetOfHosts:
     has_events: bool
     kept: Sequence[HostBudget]
     parts: Sequence[_Some]
+    why_unknown: str | None
 
     @classmethod
     def of(cls, kept: Sequence[HostBudget], numbers: Callable[[int, Int64s], Int64s]) -> BudgetOfHosts:
@@ -207,6 +211,7 @@ class BudgetOfHosts:
             has_events,
             kept if has_events else (),
             parts,
+            why_unknown([one.records for one in kept if one.records is not None]),
         )
 
     def budget(self) -> Budget:

@@ -35,6 +35,7 @@ CAUSES: Final = {
     "precision": "Ops compute with more bits than they need.",
     "layout": "Data are transposed or rearranged for ops that need another layout.",
     "outside_compilation": "Parts of a compiled program run outside of it, on the host.",
+    "lost_records": "The profiler lost records of the device: what it did is unknown.",
     "idle": "Nothing that is recorded explains it.",
 }
 """By name, what each means."""
@@ -42,7 +43,7 @@ CAUSES: Final = {
 GAP_CAUSES: Final = (
     "input", "compilation", "transfer", "communication", "straggler", "launch", "queue", "between_kernels", "python",
     "silent", "tail", "host_compute", "callback", "checkpoint", "evaluation", "logging", "lock",
-    "garbage_collection", "memory_pressure", "idle",
+    "garbage_collection", "memory_pressure", "lost_records", "idle",
 )  # fmt: skip
 """Those of time in which a device does not compute, or of work that is not training."""
 OTHER_WORK: Final = ("checkpoint", "evaluation", "logging")

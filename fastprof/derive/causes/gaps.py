@@ -21,6 +21,7 @@ import numpy as np
 
 from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.causes.lost_time import in_lost_time
 from fastprof.derive.causes.meanwhile import Meanwhile
 from fastprof.derive.causes.step_intervals import Intervals, intervals
 from fastprof.derive.causes.work_beside_training import work_beside_training
@@ -104,11 +105,17 @@ class DeviceGaps:
 
 
 def host_gaps(
-    events: HostEvents, groups: Groups, periods: Periods, spans: Sequence[Spans], causes: HostCauses, host: Records
+    events: HostEvents,
+    groups: Groups,
+    periods: Periods,
+    spans: Sequence[Spans],
+    causes: HostCauses,
+    host: Records,
+    lost_ps: Int64s | None = None,
 ) -> Iterator[DeviceGaps]:
     """Yield the gaps of a host's devices, which ran ``spans``, by the ``periods`` of its steps. ``groups``: those that
-    make the steps; ``host``: what the host does at any time, PIECE. CaptureError: times of a device are more than 64
-    bits can count."""
+    make the steps; ``host``: what the host does at any time, PIECE; ``lost_ps``: when work was launched that is not
+    recorded, ascending. CaptureError: times of a device are more than 64 bits can count."""
     steps = np.sort(periods.step)
     marked = markers(events, groups, steps)
     window = window_of(events, periods.and_spans(marked), spans, causes)
@@ -125,6 +132,8 @@ def host_gaps(
         device = _Device(time, ahead, _launched(events, time), busy)
         pieces = _of_runs(events, _of_silence(events, causes, time, _pieces(device, host, causes.code, within)))
         pieces = work.apply(events, time, ahead, pieces)
+        if lost_ps is not None:
+            pieces = in_lost_time(events, time, pieces, _NUMBER["lost_records"], lost_ps)
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
         apart_ps = _apart(pieces, groups, steps, time.ran.events, marked if ahead is None else None)
         yield DeviceGaps(time, _of_loaders(events, _with_finest(events, causes, pieces)), beside_ps, apart_ps)

@@ -1,0 +1,165 @@
+"""What the records of a host show of records that are missing or wrong, and what to do about it.
+
+Checks compare records with each other: launches with kernels, listed GPUs with activity, errors of the profiler with
+what it recorded, events with their streams, and clocks with the order of launch and kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastprof.decode.import_log import LogRow
+from fastprof.decode.plane_kinds import device_of
+from fastprof.decode.task_environment import XPROF
+from fastprof.derive.devices.kineto_categories import is_kineto
+from fastprof.derive.ops import impossible_events, lost_records
+from fastprof.derive.ops.launches import before_calls
+from fastprof.derive.ops.lost_records import Lost
+from fastprof.schema.time_sums import ends_of
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.once import once
+from fastprof.wording.patterns import pattern_of
+from fastprof.wording.quantities import counted, few, shortened, time_text
+
+if TYPE_CHECKING:
+    from fastprof.tables.host_events import HostEvents
+
+STATS: Final = lost_records.STATS
+_OF_DEVICES: Final = pattern_of(r"CUPTI|CUDA|ROCM|ROCPROF|ROCTRACER|HIP|GPU|TPU|device tracer|activity buffer")
+_DROPPED: Final = pattern_of(r"(?i)drop|overflow|buffer.*(full|exhaust)|out of (buffer|space)|lost|exceed|truncat")
+_MOST_IN_TRACE: Final = 1_000_000
+"""XProf leaves out events beyond these when it writes a trace as JSON."""
+_EARLY_SHARE: Final = 0.01
+_EARLY_PS: Final = 100_000_000
+"""Clocks differ if more than this share of kernels begins before its launch, and one by more than this time."""
+
+_KEEP_PROFILER: Final = (
+    "Record fewer steps, or with larger buffers of the profiler, and end the profile after the device is synchronized."
+)
+_ENABLE_GPU: Final = (
+    "If the program uses the GPU, profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
+    "(XPU, HPU or MTIA for their devices)."
+)
+_ENABLE_DEVICE: Final = "If the program uses the GPU, enable the profiler's device tracer (device_tracer_level=1)."
+_FIX_ERROR: Final = "Fix what the error names, such as permission to use the GPU's counters, and record again."
+_RECORD_AGAIN: Final = "Record again; figures are without these events."
+_CLOCKS: Final = "Do not trust waits between launch and kernel; update the driver and the profiler."
+_SHORTER: Final = "Record less time, or read the XSpace (.xplane.pb) beside the trace, which has all events."
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """``text``: what is missing or wrong, with numbers and names; ``remedy``: what to do; ``code``: in import_log;
+    ``hides_devices``: whether what devices did is unknown, entirely or for a time."""
+
+    code: str
+    text: str
+    remedy: str
+    hides_devices: bool
+
+    @property
+    def sentence(self) -> str:
+        return f"Capture incomplete: {self.text}."
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecords:
+    """``flaws``: of a host. ``recorded``: whether anything of its devices is; ``has_gpu_events``: of its GPUs."""
+
+    host: str
+    flaws: tuple[Flaw, ...]
+    recorded: bool
+    has_gpu_events: bool
+
+
+@once
+def records_of(events: HostEvents) -> HostRecords:
+    """Check the records of a host. Adds rows to ``import_log``. Reads ``STATS`` and planes of host and devices."""
+    has_gpu_events = any(plane.last > plane.first for plane in events.planes_of("GPU")) or bool(events.impossible)
+    recorded = has_gpu_events or _has_tpu_events(events)
+    flaws = tuple(_flaws(events, recorded))
+    rows = [LogRow("data_loss", one.code, 1, None, events.capture.path, one.text) for one in flaws]
+    events.capture.log.take(rows)
+    return HostRecords(events.host, flaws, recorded, has_gpu_events)
+
+
+def _has_tpu_events(events: HostEvents) -> bool:
+    """Return whether TPUs have events; those of planes that were not read count as having some."""
+    read = {plane.name: plane.last > plane.first for plane in events.planes}
+    return any(read.get(name, True) for name in events.plane_names if device_of(name)[0] == "TPU")
+
+
+def _flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
+    lost, gpus = lost_records.lost_records(events), events.planes_of("GPU")
+    errors = [one for one in (*events.capture.errors, *events.capture.warnings) if _is_loss(one, recorded)]
+    if errors:
+        yield Flaw("profiler_error", f"the profiler recorded: {few(errors, 3)}", _FIX_ERROR, not recorded)
+    if lost.matters:
+        yield Flaw("lost_records", lost.in_words(), _KEEP_PROFILER, True)
+    elif gpus and not recorded and not errors and _has_threads(events):
+        listed = counted(len(gpus), "GPU is listed, but its activity was", "GPUs are listed, but their activity was")
+        remedy = _ENABLE_GPU if is_kineto(events) else _ENABLE_DEVICE
+        yield Flaw("no_device_activity", f"{listed} not recorded, nor any call that starts work on it", remedy, True)
+    if events.impossible:
+        text = impossible_events.in_words(events.impossible)
+        yield Flaw("impossible_time", text, _RECORD_AGAIN, False)
+    if text := _early(events):
+        yield Flaw("early_kernels", text, _CLOCKS, False)
+    if events.transcribed_from == XPROF and len(events) == _MOST_IN_TRACE:
+        text = f"the trace has {len(events):,} events, the most that XProf writes: others are left out"
+        yield Flaw("most_events", text, _SHORTER, False)
+
+
+def _is_loss(message: str, recorded: bool) -> bool:
+    """Return whether a message of the profiler explains that records are missing."""
+    return bool(_DROPPED.search(message)) or (not recorded and bool(_OF_DEVICES.search(message)))
+
+
+def _has_threads(events: HostEvents) -> bool:
+    return any(line.last > line.first for plane in events.planes for line in plane.lines)
+
+
+def _early(events: HostEvents) -> str:
+    """Return the sentence on clocks of host and GPU that differ, or nothing."""
+    rows, lead = before_calls(events)
+    early = lead > max(events.slack_ps, 0)
+    count = int(np.count_nonzero(early))
+    if not count or count <= _EARLY_SHARE * len(rows) or lead.max() < _EARLY_PS:
+        return ""
+    name = shortened(events.names[events.meta[rows[int(np.argmax(lead))]]])
+    most = time_text(int(lead.max()))
+    return f"{count:,} of {len(rows):,} events of GPUs begin before the calls that launched them, {name} by {most}"
+
+
+def all_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
+    """Return the flaws of all hosts, those that hide devices first; with their host if there are several."""
+    every = [(one.host, flaw) for one in hosts for flaw in one.flaws]
+    every.sort(key=lambda pair: not pair[1].hides_devices)
+    if len(hosts) <= 1:
+        return [flaw for _, flaw in every]
+    return [Flaw(flaw.code, f"{host}: {flaw.text}", flaw.remedy, flaw.hides_devices) for host, flaw in every]
+
+
+def why_unknown(hosts: Iterable[HostRecords]) -> str | None:
+    """Return why nothing is known of devices if their records are missing; None: no host shows that they are."""
+    hosts = list(hosts)
+    if any(one.recorded for one in hosts):
+        return None
+    return next((flaw.text for flaw in all_flaws(hosts) if flaw.hides_devices), None)
+
+
+def sound_extent(events: HostEvents) -> tuple[int, int] | None:
+    """Return the first begin and the last end of the events; None: there are none."""
+    if not len(events):
+        return None
+    ends = ends_of(events.start_ps, np.maximum(events.duration_ps, 0))
+    return int(events.start_ps.min()), int(ends.max())
+
+
+def lost_records_of(events: HostEvents) -> Lost | None:
+    """Return the calls whose work is not recorded, if devices are not known to idle meanwhile."""
+    lost = lost_records.lost_records(events)
+    return lost if lost.matters else None
