@@ -187,18 +187,18 @@ SECTIONS = (
 
 def of_host(host: Host, params: Params, *, neighbours: bool = True) -> HostBudget:
     every = host.entire
-    events = every.events
-    spans = every.thread_spans
+    events, records = every.events, record_checks.records_of(every.raw)
+    lost = record_checks.lost_records_of(every.raw)
+    spans = every.thread_spans if lost is None else []  # threads that launch are not the device
     if every.hardware != CPU_ONLY:
         spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
     groups, causes = every.groups_from(params.steps_from), every.causes_from(params.steps_from)
     periods = every.periods_from(params.steps_from)
-    lost = record_checks.lost_records_of(every.raw)
     foremost = every.foremost_from(params.steps_from)
     found = host_gaps(events, groups, periods, spans, causes, foremost, None if lost is None else lost.times_ps)
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
     budget = host_budget(events, found, params.top, chosen, neighbours=neighbours)
-    return replace(budget, records=record_checks.records_of(every.raw))
+    return replace(budget, records=records)
 
 
 def of_host_for_others(host: Host, params: Params) -> HostBudget:

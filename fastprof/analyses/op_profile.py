@@ -35,7 +35,7 @@ from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops.autograd import SEQUENCE
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
-from fastprof.derive.ops.op_remarks import remarks
+from fastprof.derive.ops.op_remarks import remarks, why_no_ops
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.torch_passes import sum_passes, torch_passes
 from fastprof.derive.ops.tree import op_paths, tree_tables
@@ -265,6 +265,8 @@ def _values(session: SessionOps, tree: OpTree) -> dict[str, Value | tuple[None, 
     ops, table = session.ops, session.ops.table
     if not ops.parts:
         return dict.fromkeys(SCALARS, (None, "the capture has no devices, and no thread that ran a compiled program"))
+    if not ops.total_ps and not len(table):
+        return dict.fromkeys(SCALARS, (None, why_no_ops(session)))
     figures = _all_ops(ops, session.peaks)
     unattributed = sum(own for own, why in zip(table.self_ps.tolist(), table.unattributed, strict=True) if why)
     no_time = (None, "no op took any time")

@@ -446,6 +446,9 @@ def _figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]:
         for name in ("total_ps", "op_ps", "idle_ps"):
             values[f"{side}_{name}"] = getattr(ops, name) if ops.parts else (None, why)
     values["device_overlapped_ps"] = session.device.overlapped_ps
+    if session.device.parts and not session.device.total_ps and not len(session.device.table):
+        of_devices = [name for name in SCALARS if name.startswith("device_")]
+        values |= dict.fromkeys(of_devices, (None, "no op is recorded of the devices"))
     for name in ("infeed_enqueue_ps", "infeed_enqueue_start_diff_ps"):
         values[name] = (
             getattr(session.host, name) if session.host.parts else (None, "the capture has no threads of hosts")

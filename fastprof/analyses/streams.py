@@ -6,7 +6,7 @@ Definitions: docs/analyses/streams.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
+from fastprof.derive.ops.record_checks import all_flaws, records_of, why_unknown
 from fastprof.derive.ops.streams import stream_copies
 from fastprof.derive.ops.streams.stream_sums import HostStreams, Limits, host_streams
 from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Share, Text
@@ -256,7 +257,7 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostStreams:
-    return host_streams(host.raw, params.limits)
+    return replace(host_streams(host.raw, params.limits), records=(records_of(host.entire.raw),))
 
 
 def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, Report]) -> Report:
@@ -272,7 +273,8 @@ def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, Report]
 def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]]:
     devices, idle, launches = (parts[name].each for name in ("devices", "idle", "launches"))
     if not devices:
-        yield from dict.fromkeys(SCALARS, (None, CONTENT.absent)).items()
+        why = why_unknown(record for one in kept for record in one.records)
+        yield from dict.fromkeys(SCALARS, (None, why or CONTENT.absent)).items()
         return
 
     def total(rows: Sequence[Any], name: str) -> int:
@@ -313,5 +315,8 @@ def _main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
 
 
 def _notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
-    if not any(one.devices for one in kept):
+    records = [record for one in kept for record in one.records]
+    for flaw in all_flaws(records):
+        yield Notice("warning", f"{flaw.sentence} {flaw.remedy}")
+    if not any(one.devices for one in kept) and why_unknown(records) is None:
         yield Notice("info", CONTENT.absent)

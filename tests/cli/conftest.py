@@ -23,6 +23,12 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(autouse=True)
+def no_checked_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in has no captures whose events could be checked."""
+    monkeypatch.setattr("fastprof.cli.facts._MOST_CHECKED", -1)
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """``command("events", "usual", …)`` runs the command in this process over the stand-in."""

@@ -14,6 +14,8 @@ from step_captures import host, ran, step
 from trace_builder import line, plane, xspace
 
 import fastprof
+from fastprof.cli import main
+from fastprof.derive.ops import record_checks
 
 HERE = Path(__file__).parent
 Trace = dict[str, Any]
@@ -124,9 +126,16 @@ def test_an_event_far_from_all_others_does_not_count() -> None:
 def test_an_event_far_after_all_others_does_not_count() -> None:
     def change(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kept = without_wrong_end(events)
-        max((one for one in kept if of_gpu(one)), key=lambda one: one["ts"])["ts"] += 7_000
-        return kept
+        last = max((one for one in kept if of_gpu(one)), key=lambda one: one["ts"])
+        last["ts"] += 7_000
+        id_ = last["args"]["correlation"]
+        return [
+            one for one in kept if one.get("cat") != "cuda_runtime" or one["args"]["correlation"] != id_ or has_call
+        ]
 
+    has_call = True
+    assert incomplete(changed("i04-bogusdur", change)) == ""
+    has_call = False
     profile = changed("i04-bogusdur", change)
     assert "everything else of the host is from 0 ps to 10.00 ms" in incomplete(profile)
     assert profile.diagnosis().scalars["window_ps"].value == 10_000_000_000
@@ -152,7 +161,7 @@ def test_clocks_of_host_and_gpu_that_differ_are_named() -> None:
     profile = changed("i04-bogusdur", change)
     assert "of 20 events of GPUs begin before the calls that launched them" in incomplete(profile)
     assert profile.kernel_stats().scalars["occurrences"].value == 20
-    assert len(log(profile, "early_kernels")) == 1
+    assert len(log(profile, "clocks_differ")) == 1
 
 
 # ---- records that are lost
@@ -297,3 +306,72 @@ def test_dropped_records_are_named_although_others_are_there() -> None:
     profile = jax(_kernels(8), warnings=["CUPTI buffer overflow: 52,312 activity records were dropped"])
     assert "52,312 activity records were dropped" in incomplete(profile)
     assert incomplete(jax(_kernels(8), warnings=["the program has no name"])) == ""
+
+
+# ---- what a call that waits returned before, buffers that are full, and GPUs that are not listed
+
+
+def waiting(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last call waits for the device until its last kernel ends."""
+    kept = without_wrong_end(events)
+    last = max((one for one in kept if of_gpu(one)), key=lambda one: one["ts"])
+    call = next(one for one in kept if one.get("cat") == "cuda_runtime")
+    wait = call | {"name": "cudaDeviceSynchronize", "ts": last["ts"] - 1, "args": {"correlation": 9_999}}
+    wait["dur"] = last["dur"] + 5
+    return [*kept, wait]
+
+
+def test_a_kernel_that_ends_after_a_call_waited_for_it_does_not_count() -> None:
+    def change(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        kept = waiting(events)
+        max((one for one in kept if of_gpu(one)), key=lambda one: one["ts"])["dur"] = 70_000
+        return kept
+
+    assert incomplete(changed("i04-bogusdur", waiting)) == ""
+    profile = changed("i04-bogusdur", change)
+    assert "a call that waited for it returned" in incomplete(profile)
+    assert profile.kernel_stats().scalars["occurrences"].value == 19
+
+
+def test_a_buffer_that_became_full_is_recognised() -> None:
+    text = incomplete(jax(_kernels(5)))
+    assert text.startswith(
+        "3 of 8 launches have no kernel (37.5 %): nothing that was launched after 5.010 ms is recorded"
+    )
+
+
+def test_threads_that_launch_are_not_the_device_if_no_gpu_is_listed() -> None:
+    trace: Trace = json.loads(gzip.decompress((HERE / "i36-nokernels.json.gz").read_bytes()))
+    del trace["deviceProperties"]
+    trace["traceEvents"] = [one for one in trace["traceEvents"] if one["pid"] != 0]
+    unknown(fastprof.load(json.dumps(trace).encode()), "8 of 8 launches have no kernel (100 %)")
+
+
+def test_a_trace_with_as_many_events_as_xprof_writes_is_incomplete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jax(_kernels(8)).to_trace(tmp_path / "t.trace.json.gz", format="xprof")
+    trace = fastprof.load(tmp_path / "t.trace.json.gz")
+    assert incomplete(trace) == ""
+    monkeypatch.setattr(record_checks, "_MOST_IN_TRACE", sum(trace.tables["lines"]["event_count"].to_pylist()))
+    assert "the most that XProf writes" in incomplete(fastprof.load(tmp_path / "t.trace.json.gz"))
+
+
+def test_reports_of_devices_are_null_without_records() -> None:
+    profile = load("i36-nokernels")
+    for report, names in (
+        (profile.streams(), ("stream_count", "launch_count", "idle_share")),
+        (profile.communication(), ("exposed_ps", "hidden_ps", "recorded_ps", "used_device_count")),
+        (profile.op_profile(), ("device_total_ps", "op_ps", "op_count")),
+        (profile.op_stats(), ("device_total_ps", "device_op_ps", "device_idle_ps")),
+    ):
+        assert {name: report.scalars[name].value for name in names} == dict.fromkeys(names)
+        assert all(report.scalars[name].reason for name in names)
+        assert not any("nothing ran" in one.text or "no GPU planes" in one.text for one in report.notices)
+
+
+def test_info_has_the_time_of_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
+    main.main(["info", str(HERE / "i04-bogusdur.json.gz")])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Time 10.00 ms, from 0 ps to 10.00 ms" in text
+    assert "data_loss impossible_time" in text

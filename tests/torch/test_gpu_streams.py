@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from torch_captures import MICRO, Recorded, kernel, launch, torch_capture
+from torch_captures import MICRO, Recorded, kernel, launch, op, torch_capture
 
 import fastprof
 
@@ -133,5 +133,5 @@ def test_copies_one_after_the_other_do_not_add_up() -> None:
 
 
 def test_a_capture_without_gpus_says_so() -> None:
-    report = torch_capture({"main": [launch(0, 1)]}, {}).streams()
+    report = torch_capture({"main": [op("aten::mm", 0, 1)]}, {}).streams()
     assert [notice.text for notice in report.notices] == ["No streams: the capture has no GPU planes."]

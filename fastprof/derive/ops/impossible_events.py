@@ -19,7 +19,7 @@ import numpy as np
 
 from fastprof.decode.import_log import LogRow
 from fastprof.derive.devices.collective_kernels import kind_of_collective
-from fastprof.derive.ops.launches import before_calls
+from fastprof.derive.ops.call_order import after_waits, before_calls
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
@@ -36,7 +36,8 @@ _FAR: Final = 0.2
 _MOST_FAR: Final = 3
 """More events far from the others are work."""
 _EARLY_PS: Final = 1_000_000_000
-"""An event that begins this long before its launch has a wrong begin, unless more than this share of all events do."""
+"""An event this long before its launch, or after a call that waited for it, has wrong times, unless more than this
+share of all events have."""
 _MOST_EARLY: Final = 0.01
 
 
@@ -58,7 +59,7 @@ def without_impossible(events: HostEvents, *, entire: bool) -> HostEvents:
     host were read, so that one is known to be far from the others."""
     lines = [line for plane in events.planes_of("GPU") for line in plane.lines if _is_stream(line)]
     found = [one for line in lines for one in _outlasting(events, line)]
-    found += _before_launch(events, {one.row for one in found})
+    found += _out_of_order(events, {one.row for one in found})
     if entire:
         found += _far(events, lines, {one.row for one in found})
     if not found:
@@ -133,18 +134,19 @@ def _wrong_ends(start: Int64s, end: Int64s) -> tuple[Int64s, Int64s, int]:
     return places[is_wrong], count[is_wrong], stream_end
 
 
-def _before_launch(events: HostEvents, known: set[int]) -> list[Impossible]:
-    """Return the few events that begin long before the calls that launched them."""
-    rows, lead = before_calls(events)
-    early = np.flatnonzero(lead > _EARLY_PS)
-    if not len(early) or len(early) > max(1, _MOST_EARLY * len(rows)):
-        return []
-    pairs = zip(rows[early].tolist(), lead[early].tolist(), strict=True)
-    return [
-        _impossible(events, row, f"the call that launched it begins {time_text(ps)} later")
-        for row, ps in pairs
-        if row not in known
-    ]
+def _out_of_order(events: HostEvents, known: set[int]) -> list[Impossible]:
+    """Return the few events that begin long before the calls that launched them, or end long after a call that waited
+    for them. If there are many, clocks differ."""
+    found: dict[int, str] = {}
+    for (rows, late), why in (
+        (before_calls(events), "the call that launched it begins {} later"),
+        (after_waits(events), "a call that waited for it returned {} before its end"),
+    ):
+        wrong = np.flatnonzero(late > _EARLY_PS)
+        if len(wrong) <= max(1, _MOST_EARLY * len(rows)):
+            pairs = zip(rows[wrong].tolist(), late[wrong].tolist(), strict=True)
+            found |= {row: why.format(time_text(ps)) for row, ps in pairs if row not in known}
+    return [_impossible(events, row, why) for row, why in found.items()]
 
 
 def _far(events: HostEvents, streams: list[Line], known: set[int]) -> list[Impossible]:
@@ -171,10 +173,16 @@ def _far(events: HostEvents, streams: list[Line], known: set[int]) -> list[Impos
         begin = min(extent[0], int(begins[at + 1] if first else begins[0]))
         end = max(extent[1], int(ends[-1] if first else ends[at]))
         gap = begin - int(ends[at]) if first else int(begins[at + 1]) - end
-        if gap > _FAR * (end - begin):
+        if gap > max(_FAR * (end - begin), _EARLY_PS) and not _were_launched(events, rows[far]):
             where = f"everything else of the host is from {time_text(begin)} to {time_text(end)}"
             return [_impossible(events, int(row), where) for row in rows[far].tolist()]
     return []
+
+
+def _were_launched(events: HostEvents, rows: Int64s) -> bool:
+    """Return whether calls before these events launched any of them."""
+    known, early = before_calls(events)
+    return bool(np.isin(rows, known[early <= 0]).any())
 
 
 def _extent_of_threads(events: HostEvents) -> tuple[int, int] | None:

@@ -81,12 +81,13 @@ def launchers(events: HostEvents, rows: Int64s) -> Int32s:
     return row
 
 
-def before_calls(events: HostEvents) -> tuple[Int32s, Int64s]:
-    """Return the rows of GPUs with a known call, and by how much each begins before it: negative if after. Calls whose
-    id several have are left out, as after a restart of the profiler."""
+@once
+def known_calls(events: HostEvents) -> tuple[Int32s, Int32s]:
+    """Return the rows of GPUs with a known call, and the rows of these calls. Calls whose id several have are left out,
+    as after a restart of the profiler."""
     known = _correlated(events, CORRELATION)
     if not len(known.launched) or not len(known.calls):
-        return np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return np.zeros(0, np.int32), np.zeros(0, np.int32)
     repeats = known.call_ids[1:] == known.call_ids[:-1]
     alone = ~(np.append(False, repeats) | np.append(repeats, False)) & (known.call_ids != 0)
     calls, ids = known.calls[alone], known.call_ids[alone]
@@ -95,7 +96,7 @@ def before_calls(events: HostEvents) -> tuple[Int32s, Int64s]:
     place = np.searchsorted(ids, wanted)
     has = place < len(ids)
     has[has] = ids[place[has]] == wanted[has]
-    return rows[has], events.start_ps[calls[place[has]]] - events.start_ps[rows[has]]
+    return rows[has], calls[place[has]]
 
 
 def calls_of(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int32s:

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.decode.plane_kinds import device_of
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
@@ -37,7 +38,8 @@ MOST_COPIES: Final = 0.25
 class Lost:
     """``launches``, ``copies``: calls that start kernels or graphs, and copies or sets; ``lost_launches``,
     ``lost_copies``: those of them whose work is not recorded; ``calls``: names of these calls, the most frequent first;
-    ``times_ps``: when they began, ascending; ``recorded``: events of GPUs in the capture."""
+    ``times_ps``: when they began, ascending; ``recorded``: events of GPUs in the capture; ``at_end``: whether all calls
+    before them have their work, as if a buffer became full."""
 
     launches: int
     copies: int
@@ -46,6 +48,7 @@ class Lost:
     calls: tuple[str, ...]
     times_ps: Int64s
     recorded: int
+    at_end: bool = False
 
     @property
     def matters(self) -> bool:
@@ -68,6 +71,7 @@ class Lost:
         first, last = time_text(int(self.times_ps[0])), time_text(int(self.times_ps[-1]))
         when = f"at {first}" if first == last else f"from {first} to {last}"
         none = ": no activity of a GPU is recorded" if not self.recorded else ""
+        none = f": nothing that was launched after {first} is recorded" if self.at_end else none
         return f"{' and '.join(parts)}{none}; calls {when}: {few(self.calls, 3)}"
 
 
@@ -87,8 +91,8 @@ def lost_records(events: HostEvents) -> Lost:
     kinds = _kinds(events)[events.meta[rows]]
     starts = (kinds != 0) & (wanted != 0)
     rows, wanted, kinds = rows[starts], wanted[starts], kinds[starts]
-    if not len(rows) or not events.planes_of("GPU"):
-        return NOTHING_LOST
+    if not len(rows) or len(events.planes_of("GPU")) < sum(device_of(name)[0] == "GPU" for name in events.plane_names):
+        return NOTHING_LOST  # or planes of GPUs were not read
     present = np.concatenate([ids[of_gpu], np.array([one.correlation for one in events.impossible], np.int64)])
     lost = ~np.isin(wanted, present) & ~_is_captured(events, rows)
     counts, lost = _once_each(events, rows, lost)
@@ -96,6 +100,8 @@ def lost_records(events: HostEvents) -> Lost:
     if np.count_nonzero(lost) <= without_id:
         lost = np.zeros(len(rows), np.bool_)
     of_kernels = kinds == 1
+    begins = events.start_ps[rows]
+    at_end = bool(lost.any()) and bool((~lost).any()) and int(begins[lost].min()) > int(begins[~lost].max())
     names = Counter(events.names[meta] for meta in events.meta[rows[lost]].tolist())
     return Lost(
         int(np.count_nonzero(of_kernels & counts)),
@@ -103,8 +109,9 @@ def lost_records(events: HostEvents) -> Lost:
         int(np.count_nonzero(of_kernels & lost)),
         int(np.count_nonzero(~of_kernels & lost)),
         tuple(name for name, _ in names.most_common()),
-        np.sort(events.start_ps[rows[lost]]),
+        np.sort(begins[lost]),
         recorded + len(events.impossible),
+        at_end,
     )
 
 

@@ -65,7 +65,7 @@ def why_no_ops(devices: SessionOps) -> str:
         return "no host is selected"
     if not devices.ops.parts:
         return "the capture has no planes of devices, and no thread ran ops of compiled programs"
-    return "nothing ran on the devices while they were observed"
+    return "no op is recorded of the devices"
 
 
 def attribution(table: OpTable) -> Iterator[Remark]:

@@ -16,7 +16,7 @@ from fastprof.decode.plane_kinds import device_of
 from fastprof.decode.task_environment import XPROF
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops import impossible_events, lost_records
-from fastprof.derive.ops.launches import before_calls
+from fastprof.derive.ops.call_order import after_waits, before_calls
 from fastprof.derive.ops.lost_records import Lost
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 STATS: Final = lost_records.STATS
 _OF_DEVICES: Final = pattern_of(r"CUPTI|CUDA|ROCM|ROCPROF|ROCTRACER|HIP|GPU|TPU|device tracer|activity buffer")
+_NO_DEVICE: Final = pattern_of(r"(?i)no[_ ]device|no cuda-capable|not find (any )?gpu")
+"""A machine without devices has nothing to record."""
 _DROPPED: Final = pattern_of(r"(?i)drop|overflow|buffer.*(full|exhaust)|out of (buffer|space)|lost|exceed|truncat")
 _MOST_IN_TRACE: Final = 1_000_000
 """XProf leaves out events beyond these when it writes a trace as JSON."""
@@ -106,32 +108,35 @@ def _flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
     if events.impossible:
         text = impossible_events.in_words(events.impossible)
         yield Flaw("impossible_time", text, _RECORD_AGAIN, False)
-    if text := _early(events):
-        yield Flaw("early_kernels", text, _CLOCKS, False)
-    if events.transcribed_from == XPROF and len(events) == _MOST_IN_TRACE:
-        text = f"the trace has {len(events):,} events, the most that XProf writes: others are left out"
+    if text := _wrong_clocks(events):
+        yield Flaw("clocks_differ", text, _CLOCKS, False)
+    recorded_events = sum(line.event_count for line in events.lines)
+    if events.transcribed_from == XPROF and recorded_events == _MOST_IN_TRACE:
+        text = f"the trace has {recorded_events:,} events, the most that XProf writes: others are left out"
         yield Flaw("most_events", text, _SHORTER, False)
 
 
 def _is_loss(message: str, recorded: bool) -> bool:
     """Return whether a message of the profiler explains that records are missing."""
-    return bool(_DROPPED.search(message)) or (not recorded and bool(_OF_DEVICES.search(message)))
+    of_devices = _OF_DEVICES.search(message) and not _NO_DEVICE.search(message)
+    return bool(_DROPPED.search(message)) or (not recorded and bool(of_devices))
 
 
 def _has_threads(events: HostEvents) -> bool:
     return any(line.last > line.first for plane in events.planes for line in plane.lines)
 
 
-def _early(events: HostEvents) -> str:
+def _wrong_clocks(events: HostEvents) -> str:
     """Return the sentence on clocks of host and GPU that differ, or nothing."""
-    rows, lead = before_calls(events)
-    early = lead > max(events.slack_ps, 0)
-    count = int(np.count_nonzero(early))
-    if not count or count <= _EARLY_SHARE * len(rows) or lead.max() < _EARLY_PS:
-        return ""
-    name = shortened(events.names[events.meta[rows[int(np.argmax(lead))]]])
-    most = time_text(int(lead.max()))
-    return f"{count:,} of {len(rows):,} events of GPUs begin before the calls that launched them, {name} by {most}"
+    for (rows, wrong_ps), what in (
+        (before_calls(events), "begin before the calls that launched them"),
+        (after_waits(events), "end after calls that waited for them"),
+    ):
+        count = int(np.count_nonzero(wrong_ps > max(events.slack_ps, 0)))
+        if count > _EARLY_SHARE * len(rows) and wrong_ps.max() >= _EARLY_PS:
+            name = shortened(events.names[events.meta[rows[int(np.argmax(wrong_ps))]]])
+            return f"{count:,} of {len(rows):,} events of GPUs {what}, {name} by {time_text(int(wrong_ps.max()))}"
+    return ""
 
 
 def all_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
