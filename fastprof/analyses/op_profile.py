@@ -111,14 +111,14 @@ def _shows_scopes(*, layers: bool, passes: bool) -> Callable[[Report], bool]:
         if all(name == "" or name.partition("/")[0] == UNSCOPED for name in names):
             return False
         alike = bool((report.tables["layers"]["instances"].to_numpy() > 1).any())
-        trains = any(scopes[name][0].as_py() for name in _PASSES[:-1])
+        trains = any(scopes[name][0].as_py() for name in _PASSES[:3])
         return alike == layers and trains == passes
 
     return shown
 
 
 _NODE_COLUMNS = ("name", "self_ps", "share", "lost_ps", "compute_peak_percent", "hbm_peak_percent", "occurrences")
-_PASSES = ("forward_ps", "backward_ps", "recompute_ps", "other_ps")
+_PASSES = ("forward_ps", "backward_ps", "recompute_ps", "other_ps", "unknown_pass_ps")
 _PASS_COLUMNS = ("self_ps", "busy_share", *_PASSES, "lost_ps", "compute_peak_percent")
 _SCOPE_COLUMNS = ("self_ps", "busy_share", "lost_ps", "compute_peak_percent", "hbm_peak_percent", "ops")
 

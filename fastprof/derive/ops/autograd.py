@@ -9,7 +9,8 @@ What encloses a call on its thread shows its pass, the innermost first::
 An op outside of the backward pass is forward if the backward pass has its sequence number or an arrow leads from it
 there, or if a module calls it. What is left, as the optimizer, has no pass. If nothing shows which ops are forward,
 it is unknown what all outside of the backward pass is; if no backward pass is recorded, all passes are. Without calls
-of Python it is unknown what the backward pass computes again, unless ops are named after a checkpoint.
+of Python it is unknown what the backward pass computes again, unless ops are named after a checkpoint or record that
+gradients were on: they have a sequence number, but no backward op.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fastprof._native.pipeline_kernels import nearest_marked
 from fastprof.derive.devices.kineto_categories import PYTHON, is_of, is_op
 from fastprof.derive.ops.tree.name_scopes import BACKWARD, FORWARD, OTHER, OUTSIDE, RECOMPUTE, UNKNOWN, WITHIN
 from fastprof.derive.steps.enclosing import enclosing
-from fastprof.schema.array_types import Int32s, UInt8s
+from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 from fastprof.tables.once import once
 from fastprof.wording.patterns import pattern_of
 
@@ -61,8 +62,11 @@ def pass_of_calls(events: HostEvents) -> UInt8s:
     if not (marks == BACKWARD).any():
         return np.full(len(events), UNKNOWN, np.uint8)
     forward, within = forward_ops(events), innermost_mark(events, marks)
-    if not ((marks == RECOMPUTE).any() or is_of(events, PYTHON)[events.meta].any()):
-        within[within > 0] = WITHIN
+    if not is_of(events, PYTHON)[events.meta].any():
+        marks[_recomputed_ops(events, marks, within)] = RECOMPUTE
+        within = innermost_mark(events, marks)
+        if not (marks == RECOMPUTE).any():
+            within[within > 0] = WITHIN
     named = np.array([_outside(name) for name in events.names], np.uint8)[events.meta]
     named[forward] = FORWARD
     shows_forward = bool((named == FORWARD).any())
@@ -89,7 +93,19 @@ def forward_ops(events: HostEvents) -> Int32s:
     marks = backward_names(events)[events.meta]
     within = innermost_mark(events, marks)
     rows, numbers = events.ints(SEQUENCE)
-    of_backward = np.unique(numbers[marks[rows] > 0])
     begins, ends = events.recorded_arrows()
     led = begins[(within[ends] > 0) & (within[begins] == 0)]
-    return np.concatenate([rows[(within[rows] == 0) & np.isin(numbers, of_backward)], led])
+    return np.concatenate([rows[(within[rows] == 0) & _has_backward(rows, numbers, marks)], led])
+
+
+def _recomputed_ops(events: HostEvents, marks: UInt8s, within: UInt8s) -> Int32s:
+    """Return the ops within the backward pass that ran with gradients on, but have no backward op themselves."""
+    rows, numbers = events.ints(SEQUENCE)
+    inside = (within[rows] == BACKWARD) & (marks[rows] == 0)
+    found: Int32s = rows[inside & ~_has_backward(rows, numbers, marks)]
+    return found
+
+
+def _has_backward(rows: Int32s, numbers: Int64s, marks: UInt8s) -> Bools:
+    """Return a mask of the ops whose sequence number an op of the backward pass has."""
+    return np.isin(numbers, np.unique(numbers[marks[rows] > 0]))

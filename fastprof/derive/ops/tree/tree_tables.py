@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.derive.ops import op_columns as op
-from fastprof.derive.ops.ceilings import MOST_UNKNOWN
 from fastprof.derive.ops.framework import framework_name
 from fastprof.derive.ops.roofline import MEMORIES
 from fastprof.derive.ops.tables import OpTable
@@ -282,13 +281,10 @@ def _pass(name: str, what: str, maybe: Sequence[str] = (), also: Sequence[str] =
     unknown passes; ``also``: passes that are counted with it."""
 
     def is_unknown(rows: Any) -> Bools:
-        whole = rows.figures.whole
-        unknown: Bools = _sum_of(rows, ["unknown_ps", *maybe]) > np.minimum(
-            MOST_UNKNOWN * whole["self_ps"], _sum_of(rows, [name, *also])
-        )
+        unknown: Bools = (_sum_of(rows, [name, *also]) == 0) & (_sum_of(rows, ["unknown_ps", *maybe]) > 0)
         return unknown
 
-    null = "null: more than 10 % of self_ps, or than the time that is known to be of it, may be of it"
+    null = "null: no op is known to be of it, and some may be"
     return Picoseconds(
         name, f"part of self_ps of ops of {what}; {null}", lambda rows: _sum_of(rows, [name, *also]), is_unknown
     )
@@ -299,10 +295,11 @@ _PASS_COLUMNS = (
           "the backward pass, or called by a module", ["outside_ps"]),
     _pass("backward_ps", "the backward pass: in transpose(…), gradient_tape or gradients…; of PyTorch, what autograd "
           "evaluates, with what it computes again if recompute_ps is null", also=["within_ps"]),
-    _pass("recompute_ps", "what computes again what was dropped: in rematted_computation; of PyTorch, in recompute_fn "
-          "or the backward pass of a checkpoint, which only calls of Python show", ["within_ps"]),
-    _pass("other_ps", "none of these passes, such as loss and optimizer, and of those that may be unknown",
-          ["outside_ps"], also=["outside_ps", "unknown_ps"]),
+    _pass("recompute_ps", "what computes again what was dropped: in rematted_computation; of PyTorch, in recompute_fn, "
+          "in the backward pass of a checkpoint, or with gradients on in the backward pass", ["within_ps"]),
+    _pass("other_ps", "none of these passes, such as loss and optimizer", ["outside_ps"]),
+    Picoseconds("unknown_pass_ps", "part of self_ps of ops of unknown passes: self_ps less the passes",
+                lambda rows: _sum_of(rows, ["outside_ps", "unknown_ps"])),
 )  # fmt: skip
 
 
