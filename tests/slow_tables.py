@@ -271,7 +271,7 @@ def _nesting(events: Sequence[_TimedEvent], first_id: int) -> list[tuple[Any, ..
 _DEVICES = (
     (r"/device:TPU:(?P<chip>[0-9]+) SparseCore(?: [a-zA-Z]+)? (?P<ordinal>[0-9]+)$", "SPARSECORE"),
     (r"/device:TPU:(?P<ordinal>[0-9]+)$", "TPU"),
-    (r"/device:GPU:(?P<ordinal>[0-9]+)$", "GPU"),
+    (r"/device:(?!CUSTOM:|TPU|\w*CPU:)\w+:(?P<ordinal>[0-9]+)$", "GPU"),
     (r"/device:CUSTOM:(?:.*:)?(?P<ordinal>[0-9]+)$", "CUSTOM"),
     (r"/device:CUSTOM:", "CUSTOM"),
     (r"/host:CPU", "CPU"),

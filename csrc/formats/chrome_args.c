@@ -32,7 +32,8 @@ chrome_arg chrome_arg_of(chrome_dialect dialect, const uint8_t *name, size_t len
     const char *name;
     chrome_arg arg;
   } kineto[] = {{"correlation", ARG_CORRELATION}, {"device", ARG_DEVICE}, {"stream", ARG_STREAM}, {"registers per thread", ARG_REGISTERS}, {"shared memory", ARG_SHARED},
-                {"grid", ARG_GRID}, {"block", ARG_BLOCK}, {"theoretical occupancy %", ARG_OCCUPANCY}, {"est. achieved occupancy %", ARG_ESTIMATE}, {"bytes", ARG_BYTES}, {"todevice", ARG_TO_DEVICE}};
+                {"grid", ARG_GRID}, {"block", ARG_BLOCK}, {"theoretical occupancy %", ARG_OCCUPANCY}, {"est. achieved occupancy %", ARG_ESTIMATE},
+                {"bytes", ARG_BYTES}, {"todevice", ARG_TO_DEVICE}, {"size", ARG_BYTES}, {"direction", ARG_DIRECTION}, {"task type", ARG_TASK_TYPE}};
   if (dialect == CHROME_XPROF && chrome_is_same(name, length, "step_num")) return ARG_STEP_NUM;
   if (dialect == CHROME_XPROF) return is_numeric(name, length) ? ARG_NUMERIC : ARG_NONE;
   if (dialect == CHROME_TF1) return chrome_is_same(name, length, "name") ? ARG_NAME : chrome_is_same(name, length, "op") ? ARG_OP : ARG_NONE;

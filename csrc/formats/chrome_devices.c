@@ -31,7 +31,7 @@ static bool put_device(fp_chrome *chrome, const fp_json_view *view, const fp_jso
     fp_json_number id = chrome_read_number(view, &value);
     if (id.kind == FP_JSON_INT) number = (int64_t)id.bits;
   }
-  int32_t plane = chrome_device_plane(chrome, "GPU", number);
+  int32_t plane = chrome_device_plane(chrome, number);
   if (plane < 0) return true;
   fp_bytes *stats = &((chrome_plane *)chrome->planes.items)[plane].stats;
   fp_json_walk walk = fp_json_into(device);
@@ -74,11 +74,10 @@ static int compare_devices(const void *a, const void *b) {
 /* The GPUs that have events and no properties or, if not `are_used`, properties and no events; in order of number. */
 static size_t pick_devices(const fp_chrome *chrome, const uint8_t *has_events, bool are_used, device *picked) {
   const chrome_plane *planes = chrome->planes.items;
-  size_t count = 0, length;
+  size_t count = 0;
   for (size_t i = 0; i < chrome->planes.count; i++) {
-    if (planes[i].name < 0 || has_events[i] != are_used || (planes[i].stats.size > 0) == are_used) continue;
-    const uint8_t *name = chrome_string(&chrome->texts, planes[i].name, &length);
-    if (chrome_begins_with(name, length, "/device:GPU:")) picked[count++] = (device){planes[i].order, (int32_t)i};
+    if (!planes[i].is_device || has_events[i] != are_used || (planes[i].stats.size > 0) == are_used) continue;
+    picked[count++] = (device){planes[i].order, (int32_t)i};
   }
   if (count) qsort(picked, count, sizeof *picked, compare_devices);
   return count;

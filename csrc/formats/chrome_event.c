@@ -232,6 +232,7 @@ static void put_complete(fp_chrome *chrome, chrome_event *event) {
     chrome_remark(chrome, CHROME_BAD_TIME, event->offset, 1);
     return;
   }
+  if (event->cat < 0 && chrome->dialect == CHROME_KINETO) chrome_infer_category(chrome, event);
   int32_t line = chrome_thread_line(chrome, event);
   chrome_count_time(chrome, event->time);
   chrome->has_fractions |= event->duration_ps % PS_IN_US != 0;

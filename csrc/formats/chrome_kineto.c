@@ -14,20 +14,23 @@
 
 /* ---- categories and args ---- */
 
-typedef enum side { HOST_SIDE, STREAM_SIDE, KERNEL_SIDE, NOTES_SIDE, SYNC_SIDE, CALL_SIDE, MTIA_SIDE, STEP_SIDE, COPY_SIDE, RANGE_SIDE } side;
+typedef enum side {
+  HOST_SIDE, STREAM_SIDE, KERNEL_SIDE, NOTES_SIDE, SYNC_SIDE, CALL_SIDE, MTIA_SIDE, STEP_SIDE, COPY_SIDE, RANGE_SIDE, UNKNOWN_SIDE
+} side;
 
-/* Categories in lower case; `counts`: it says that the trace is of Kineto. */
+/* Categories in lower case. */
 static const struct category {
   const char *name;
   side side;
 } categories[] = {
     {"kernel", KERNEL_SIDE}, {"gpu_memcpy", COPY_SIDE}, {"memcpy", COPY_SIDE}, {"gpu_memset", STREAM_SIDE},
     {"memset", STREAM_SIDE}, {"gpu_user_annotation", NOTES_SIDE}, {"cuda_sync", SYNC_SIDE}, {"xpu_sync", SYNC_SIDE},
-    {"cuda_event", SYNC_SIDE}, {"mtia_ccp_events", MTIA_SIDE}, {"collective_comm", STREAM_SIDE}, {"hpu_op", STREAM_SIDE},
+    {"cuda_event", SYNC_SIDE}, {"mtia_ccp_events", MTIA_SIDE}, {"mtia_insight", NOTES_SIDE},
+    {"collective_comm", STREAM_SIDE}, {"hpu_op", STREAM_SIDE},
     {"cuda_profiler_range", RANGE_SIDE}, {"cuda_runtime", CALL_SIDE}, {"cuda_driver", CALL_SIDE}, {"runtime", CALL_SIDE},
     {"xpu_runtime", CALL_SIDE}, {"xpu_driver", CALL_SIDE}, {"mtia_runtime", CALL_SIDE}, {"glow_runtime", CALL_SIDE},
     {"privateuse1_runtime", CALL_SIDE}, {"privateuse1_driver", CALL_SIDE}, {"user_annotation", STEP_SIDE},
-    {"operator", STEP_SIDE}, {"cpu_op", HOST_SIDE}, {"cpu_instant_event", HOST_SIDE}, {"python_function", HOST_SIDE},
+    {"operator", STEP_SIDE}, {"cpu_op", STEP_SIDE}, {"cpu_instant_event", HOST_SIDE}, {"python_function", HOST_SIDE},
     {"overhead", HOST_SIDE}, {"trace", HOST_SIDE}};
 
 static const struct category *category_of(const uint8_t *text, size_t length) {
@@ -36,8 +39,20 @@ static const struct category *category_of(const uint8_t *text, size_t length) {
   return NULL;
 }
 
+/* Categories of vendors that have the names of others: musa_runtime, npu_driver, mps_kernel. */
+static side side_by_ending(const uint8_t *text, size_t length) {
+  static const struct category endings[] = {{"_runtime", CALL_SIDE},         {"_driver", CALL_SIDE},  {"_kernel", KERNEL_SIDE},
+                                            {"_user_annotation", NOTES_SIDE}, {"_memcpy", COPY_SIDE}, {"_memset", STREAM_SIDE},
+                                            {"_sync", SYNC_SIDE}};
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    size_t size = strlen(endings[i].name);
+    if (length > size && chrome_is_same(text + length - size, size, endings[i].name)) return endings[i].side;
+  }
+  return UNKNOWN_SIDE;
+}
+
 bool chrome_is_kineto_category(const uint8_t *text, size_t length) {
-  return category_of(text, length) != NULL;
+  return category_of(text, length) || side_by_ending(text, length) != UNKNOWN_SIDE;
 }
 
 /* The side of a category, which is looked up once. */
@@ -47,7 +62,7 @@ static side side_of(fp_chrome *chrome, int32_t cat) {
     size_t length;
     const uint8_t *text = chrome_string(&chrome->cats, (int32_t)next, &length);
     const struct category *found = category_of(text, length);
-    fp_bytes_byte(&chrome->sides, (uint8_t)(found ? found->side : HOST_SIDE));
+    fp_bytes_byte(&chrome->sides, (uint8_t)(found ? found->side : side_by_ending(text, length)));
     if (chrome->sides.failed) {
       chrome->failed = true;
       return HOST_SIDE;
@@ -81,30 +96,38 @@ static bool id_number(const fp_chrome *chrome, chrome_id id, int64_t *number) {
   return true;
 }
 
-/* The line of what a device does: by device and stream, which args say, or else pid and tid. */
-static int32_t stream_line(fp_chrome *chrome, const chrome_event *event, side on) {
-  int64_t device = 0, stream;
+static bool begins_with(const uint8_t *text, size_t length, const char *word) {
+  return length >= strlen(word) && !memcmp(text, word, strlen(word));
+}
+
+/* What a device does by the category of an event; CHROME_THREAD: the host does it. */
+static chrome_role role_of(const fp_chrome *chrome, const chrome_event *event, side on) {
+  size_t length;
+  if (on == HOST_SIDE || on == CALL_SIDE || on == STEP_SIDE || on == UNKNOWN_SIDE) return CHROME_THREAD;
+  if (on == NOTES_SIDE) return CHROME_NOTES;
+  if (on != MTIA_SIDE) return on == SYNC_SIDE ? CHROME_SYNC : CHROME_STREAM;
+  const uint8_t *name = chrome_string(&chrome->names, event->name, &length);
+  return begins_with(name, length, "event_") ? CHROME_SYNC : CHROME_STREAM; /* event_wait, event_record */
+}
+
+/* The line of what a device does: by device and stream, which args say, or else tid. */
+static int32_t stream_line(fp_chrome *chrome, const chrome_event *event, chrome_role role, int64_t device) {
+  int64_t stream;
   int32_t process = chrome_process_of(chrome, event->pid);
-  if (!int_arg(event, ARG_DEVICE, &device) && !id_number(chrome, event->pid, &device)) device = 0;
   chrome_id tid = event->tid;
-  if (on != NOTES_SIDE && int_arg(event, ARG_STREAM, &stream)) tid = (chrome_id){CHROME_INT_ID, (uint64_t)stream};
+  if (role != CHROME_NOTES && int_arg(event, ARG_STREAM, &stream)) tid = (chrome_id){CHROME_INT_ID, (uint64_t)stream};
   if (tid.kind != CHROME_NO_ID && id_number(chrome, tid, &stream)) {
     if (stream == INT64_C(4294967295)) stream = -1; /* no stream */
     tid = (chrome_id){CHROME_INT_ID, (uint64_t)stream};
   }
-  chrome_role role = on == NOTES_SIDE ? CHROME_NOTES : on == SYNC_SIDE ? CHROME_SYNC : CHROME_STREAM;
-  int32_t plane = chrome_device_plane(chrome, on == MTIA_SIDE ? "CUSTOM:MTIA" : "GPU", device);
-  return chrome_line_of(chrome, plane, process, role, tid, -1);
+  return chrome_line_of(chrome, chrome_device_plane(chrome, device), process, role, tid, -1);
 }
 
-/* The plane of a GPU; -1: it has no events. */
-static int32_t gpu_plane(const fp_chrome *chrome, int64_t ordinal) {
-  char name[64];
+/* The plane of a device; -1: it has no events. */
+static int32_t device_plane(const fp_chrome *chrome, int64_t ordinal) {
   const chrome_plane *planes = chrome->planes.items;
-  int length = snprintf(name, sizeof name, "/device:GPU:%lld", (long long)ordinal);
-  int32_t text = fp_strings_find(&chrome->texts, (const uint8_t *)name, (size_t)length);
-  for (size_t i = 0; text >= 0 && i < chrome->planes.count; i++)
-    if (planes[i].name == text) return (int32_t)i;
+  for (size_t i = 0; i < chrome->planes.count; i++)
+    if (planes[i].is_device && planes[i].ordinal == ordinal) return (int32_t)i;
   return -1;
 }
 
@@ -115,15 +138,19 @@ void chrome_lines_beside(const fp_chrome *chrome, const chrome_line *line, int32
   if (chrome->dialect != CHROME_KINETO || line->role != CHROME_THREAD || line->tid.kind == CHROME_NO_ID) return;
   if (!id_number(chrome, ((const chrome_process *)chrome->processes.items)[line->process].pid, &device)) return;
   if (!id_number(chrome, line->tid, &stream)) return;
-  int32_t plane = gpu_plane(chrome, device);
+  int32_t plane = device_plane(chrome, device);
   chrome_id tid = {CHROME_INT_ID, (uint64_t)(stream == INT64_C(4294967295) ? -1 : stream)};
   for (size_t i = 0; plane >= 0 && i < CHROME_BESIDE; i++) found[i] = chrome_find_line(chrome, plane, roles[i], tid);
 }
 
 int32_t chrome_thread_line(fp_chrome *chrome, const chrome_event *event) {
   if (chrome->dialect == CHROME_KINETO && event->phase == 'X') {
+    int64_t device = 0;
     side on = side_of(chrome, event->cat);
-    if (on != HOST_SIDE && on != CALL_SIDE && on != STEP_SIDE) return stream_line(chrome, event, on);
+    chrome_role role = role_of(chrome, event, on);
+    if (event->cat < 0 || on == UNKNOWN_SIDE) role = chrome_role_of_process(chrome, event, &device);
+    else if (role != CHROME_THREAD && !int_arg(event, ARG_DEVICE, &device) && !id_number(chrome, event->pid, &device)) device = 0;
+    if (role != CHROME_THREAD) return stream_line(chrome, event, role, device);
   }
   int32_t process = chrome_process_of(chrome, event->pid);
   return chrome_line_of(chrome, chrome_plane_of_process(chrome, process), process, CHROME_THREAD, event->tid, -1);
@@ -159,10 +186,11 @@ static void put_kernel_details(fp_chrome *chrome, const chrome_event *event) {
   if (text->size) chrome_add_derived_text(chrome, WORD_KERNEL_DETAILS, text->data, text->size);
 }
 
-/* "Memcpy HtoD (Pageable -> Device)" is of kind HtoD; ROCm has names of its own. */
+/* "Memcpy HtoD (Pageable -> Device)" is of kind HtoD; ROCm and MTIA have names of their own. */
 static void put_kind_of_copy(fp_bytes *out, const uint8_t *name, size_t length) {
   static const char *const ways[][2] = {
-      {"CopyHostToDevice", "HtoD"}, {"CopyDeviceToHost", "DtoH"}, {"CopyDeviceToDevice", "DtoD"}};
+      {"CopyHostToDevice", "HtoD"}, {"CopyDeviceToHost", "DtoH"}, {"CopyDeviceToDevice", "DtoD"},
+      {"HOST_TO_DEVICE", "HtoD"},   {"DEVICE_TO_HOST", "DtoH"},   {"DEVICE_TO_DEVICE", "DtoD"}};
   const size_t from = strlen("Memcpy ");
   size_t to = from;
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -187,6 +215,7 @@ static void put_memcpy_details(fp_chrome *chrome, const chrome_event *event) {
   fp_bytes text = {.memory = chrome->memory};
   const uint8_t *name = chrome_string(&chrome->names, event->name, &length);
   if (!int_arg(event, ARG_BYTES, &bytes) || bytes < 0) return;
+  if (event->args_found >> ARG_DIRECTION & 1) name = chrome_text(chrome, event->view, &event->args[ARG_DIRECTION], &length);
   put_kind_of_copy(&text, name, length);
   snprintf(amounts, sizeof amounts, "size:%lld", (long long)bytes);
   fp_bytes_text(&text, amounts);
@@ -227,11 +256,12 @@ static void note_span(fp_chrome *chrome, const chrome_event *event) {
 
 static void derive_kineto(fp_chrome *chrome, const chrome_event *event) {
   side on = side_of(chrome, event->cat);
-  int64_t correlation;
-  if (on != HOST_SIDE && on != NOTES_SIDE && on != STEP_SIDE && int_arg(event, ARG_CORRELATION, &correlation))
+  int64_t correlation, device;
+  if (on == UNKNOWN_SIDE && chrome_role_of_process(chrome, event, &device) == CHROME_STREAM) on = STREAM_SIDE;
+  if (on != HOST_SIDE && on != NOTES_SIDE && on != STEP_SIDE && on != UNKNOWN_SIDE && int_arg(event, ARG_CORRELATION, &correlation))
     chrome_add_derived_int(chrome, WORD_CORRELATION_ID, correlation);
   if (on == KERNEL_SIDE) put_kernel_details(chrome, event);
-  if (on == COPY_SIDE) put_memcpy_details(chrome, event);
+  if (on == COPY_SIDE || (on == MTIA_SIDE && event->args_found >> ARG_DIRECTION & 1)) put_memcpy_details(chrome, event);
   if (on == RANGE_SIDE) chrome_add_derived_int(chrome, WORD_PROFILER_RANGE, 1);
   if (on == STEP_SIDE) put_step(chrome, event);
   if (on == HOST_SIDE) note_span(chrome, event);

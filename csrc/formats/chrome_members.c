@@ -219,9 +219,10 @@ static bool begins_with(const uint8_t *text, size_t length, const char *begin) {
   return length >= strlen(begin) && !memcmp(text, begin, strlen(begin));
 }
 
-/* Process names of XProf are those of planes, behind a host's name or not; TF1's say what they show. */
+/* Process names of XProf are those of planes, behind a host's name or not; those of TF1 and Ascend say what they show. */
 static void look_at_process(guess *known, const uint8_t *text, size_t length) {
   size_t from = length;
+  if (is_key(text, length, "Ascend Hardware")) known->kineto = true;
   if (ends_with(text, length, " Compute") || ends_with(text, length, " Tensors") || is_key(text, length, "Allocators"))
     known->tf1 = true;
   while (from && text[from - 1] != ' ') from--;
@@ -255,6 +256,7 @@ static fp_json_step look_at_event(void *context, const fp_json_view *view, fp_js
     if (cat.kind == FP_JSON_TEXT) known->kineto_events += chrome_is_kineto_category(category, category_length);
     if (is_key(category, category_length, "Trace") && (is_key(process, pid_length, "Spans") || is_key(process, pid_length, "Traces")))
       known->kineto = true;
+    known->kineto |= cat.kind == FP_JSON_NOTHING && pid.kind == FP_JSON_TEXT && chrome_is_functions(process, pid_length);
   }
   if (is_key(view->text + name.from, name.to - name.from, "process_name") && chrome_member(view, &args, "name", &value))
     look_at_process(known, view->text + value.from, value.to - value.from);

@@ -19,7 +19,7 @@ int32_t chrome_process_of(fp_chrome *chrome, chrome_id pid) {
   int32_t number = fp_key_map_add(&chrome->process_keys, &key);
   if (number >= 0 && (size_t)number == chrome->processes.count) {
     chrome_process *process = fp_vector_add(chrome->memory, &chrome->processes, sizeof *process);
-    if (process) *process = (chrome_process){.pid = pid, .name = -1, .plane = -1, .stats.memory = chrome->memory};
+    if (process) *process = (chrome_process){.pid = pid, .name = -1, .plane = -1, .label = -1, .stats.memory = chrome->memory};
   }
   if (number < 0 || (size_t)number >= chrome->processes.count) {
     chrome->failed = true;
@@ -44,15 +44,18 @@ int32_t chrome_thread_of(fp_chrome *chrome, chrome_id pid, chrome_id tid, bool a
   return number;
 }
 
-int32_t chrome_device_plane(fp_chrome *chrome, const char *kind, int64_t ordinal) {
+int32_t chrome_device_plane(fp_chrome *chrome, int64_t ordinal) {
   char name[64];
-  bool is_gpu = !strcmp(kind, "GPU");
-  if (is_gpu && chrome->last_device_plane >= 0 && chrome->last_device == ordinal) return chrome->last_device_plane;
-  snprintf(name, sizeof name, "/device:%s:%lld", kind, (long long)ordinal);
+  if (chrome->last_device_plane >= 0 && chrome->last_device == ordinal) return chrome->last_device_plane;
+  snprintf(name, sizeof name, "/device:GPU:%lld", (long long)ordinal);
   int64_t order = ordinal >= 0 && ordinal < ORDER_OF_OTHERS ? ordinal + 1 : ORDER_OF_OTHERS;
-  int32_t plane = chrome_plane_named(chrome, name, order + (is_gpu ? 0 : ORDER_OF_OTHERS));
-  if (is_gpu) chrome->last_device = ordinal, chrome->last_device_plane = plane;
-  return plane;
+  int32_t number = chrome_plane_named(chrome, name, order);
+  if (number < 0) return number;
+  chrome_plane *plane = (chrome_plane *)chrome->planes.items + number;
+  plane->is_device = true;
+  plane->ordinal = chrome->last_device = ordinal;
+  chrome->last_device_plane = number;
+  return number;
 }
 
 /* A new plane. */
@@ -78,7 +81,7 @@ static int32_t kineto_plane(fp_chrome *chrome, chrome_id pid) {
   if (text && length > 13 && length < 20 && !memcmp(text, "GPU ", 4) && !memcmp(text + length - 9, " Counters", 9)) {
     int64_t ordinal = 0;
     for (size_t i = 4; i < length - 9; i++) ordinal = ordinal * 10 + (text[i] - '0');
-    return chrome_device_plane(chrome, "GPU", ordinal);
+    return chrome_device_plane(chrome, ordinal);
   }
   if (text && (!length || is_name(text, length, "Spans") || is_name(text, length, "Traces")))
     return chrome_plane_named(chrome, "/host:profiler", ORDER_OF_PROFILER);
@@ -267,6 +270,14 @@ static int32_t name_arg(fp_chrome *chrome, const chrome_event *event) {
   return length ? number : -1;
 }
 
+/* The label of a process, such as CPU or GPU 0. */
+static void note_label(fp_chrome *chrome, const chrome_event *event, int32_t process) {
+  fp_json_value found;
+  if (!chrome_member(event->view, &event->fields[FIELD_ARGS], "labels", &found) || found.kind != FP_JSON_TEXT) return;
+  int32_t label = chrome_intern(chrome, &chrome->texts, event->view, &found);
+  if (label >= 0) chrome_label_process(chrome, process, label);
+}
+
 bool chrome_name_event(fp_chrome *chrome, const chrome_event *event, uint32_t *at) {
   size_t length;
   const uint8_t *name = chrome_string(&chrome->names, event->name, &length);
@@ -292,6 +303,7 @@ bool chrome_name_event(fp_chrome *chrome, const chrome_event *event, uint32_t *a
   } else {
     if (is_name(name, length, "process_sort_index")) owner->is_sorted |= int_arg(event, "sort_index", &owner->sort_index);
     if (!put_process_stats(chrome, event, process, at)) return false;
+    if (is_name(name, length, "process_labels")) note_label(chrome, event, process);
   }
   if (chrome->dialect != CHROME_KINETO) chrome_plane_of_process(chrome, process);
   return true;

@@ -32,9 +32,9 @@ typedef struct chrome_id {
 /* What M events say of a process. Texts are numbers of `texts`, -1: none. */
 typedef struct chrome_process {
   chrome_id pid;
-  int32_t name, plane;
+  int32_t name, plane, label; /* label: of a device */
   int64_t sort_index;
-  bool is_sorted;
+  bool is_sorted, is_host;   /* is_host: a label says CPU */
   fp_bytes stats; /* XStats of plane_stats, in the order in which they came */
 } chrome_process;
 
@@ -76,6 +76,8 @@ typedef struct chrome_plane {
   int32_t name;    /* of `texts`, if no process gives it one; -1 */
   int32_t metadata_count;
   int64_t order;   /* among planes of a dialect that orders them */
+  int64_t ordinal; /* of a device */
+  bool is_device;
   int32_t model;   /* Kineto: of a device, as its properties name it; -1 */
   bool is_left_out;
   fp_bytes used;   /* by stat name: whether the plane uses it */
@@ -96,7 +98,7 @@ typedef struct chrome_last_metadata {
 /* Args that a dialect derives stats or lines from. */
 typedef enum chrome_arg {
   ARG_NONE, ARG_NUMERIC, ARG_STEP_NUM, ARG_CORRELATION, ARG_DEVICE, ARG_STREAM, ARG_REGISTERS, ARG_SHARED, ARG_GRID,
-  ARG_BLOCK, ARG_OCCUPANCY, ARG_ESTIMATE, ARG_BYTES, ARG_TO_DEVICE, ARG_NAME, ARG_OP, ARGS
+  ARG_BLOCK, ARG_OCCUPANCY, ARG_ESTIMATE, ARG_BYTES, ARG_TO_DEVICE, ARG_DIRECTION, ARG_TASK_TYPE, ARG_NAME, ARG_OP, ARGS
 } chrome_arg;
 
 typedef enum chrome_field {
@@ -392,7 +394,7 @@ int32_t chrome_thread_of(fp_chrome *chrome, chrome_id pid, chrome_id tid, bool a
 int32_t chrome_plane_of_process(fp_chrome *chrome, int32_t process);
 int32_t chrome_plane_named(fp_chrome *chrome, const char *name, int64_t order);
 /* The plane of a device of Kineto's. */
-int32_t chrome_device_plane(fp_chrome *chrome, const char *kind, int64_t ordinal);
+int32_t chrome_device_plane(fp_chrome *chrome, int64_t ordinal);
 /* A line; `name`: of `texts`, for lines that are not a thread's; else -1. */
 int32_t chrome_line_of(fp_chrome *chrome, int32_t plane, int32_t process, chrome_role role, chrome_id tid, int32_t name);
 /* The line of a device's stream, named by no text; -1: there is none. */
@@ -438,6 +440,18 @@ bool chrome_is_kineto_category(const uint8_t *text, size_t length);
 bool chrome_put_devices(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *devices, uint32_t *at);
 /* Gives devices with events the properties of those that have none, when all are known. */
 void chrome_match_devices(fp_chrome *chrome);
+
+/* ---- chrome_processes.c: devices that only processes show ---- */
+
+void chrome_label_process(fp_chrome *chrome, int32_t number, int32_t label);
+/* Whether a pid is of autograd's old profiler. */
+bool chrome_is_functions(const uint8_t *pid, size_t length);
+/* The role, and the device, of an event of no known category; CHROME_THREAD: the host runs it. */
+chrome_role chrome_role_of_process(fp_chrome *chrome, const chrome_event *event, int64_t *device);
+/* Gives an event the category that its process implies. */
+void chrome_infer_category(fp_chrome *chrome, chrome_event *event);
+/* Appends /device:MTIA:9, by the label of the process that most events are of, which may be NULL. */
+void chrome_put_device_name(const fp_chrome *chrome, fp_bytes *out, const chrome_plane *plane, const chrome_process *process);
 
 /* ---- chrome_flows.c ---- */
 

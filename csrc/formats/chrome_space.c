@@ -46,8 +46,13 @@ static const chrome_process *process_of(const fp_chrome *chrome, int32_t number)
   return (const chrome_process *)chrome->processes.items + number;
 }
 
-static void put_plane_name(const fp_chrome *chrome, fp_bytes *out, const chrome_plane *plane) {
+/* `process`: that most events of a device are of, -1: none. */
+static void put_plane_name(const fp_chrome *chrome, fp_bytes *out, const chrome_plane *plane, int32_t process) {
   size_t length;
+  if (plane->is_device) {
+    chrome_put_device_name(chrome, out, plane, process < 0 ? NULL : process_of(chrome, process));
+    return;
+  }
   int32_t number = plane->name >= 0 ? plane->name : process_of(chrome, plane->process)->name;
   if (number >= 0) {
     const uint8_t *text = chrome_string(&chrome->texts, number, &length);
@@ -82,7 +87,7 @@ static void put_line_name(fp_chrome *chrome, fp_bytes *out, const chrome_line *l
     if (is_stream && line->tid.kind != CHROME_TEXT_ID) fp_bytes_text(out, "stream ");
     chrome_put_id(chrome, out, line->tid);
   }
-  if (!out->size) put_plane_name(chrome, out, plane);
+  if (!out->size) put_plane_name(chrome, out, plane, line->process);
   if (line->role == CHROME_SYNC) fp_bytes_text(out, " (sync)");
   if (line->role == CHROME_NOTES) fp_bytes_text(out, " annotations");
 }
@@ -333,7 +338,7 @@ static void put_plane(fp_chrome *chrome, int32_t number, int64_t id, const by_pl
   assembly to = {.bytes.memory = chrome->memory};
   fp_bytes name = {.memory = chrome->memory};
   int32_t process = plane->process >= 0 ? plane->process : main_process(chrome, number);
-  put_plane_name(chrome, &name, plane);
+  put_plane_name(chrome, &name, plane, process);
   proto_put_number(&to.bytes, PLANE_ID, (uint64_t)id);
   put_bytes(&to.bytes, PLANE_NAME, name.data ? name.data : (const uint8_t *)"", name.size);
   for (uint32_t i = lines->at[number]; i < lines->at[number + 1]; i++) {

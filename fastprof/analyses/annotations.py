@@ -24,6 +24,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.causes import annotation_tables, annotation_times
 from fastprof.derive.causes.annotation_tables import TABLES as TABLES
 from fastprof.derive.causes.annotation_times import HostAnnotations
@@ -49,7 +50,7 @@ READS = union([
 AFTER = ("steps", "op_profile")
 CONTENT = Evidence(
     "No annotations: the capture has no threads of a host, and no ops.",
-    planes=("^/host:(CPU|NVTX)", "^/device:(TPU|GPU):"),
+    planes=("^/host:(CPU|NVTX)", DEVICE_PLANES),
     programs=True,
 )
 

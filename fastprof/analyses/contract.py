@@ -47,6 +47,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs as Needs
 from fastprof.tables.needs import union as union
@@ -184,7 +185,7 @@ class Evidence:
 
 OF_OPS = Evidence(
     "No ops: the capture has no planes of devices, and no thread ran ops of compiled programs.",
-    planes=("^/device:(TPU|GPU):",),
+    planes=(DEVICE_PLANES,),
     stats=("hlo_op",),
     programs=True,
 )

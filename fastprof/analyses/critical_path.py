@@ -25,6 +25,7 @@ from fastprof.analyses.contract import (
     scalars,
     union,
 )
+from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.host import Host
 from fastprof.derive.ops.autograd import SEQUENCE
 from fastprof.derive.ops.streams.path_edges import KINDS
@@ -43,7 +44,7 @@ READS = union([
     Needs(stats=("correlation_id", "stream", "wait_on_stream", "wait_on_cuda_event_record_corr_id", SEQUENCE)),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
-CONTENT = Evidence("No critical path: the capture has no GPU planes.", planes=("^/device:GPU:",))
+CONTENT = Evidence("No critical path: the capture has no GPU planes.", planes=(GPU_PLANES,))
 
 
 @dataclass(frozen=True, slots=True)

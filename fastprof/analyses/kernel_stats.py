@@ -27,6 +27,7 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
+from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.decode.task_environment import XPROF
 from fastprof.derive.devices import kernel_launch, precision, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
@@ -56,13 +57,13 @@ NAME = "kernel_stats"
 _OP_NAME = "name"
 """The stat in which XLA records the framework op of a kernel."""
 READS = Needs(
-    planes=(r"^/device:GPU:", r"^/host:CPU$", *HLO_PLANES),
+    planes=(GPU_PLANES, r"^/host:CPU$", *HLO_PLANES),
     stats=(KERNEL_DETAILS, *DETAILS_OF_MEMORY, "tf_op", "hlo_op", "program_id", "equation", "correlation_id", "_a",
            "annotation", "hlo_module", "cuda_graph_node_id", _OP_NAME),
     metadata_stats=METADATA_STATS,
 )  # fmt: skip
 AFTER: tuple[str, ...] = ()
-CONTENT = Evidence("No kernels: the capture has no GPU planes.", planes=("^/device:GPU:",))
+CONTENT = Evidence("No kernels: the capture has no GPU planes.", planes=(GPU_PLANES,))
 
 WORTH_SAYING = 0.05
 """Share of kernel time that could use Tensor Cores and does not, from which on it is said."""

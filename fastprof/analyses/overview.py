@@ -31,6 +31,7 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.input_pipeline import InputPipeline
 from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.op_stats import OpDatabase
+from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.devices import device_count, framework, run_environment
 from fastprof.derive.devices.devices import HBM
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
@@ -53,11 +54,7 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 
 NAME = "overview"
-READS = Needs(
-    planes=(r"^/device:(TPU|GPU):", r"^/host:CPU$"),
-    stats=duty_cycle.EVENT_STATS,
-    metadata_stats=duty_cycle.METADATA_STATS,
-)
+READS = Needs((DEVICE_PLANES, r"^/host:CPU$"), duty_cycle.EVENT_STATS, duty_cycle.METADATA_STATS)
 AFTER = ("diagnosis", "steps", "op_stats", "kernel_stats", "input_pipeline", "inference")
 WITHOUT = ("diagnosis",)
 

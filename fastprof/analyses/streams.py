@@ -23,6 +23,7 @@ from fastprof.analyses.contract import (
     has_rows,
     scalars,
 )
+from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.ops.record_checks import all_flaws, records_of, why_unknown
 from fastprof.derive.ops.streams import stream_copies
 from fastprof.derive.ops.streams.stream_sums import HostStreams, Limits, host_streams
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
 
 NAME = "streams"
 READS = Needs(
-    planes=(r"^/device:GPU:", r"^/host:"),
+    planes=(GPU_PLANES, r"^/host:"),
     stats=("correlation_id", *stream_copies.STATS),
 )
 AFTER: tuple[str, ...] = ()
-CONTENT = Evidence("No streams: the capture has no GPU planes.", planes=("^/device:GPU:",))
+CONTENT = Evidence("No streams: the capture has no GPU planes.", planes=(GPU_PLANES,))
 _MICRO: Final = 1_000_000
 
 

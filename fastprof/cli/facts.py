@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.cli.progress import Progress
+from fastprof.decode.plane_kinds import vendor_word
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -136,8 +137,9 @@ def _planes(planes: pa.Table, stats: pa.Table) -> pa.Table:
     made = stats.filter(pc.equal(stats["stat"].cast(pa.string()), _MADE))["plane_id"]
     planes = planes.filter(pc.invert(pc.is_in(planes["plane_id"], value_set=made)))
     kinds = _device_kinds(stats)
-    ids, types = planes["plane_id"].to_pylist(), planes["device_type"].to_pylist()
-    kind = [kinds.get(plane) if device else None for plane, device in zip(ids, types, strict=True)]
+    columns = (planes[name].to_pylist() for name in ("plane_id", "name", "device_type"))
+    rows = zip(*columns, strict=True)
+    kind = [kinds.get(plane) or vendor_word(name) if device else None for plane, name, device in rows]
     own = planes.select(["plane_id", "host", "name", "device_type", "device_ordinal", "line_count"])
     return _with_columns(own, device_kind=pa.array(kind, pa.string()))
 

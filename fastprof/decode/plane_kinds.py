@@ -1,18 +1,40 @@
-"""What a plane is, from its name."""
+"""What a plane is, from its name.
+
+All devices of streams and kernels are of type GPU, whoever makes them and whatever their planes are called:
+``/device:GPU:0``, ``/device:MTIA:9``, ``/device:NPU:0``.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 from fastprof.wording.patterns import pattern_of
 
+DEVICE_PLANES: Final = r"^/device:(?!CUSTOM:|\w*CPU:)\w+:"
+"""Planes of TPUs and GPUs."""
+GPU_PLANES: Final = r"^/device:(?!CUSTOM:|\w*CPU:|TPU)\w+:"
+
+_GPU = pattern_of(GPU_PLANES)
 _DEVICES = (
     (pattern_of(r"^/device:TPU:\d+ SparseCore(?: [a-zA-Z]+)? (\d+)$"), "SPARSECORE"),
     (pattern_of(r"^/device:TPU:(\d+)$"), "TPU"),
-    (pattern_of(r"^/device:GPU:(\d+)$"), "GPU"),
+    (pattern_of(GPU_PLANES + r"(\d+)$"), "GPU"),
     (pattern_of(r"^/device:CUSTOM:(?:.*:)?(\d+)$"), "CUSTOM"),
     (pattern_of(r"^/device:CUSTOM:"), "CUSTOM"),
     (pattern_of(r"^#Chip"), "CHIP"),
     (pattern_of(r"^/host:CPU"), "CPU"),
 )
+
+
+def is_gpu_plane(plane: str) -> bool:
+    """Return whether a plane is of a device of type GPU, even if its name has no number."""
+    return _GPU.match(plane) is not None
+
+
+def vendor_word(plane: str) -> str | None:
+    """Return what a plane calls its device of type GPU, such as NPU or MTIA; None if it is GPU."""
+    word = plane.split(":")[1] if is_gpu_plane(plane) else "GPU"
+    return None if word == "GPU" else word
 
 
 def device_of(plane: str) -> tuple[str | None, int | None]:

@@ -26,11 +26,8 @@ EXTERNAL_IDS: Final = ("External id", "external id")
 """As ops, calls and what devices ran record it; kernels of 2020 write it small."""
 OP_ID: Final = "op of a launch"
 """A stat that an op and what it launched have in common; only in events that need it."""
-CALLS: Final = frozenset({
-    "cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime",
-    "privateuse1_runtime", "privateuse1_driver",
-})  # fmt: skip
-"""Categories of calls of the driver or its runtime, which launch and copy."""
+CALLS: Final = frozenset({"runtime", "_runtime", "_driver"})
+"""Categories of calls of the driver or its runtime, which launch and copy; ``_``: those of vendors end so."""
 _OPS: Final = frozenset({"cpu_op", "operator"})
 _STARTS: Final = ("launch", "memcpy", "memset", "copy", "fill", "enqueue", "submit")
 """Parts of the names of calls that start work, among those of one id."""
@@ -61,15 +58,17 @@ def link_launches(events: HostEvents, external_ids: Callable[[], list[Stat]]) ->
     if left.any():
         launcher[left] = _by_ids(events, rows[left], external_ids())
     known = launcher >= 0
-    is_call = _is_of(events, CALLS)[events.meta[launcher]]
+    is_call = is_of(events, CALLS)[events.meta[launcher]]
     _correlate(events, rows[known & is_call], launcher[known & is_call])
-    is_op = _is_of(events, _OPS)[events.meta[launcher]]
+    is_op = is_of(events, _OPS)[events.meta[launcher]]
     if (known & is_op).any():
         events.stats[OP_ID] = _common(rows[known & is_op], launcher[known & is_op])
 
 
-def _is_of(events: HostEvents, categories: frozenset[str]) -> Bools:
-    return np.array([one in categories for one in events.categories], bool)
+def is_of(events: HostEvents, categories: frozenset[str]) -> Bools:
+    """By row of event metadata, whether the category is one of these; the last is that of events without any."""
+    endings = tuple(one for one in categories if one.startswith("_"))
+    return np.array([one in categories or one.endswith(endings) for one in events.categories], bool)
 
 
 def _without_call(events: HostEvents) -> Int64s:
@@ -118,7 +117,7 @@ def _by_ids(events: HostEvents, rows: Int64s, stats: list[Stat]) -> Int64s:
     have = np.flatnonzero(host & (ids != 0))
     with_id = _Ids(have, ids[have])
     wanted = _Ids(rows, ids[rows])
-    is_call, is_op = (_is_of(events, one)[events.meta[have]] for one in (CALLS, _OPS))
+    is_call, is_op = (is_of(events, one)[events.meta[have]] for one in (CALLS, _OPS))
     starts = np.array([any(part in name.lower() for part in _STARTS) for name in events.names], bool)
     launcher = np.full(len(rows), -1, np.int64)
     for chosen in (is_call & starts[events.meta[have]], is_call, is_op):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.schema.value_classes import dataclass
 
 
@@ -21,7 +22,7 @@ class Needs:
 
     def stats_of(self, planes: Iterable[tuple[str, int]]) -> tuple[str, ...]:
         """The stats of events that are read of a host with these planes, names and ids."""
-        if any(name.startswith("/device:GPU:") for name, _ in planes):
+        if any(is_gpu_plane(name) for name, _ in planes):
             return tuple(dict.fromkeys((*self.stats, *self.stats_with_gpus)))
         return self.stats
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.decode.plane_kinds import device_of
+from fastprof.decode.plane_kinds import device_of, is_gpu_plane
 from fastprof.decode.stat_values import METADATA, EventStats
 from fastprof.derive.devices.op_names import Framework, parse
 from fastprof.errors import CaptureError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fastprof.schema.array_types import Int32s
     from fastprof.tables.table_set import TableSet
 
-_GPU, _TPU, _SPARSE_CORE = "/device:GPU:", "/device:TPU:", " SparseCore "
+_TPU, _SPARSE_CORE = "/device:TPU:", " SparseCore "
 _MODULES, _OPS = "XLA Modules", "XLA Ops"
 _FRAMEWORK_OPS: Final = ("Framework Ops", "TensorFlow Ops")
 _MOST_LETTERS: Final = 300
@@ -106,7 +106,7 @@ class EventOps:
             return _Op(_number(seen.stat("program_id")), seen.long_name, of_program=True)
         if seen.row is None:
             return _of_derived(seen)
-        if seen.plane.startswith(_GPU):
+        if is_gpu_plane(seen.plane):
             return self._of_gpu(seen, seen.row) or _of_derived(seen)
         if seen.plane.startswith(_TPU):
             return _of_tpu(seen)
@@ -183,7 +183,7 @@ class EventOps:
     def _has_ops(self, seen: Seen, program: int) -> bool:
         """Whether devices of the kind ran instructions of a program that op stats counts."""
         number = seen.number
-        if seen.plane.startswith(_GPU):
+        if is_gpu_plane(seen.plane):
             return program in seen.gpu_programs or any(one.program_id == program for one in self._gpu_ops(number)[1])
         return program in self._once.of(("tpu", number), lambda: _tpu_programs(self._tables, number))
 

@@ -69,7 +69,7 @@ KINDS = {
     **{f"i17-comm-{name}": "all-reduce" for name in ("nccl", "vllm", "aiter", "trtllm", "symm1", "oneccl")},
     "i17-comm-rccl": "other collective",
     "i17-comm-deepep": "all-to-all",
-    "i37-xpu": "reduce",
+    "i37-xpu": "all-reduce",
     "i69-p2p": "send and recv",
     "r01-ep-overlap": "all-to-all",
 }

@@ -87,7 +87,7 @@ def of_kineto(row: dict[str, Any]) -> list[Stat]:
     if category == "cuda_profiler_range":
         stats.append(("profiler_range", "int64", 1))
     number = name.removeprefix("ProfilerStep#")
-    if name != number and number.isdigit() and category in ("user_annotation", "operator"):
+    if name != number and number.isdigit() and category in ("user_annotation", "operator", "cpu_op"):
         stats += [("step_num", "int64", int(number)), ("_r", "int64", 1)]
     return stats
 

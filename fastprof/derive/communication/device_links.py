@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from fastprof.decode.plane_kinds import device_of
 from fastprof.derive.communication.flights import NO_BYTES, Direct, Flights, Operation
 from fastprof.derive.communication.narrow_columns import Column, narrowed
 from fastprof.derive.communication.operation_sums import OfOperations
@@ -322,13 +323,10 @@ class _Ends:
         if numbering == RANK:
             return self._of_rank(peer)
         if numbering == HERE:
-            name = f"/device:GPU:{peer}"
-            planes = self._hosts[host].planes
-            return (
-                self._device(host, planes.index(name))
-                if name in planes
-                else self._place((HERE, host, peer), host, name)
-            )
+            places = [i for i, name in enumerate(self._hosts[host].planes) if device_of(name) == ("GPU", peer)]
+            if places:
+                return self._device(host, places[0])
+            return self._place((HERE, host, peer), host, f"/device:GPU:{peer}")
         own = self._ids[host]
         found = (host, own.index(peer)) if peer in own else self._cores.get(peer)
         return self._device(*found) if found is not None else self._place((SYSTEM, 0, peer), -1, f"core {peer}")

@@ -30,7 +30,7 @@ from fastprof.schema.array_types import Bools, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 from fastprof.wording.patterns import pattern_of
 
-_CALL: Final = pattern_of(r"(?:nccl|gloo|mpi|ucc):\w+|c10d::\w+", re.ASCII)
+_CALL: Final = pattern_of(r"(?:\w*ccl|gloo|mpi|ucc):\w+|c10d::\w+", re.ASCII)
 NOT_NAMED: Final = -1
 
 

@@ -1,7 +1,8 @@
 """What an event of PyTorch's profiler is, by its category.
 
 Kineto writes a category to every event; the reader keeps it with the event's metadata. Old files write ``Operator``,
-``Runtime`` and ``Kernel``, so case is ignored.
+``Runtime`` and ``Kernel``, so case is ignored. Backends of vendors have categories of their own, such as
+``mtia_runtime`` and ``privateuse1_driver``: what begins with ``_`` here is how categories end.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fastprof.tables.once import once
 OPS: Final = frozenset({"cpu_op", "operator"})
 """Ops of PyTorch, and of 2021 its annotations too."""
 ANNOTATIONS: Final = frozenset({"user_annotation"})
-GPU_ANNOTATIONS: Final = frozenset({"gpu_user_annotation"})
+GPU_ANNOTATIONS: Final = frozenset({"_user_annotation"})
 """What a stream runs of an annotation of a thread: from its first kernel to its last."""
 PYTHON: Final = frozenset({"python_function"})
 MEMORY: Final = frozenset({"cpu_instant_event"})
@@ -27,7 +28,7 @@ STEP: Final = "ProfilerStep#"
 """How the annotation of a step begins; its number follows."""
 LOADERS: Final = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
 """How annotations begin in which the program waits for its next batch."""
-COLLECTIVES: Final = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:")
+COLLECTIVES: Final = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:", "hccl:")
 """How ops begin that communicate; what they do follows."""
 
 ARGUMENTS: Final = ("Input Dims", "Input dims", "Input type", "Concrete Inputs")
@@ -37,7 +38,8 @@ ARGUMENTS: Final = ("Input Dims", "Input dims", "Input type", "Concrete Inputs")
 @once
 def is_of(events: HostEvents, categories: frozenset[str]) -> Bools:
     """By row of event metadata, whether the category is one of these; the last is that of events without any."""
-    return np.array([one in categories for one in events.categories], bool)
+    found: Bools = launch_links.is_of(events, categories)
+    return found
 
 
 @once

@@ -54,9 +54,9 @@ def allocators(events: HostEvents, rows: Int32s) -> tuple[list[str], Int32s]:
 def device_sizes(events: HostEvents) -> dict[str, int]:
     """By allocator, the memory of its GPU, as far as recorded. PyTorch counts the devices that it sees, ROCm's events
     all of the machine: if no plane has the number of an allocator, the place among planes counts."""
-    recorded = {plane.name: plane.stats.get("memory_size") for plane in events.planes if plane.kind == "GPU"}
-    sizes = {name.removeprefix("/device:").replace(":", "_"): size for name, size in recorded.items()}
-    by_place = {f"GPU_{place}": size for place, size in enumerate(recorded.values())}
+    recorded = [(plane.ordinal, plane.stats.get("memory_size")) for plane in events.planes_of("GPU")]
+    sizes = {f"GPU_{number}": size for number, size in recorded}
+    by_place = {f"GPU_{place}": size for place, (_, size) in enumerate(recorded)}
     return {name: size for name, size in (by_place | sizes).items() if isinstance(size, int) and size > 0}
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.ops.attribution import WAYS, attributed
 from fastprof.derive.ops.gpu_ops import GpuOpEvents, described, op_lines
 from fastprof.derive.ops.line_times import LineTimes, line_times
@@ -26,7 +27,7 @@ from fastprof.tables.event_stats import Stat
 from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.tables.once import once
 
-PLANES: Final = (r"^/device:GPU:",)
+PLANES: Final = (GPU_PLANES,)
 
 
 @once

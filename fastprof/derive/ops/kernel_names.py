@@ -8,7 +8,7 @@ a result of the same shapes, and the same opcodes in the same order.
 Copies and fills of a GPU's memory have names of their own. CUPTI writes ``MemcpyH2D`` and ``Memset``, TensorFlow
 ``MEMCPYHtoD``, PyTorch ``Memcpy HtoD (Pageable -> Device)``, ROCm ``CopyHostToDevice`` and ``FillBuffer``, newer ROCm
 the kernel that copies, ``__amd_rocclr_copyBuffer.kd``: there only the call that launched it says which way it goes,
-``hipMemcpyHtoDAsync``.
+``hipMemcpyHtoDAsync``. MTIA calls all copies ``dma_request``, and records their direction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _WAYS = {
     "P2P": ("memcpyptop", "memcpyp2p", "memcpypeer", "copypeertopeer"),
     "H2H": ("memcpyhtoh", "memcpyh2h", "copyhosttohost"),
 }
-_COPY = ("memcpy", "copy", "__amd_rocclr_copybuffer", "__amd_rocclr_copyimage")
+_WHOLE: Final = ("copybuffer", "copy buffer", "copyimage", "dma_request")
+_COPY = ("memcpy", "copy", "dma_request", "__amd_rocclr_copybuffer", "__amd_rocclr_copyimage")
 _FILLS = ("memset", "fillbuffer", "__amd_rocclr_fillbuffer", "__amd_rocclr_fillimage")
 KERNEL_DETAILS: Final = "kernel_details"
 DETAILS_OF_MEMORY: Final = ("memcpy_details", "memset_details")
@@ -57,7 +58,7 @@ def copy_category(name: str) -> str:
 
 def _is_copy(plain: str) -> bool:
     """Kernels of XLA are named after instructions, such as ``copy_fusion``, which are no copies of the driver."""
-    return plain.startswith(("memcpy", "__amd")) or plain in ("copybuffer", "copy buffer", "copyimage")
+    return plain.startswith(("memcpy", "__amd")) or plain in _WHOLE
 
 
 def num_bytes(details: str) -> int:

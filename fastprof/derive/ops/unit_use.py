@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.records import DOUBLE
+from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.devices.device_count import HostDevices
 from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.devices.unit_samples import STATS, HeldValues, UnitUse, leaves, unit_samples
@@ -24,7 +25,7 @@ PROGRAM, RANGE = "program", "range"
 COUNTER_STATS: Final = (
     "counter_value", "performance_counter_id", "performance_counter_description", "performance_counter_sets",
 )  # fmt: skip
-NEEDS: Final = Needs(planes=(r"^/device:(TPU|GPU):",), stats=(*STATS, *COUNTER_STATS, PROFILER_RANGE))
+NEEDS: Final = Needs(planes=(DEVICE_PLANES,), stats=(*STATS, *COUNTER_STATS, PROFILER_RANGE))
 _RANGES: Final = {"XLA Modules": PROGRAM, "Tensor Core": RANGE}
 _WHAT: Final = "the times of hardware units"
 _MOST_EXACT: Final = 2.0**53

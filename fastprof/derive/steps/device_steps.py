@@ -14,6 +14,7 @@ import numpy.typing as npt
 from fastprof._native.grouping import EventGraph
 from fastprof._native.kernels import rank_order
 from fastprof._native.step_kernels import placed
+from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.derive.steps.step_time import Markers
 from fastprof.schema.array_rows import ArrayRows
 from fastprof.schema.array_types import Int32s, Int64s
@@ -59,7 +60,7 @@ def of_planes(events: HostEvents, group_id: Int32s, recorded: bool) -> dict[int,
     ``recorded``: the groups are those of the capture, and so are the steps that it shows of GPUs."""
     found = {}
     for plane in events.planes:
-        if plane.name.startswith("/device:GPU:"):
+        if is_gpu_plane(plane.name):
             found[plane.number] = _of_gpu(events, plane, group_id, recorded)
         elif plane.name.startswith("/device:TPU:"):
             line = grouping_line(plane)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
+from fastprof.decode.plane_kinds import device_of
 from fastprof.derive.memory.memory_events import HEAP, STACK, memory_events
 from fastprof.derive.memory.memory_events import STATS as MEMORY_STATS
 from fastprof.derive.timeline.track_order import Process, processes_of
@@ -144,8 +145,8 @@ def _device_of(allocator: str, by_plane: _ByPlane) -> Process | None:
     if match is None:
         return None
     kinds = (match["kind"].upper(),) if match["kind"] else ("GPU", "TPU")
-    names = [f"/device:{kind}:{int(match['number'])}" for kind in kinds]
-    return next((one for (name, _), one in by_plane.items() if name in names), None)
+    wanted = [(kind, int(match["number"])) for kind in kinds]
+    return next((one for (name, _), one in by_plane.items() if device_of(name) in wanted), None)
 
 
 _OF_DEVICE: Final = pattern_of(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})(?:_bfc)?", re.ASCII | re.IGNORECASE)

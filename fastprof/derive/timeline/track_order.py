@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.kernels import rank_order
+from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.decode.task_environment import XPROF
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.forest import all_declare_groups
@@ -26,7 +27,7 @@ EVENTS, COUNTER, STEPS = "events", "counter", "steps"
 
 PIDS_OF_A_HOST: Final = 1000
 _DEVICES, _LAST_DEVICE, _CUSTOM, _THREADS, _OTHERS = 1, 500, 501, 701, 1 << 20
-_GPU, _TPU, _CUSTOM_PLANES = "/device:GPU:", "/device:TPU:", "/device:CUSTOM:"
+_TPU, _CUSTOM_PLANES = "/device:TPU:", "/device:CUSTOM:"
 _STEP_LINES: Final = frozenset({"Steps", "Sparse Core Steps"})
 _TIDS_A_STREAM: Final = 7
 _MOST_STREAMS: Final = 16
@@ -63,8 +64,8 @@ class Track:
 def processes_of(events: HostEvents) -> list[Process]:
     """The processes of a host in the order in which XProf shows them: by pid."""
     threads = sorted((p for p in events.planes if p.name.startswith(HOST_THREADS)), key=lambda plane: plane.name)
-    prefix = _GPU if any(plane.name.startswith(_GPU) for plane in events.planes) else _TPU
-    devices = [plane for plane in events.planes if plane.name.startswith(prefix)]
+    gpus = [plane for plane in events.planes if is_gpu_plane(plane.name)]
+    devices = gpus or [plane for plane in events.planes if plane.name.startswith(_TPU)]
     custom = [plane for plane in events.planes if plane.name.startswith(_CUSTOM_PLANES)]
     pids = [(_device_pid(events, plane), plane) for plane in devices]
     pids += [(_number(events, plane, _CUSTOM), plane) for plane in custom]
@@ -102,7 +103,7 @@ def raw_tracks(events: HostEvents, processes: Iterable[Process]) -> list[Track]:
     found: list[Track] = []
     for process in processes:
         lines = [line for line in process.plane.lines if line.last > line.first]
-        tids = stream_tids(process.plane) if derives and process.plane.name.startswith(_GPU) else {}
+        tids = stream_tids(process.plane) if derives and is_gpu_plane(process.plane.name) else {}
         for tid, line in sorted(((tids.get(line.number, tid_of(line)), line) for line in lines), key=lambda at: at[0]):
             name = line.display_name or line.name
             found.append(Track(len(found), process, tid, name, _kind(line), line.first, line.last, line))

@@ -16,7 +16,7 @@ from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
-WAITS: Final = frozenset({"cuda_sync", "xpu_sync"})
+WAITS: Final = frozenset({"_sync"})
 """The category of what PyTorch's profiler records of waits: for a stream, a device or an event."""
 MEDIAN: Final = -1
 
