@@ -27,6 +27,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.analyses.late_tables import LateTables
+from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.communication import clock_tables, host_communication, link_table
 from fastprof.derive.communication import communication_tables as tables_of
 from fastprof.derive.communication.blame import Blame, blame
@@ -70,7 +71,7 @@ AFTER = ("steps",)
 ONE_BY_ONE = True
 CONTENT = Evidence(
     "No communication: the capture has no planes of devices, and CPUs record none apart from their ops.",
-    planes=("^/device:(TPU|GPU):",),
+    planes=(DEVICE_PLANES,),
 )
 
 
@@ -312,9 +313,10 @@ def _values(
         for name in ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps")
     }
     recorded = total["duration_ps"]
-    nothing = why_nothing(hosts) or "devices recorded no time"
-    quiet = why_nothing(hosts) or "nothing communicates"
-    alone = why_nothing(hosts) or "no collective operation was seen on several devices"
+    unseen = why_nothing(hosts)
+    nothing = unseen or "devices recorded no time"
+    quiet = unseen or "nothing communicates"
+    alone = unseen or "no collective operation was seen on several devices"
     stepless = "no steps: " + next((notice.text for notice in steps.notices), "none were found")
     amounts = ("used_device_count", "recorded_ps", "exposed_ps", "hidden_ps", "meeting_count")
     unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if why_nothing(hosts) == NO_EVENTS else {}
@@ -322,13 +324,13 @@ def _values(
         "device_count": device_count.device_count([one.present for one in hosts]),
         "used_device_count": _used(hosts, devices, nothing),
         "rank_count": max((one.rank_count or 0 for one in hosts), default=0) or (None, "no process group records it"),
-        "recorded_ps": _in_64_bits(recorded),
+        "recorded_ps": (None, unseen) if unseen else _in_64_bits(recorded),
         **{
             f"{name}_share": total[f"{name}_ps"] / recorded if recorded else (None, nothing)
             for name in ("compute", "exposed", "idle")
         },
-        "exposed_ps": _in_64_bits(total["exposed_ps"]),
-        "hidden_ps": _in_64_bits(total["hidden_ps"]),
+        "exposed_ps": (None, unseen) if unseen else _in_64_bits(total["exposed_ps"]),
+        "hidden_ps": (None, unseen) if unseen else _in_64_bits(total["hidden_ps"]),
         "costliest_kind": kinds["kind"][0].as_py() if len(kinds) else (None, quiet),
         "costliest_operation": ops["name"][0].as_py() if len(ops) else (None, quiet),
         "step_count": _step_count(steps),

@@ -30,6 +30,10 @@ NO_DEVICES: Final = (
     "the capture has no devices: what CPUs exchange happens on the threads that also compute, as part of their ops, so "
     "that nothing distinguishes it"
 )
+_UNCOUNTED: Final = (
+    "{} of host threads (Gloo or MPI) are not counted: the capture does not show which device waits for them."
+)
+NO_DEVICE_WAITS: Final = "the capture has no devices that could compute during the collectives of its threads"
 NO_EVENTS: Final = "the devices of the capture recorded no ops"
 _OVERLAP: Final = (
     "start it earlier or compute something else meanwhile: asynchronous collectives and XLA's latency hiding scheduler "
@@ -52,6 +56,8 @@ def why_nothing(hosts: Sequence[HostCommunication]) -> str | None:
     """Why there is nothing to report of any device; None: there is something."""
     if any(host.devices for host in hosts):
         return None
+    if any(host.uncounted_collectives for host in hosts):
+        return NO_DEVICE_WAITS
     return NO_DEVICES if all(host.hardware == "CPU_ONLY" for host in hosts) else NO_EVENTS
 
 
@@ -65,12 +71,16 @@ def remarks(
 ) -> Iterator[Remark]:
     """``who``: what the clocks of hosts show of who is late, which comes first if that costs most; empty: the devices
     that come last show it."""
+    uncounted = sum(host.uncounted_collectives for host in hosts)
+    if uncounted:
+        yield "info", _UNCOUNTED.format(_collectives(uncounted))
     nothing = why_nothing(hosts)
     if nothing is not None:
         yield "warning", nothing[0].upper() + nothing[1:] + "."
         return
     if not len(tables["operations"]):
-        yield "info", "Nothing communicates: no collective, copy or feed ran on any device."
+        if not uncounted:
+            yield "info", "Nothing communicates: no collective, copy or feed ran on any device."
         return
     missing, waiting = ranks_missing(hosts), waiting_share(tables["kinds"], costs, found)
     who = who or list(_stragglers(tables["stragglers"], missing))

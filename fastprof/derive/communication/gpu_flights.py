@@ -21,6 +21,7 @@ from fastprof.derive.communication.flights import (
     Operations,
     as_stretches,
 )
+from fastprof.derive.communication.host_collectives import host_collectives, with_host_collectives
 from fastprof.derive.communication.kernel_kinds import kind_of_call, kind_of_kernel
 from fastprof.derive.communication.torch_collectives import NOT_NAMED
 from fastprof.derive.devices.communication_kinds import Kind
@@ -51,7 +52,12 @@ def activities(
     from fastprof.derive.ops import gpu  # it takes long to import
 
     found = gpu.op_events(events, modules)
-    return [_activity(events, plane, found, operations) for plane in planes]
+    each = [_activity(events, plane, found, operations) for plane in planes]
+    rows = host_collectives(events)
+    if len(rows) and len(active := [(place, one) for place, one in enumerate(each) if one]) == 1:
+        ((place, only),) = active
+        each[place] = with_host_collectives(events, only, rows, operations)
+    return each
 
 
 def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: Operations) -> CoreActivity | None:
@@ -85,13 +91,16 @@ def _operations_of(
     arguments = torch_collectives.collective_arguments(events, rows)
     named = torch_collectives.collective_names(events, arguments)
     sizes = torch_collectives.group_sizes(events, arguments)
-    first, place = distinct_rows([found.op[rows], events.meta[rows], called, named, sizes])
+    moved, elsewhere, target, way = _copies(events, plane, rows)
+    first, place = distinct_rows([found.op[rows], events.meta[rows], called, named, sizes, way])
     of_pair, to_peer = (np.full(len(first), -1, np.int32) for _ in range(2))
     for at, row in enumerate(first.tolist()):
         number = int(found.op[rows[row]])
         op = found.ops[number] if number >= 0 else None
         kernel = events.names[events.meta[rows[row]]]
         kind = kind_of_kernel(kernel, op.category if op is not None else "")
+        if kind is Kind.LOCAL_COPY:  # names of copies may lack the direction
+            kind = _WAYS[int(way[row])][1]
         if kind is not None and (called[row] != NOT_NAMED or named[row] >= 0):
             recorded = events.text(int(named[row])) if named[row] >= 0 else ""
             call = events.names[called[row]] if called[row] != NOT_NAMED else recorded
@@ -102,7 +111,6 @@ def _operations_of(
             of_pair[at] = to_peer[at] = operations.number(_operation(kernel, op, kind))
         if kind is Kind.LOCAL_COPY:
             to_peer[at] = operations.number(_operation(kernel, op, Kind.PEER_COPY))
-    moved, elsewhere, target = _copies(events, plane, rows)
     moved = np.where(moved == NO_BYTES, torch_collectives.payload_bytes(events, arguments), moved)
     rank, receives = torch_collectives.other_ranks(events, arguments)
     other = Direct(rows, np.where(rank >= 0, rank, target), receives | (rank < 0), rank >= 0)
@@ -115,11 +123,17 @@ def _operation(kernel: str, op: GpuOp | None, kind: Kind) -> Operation:
     return Operation(op.program_id, op.name, kind, op.long_name, op.provenance)
 
 
-def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools, Int64s]:
-    """From the details of copies: bytes, NO_BYTES where not recorded, whether they go to another device, and its number
-    among those of the host, -1: unknown."""
+_WAYS: Final = (
+    ("", Kind.LOCAL_COPY), ("kind:HtoD", Kind.HOST_TO_DEVICE_COPY), ("kind:DtoH", Kind.DEVICE_TO_HOST_COPY)
+)  # fmt: skip
+"""How details of copies begin that leave or reach the device."""
+
+
+def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools, Int64s, Int64s]:
+    """From the details of copies: bytes, NO_BYTES where not recorded, whether they go to another device, its number
+    among those of the host, -1: unknown, and the place of their direction in _WAYS."""
     moved, elsewhere = np.full(len(rows), NO_BYTES, np.int64), np.zeros(len(rows), np.bool_)
-    target = np.full(len(rows), -1, np.int64)
+    target, way = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64)
     details = events.stat("memcpy_details").at(rows)
     has = np.flatnonzero((details.kind == records.STR) | (details.kind == records.REF))
     if len(has):
@@ -130,7 +144,9 @@ def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Boo
         elsewhere[has] = np.array([one >= 0 for one in targets], np.bool_)[inverse]
         counted = [_OTHER_NUMBERS not in text for text in texts]
         target[has] = np.where(counted, np.array(targets, np.int64), -1)[inverse]
-    return moved, elsewhere, target
+        ways = [max(place for place, (begin, _) in enumerate(_WAYS) if text.startswith(begin)) for text in texts]
+        way[has] = np.array(ways, np.int64)[inverse]
+    return moved, elsewhere, target, way
 
 
 _OTHER_NUMBERS: Final = "kind:Unknown"

@@ -15,6 +15,7 @@ from fastprof.derive.communication import activities, gpu_flights, tpu_flights
 from fastprof.derive.communication.arrivals import Arrivals, Arrived, arrivals, arrived, of_middle_steps, share
 from fastprof.derive.communication.device_links import HostLinks, Sent, direct_links, host_links
 from fastprof.derive.communication.flights import CoreActivity, Operation, Sums, measured
+from fastprof.derive.communication.host_collectives import host_collectives
 from fastprof.derive.communication.narrow_columns import Compressed
 from fastprof.derive.communication.operation_sums import HostOperations, OfOperations
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
@@ -26,8 +27,10 @@ from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.device_ops import GPU_STATS
 from fastprof.derive.steps.database import SPARSE_CORE_IDS, StepDatabase
+from fastprof.derive.steps.marked_spans import markers
 from fastprof.derive.steps.step_time import longest
 from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 
@@ -80,6 +83,8 @@ class HostCommunication:
     """What times count from, and of how many ranks the program is; see ranks."""
     start_unix_ns: int | None = None
     """When the host's own clock had it that profiling began."""
+    uncounted_collectives: int = 0
+    """Collectives of threads, if the host has no device or several: nothing shows which one waits for them."""
 
     def without_sums(self) -> HostCommunication:
         """Without arrivals, and without what is added up over hosts."""
@@ -129,8 +134,11 @@ def host_communication(
     kind_of_op = np.array([one.kind.number for one in operations.known], np.int32)
     meets = np.array([one.kind.meets for one in operations.known], np.bool_)
     active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
+    on_host = host_collectives(events)
+    counts_host = is_gpu and len(active) == 1
+    windows = partial(_with_collectives, events, groups, on_host if counts_host else on_host[:0])
     jobs = [
-        partial(_on_device, plane, activity, kind_of_op, meets, _windows(steps, groups, place, plane))
+        partial(_on_device, plane, activity, kind_of_op, meets, windows(_windows(steps, groups, place, plane)))
         for place, plane, activity in active
     ]
     each: list[_OnDevice] = workers.run(None, jobs)
@@ -167,6 +175,7 @@ def host_communication(
         zero_ns=zero_ns(events),
         rank_count=rank_count(events),
         start_unix_ns=events.start_unix_ns,
+        uncounted_collectives=0 if counts_host else len(on_host),
     )
 
 
@@ -249,6 +258,24 @@ def _windows(steps: StepDatabase, groups: Groups, place: int, plane: Plane) -> _
     rows = np.flatnonzero(steps.present[:, place])
     begin, duration = steps.begin_ps[rows, place], np.maximum(steps.duration_ps[rows, place], 0)
     return _Windows(steps.cores.name[place], steps.step[rows], steps.complete[rows], begin, duration)
+
+
+def _with_collectives(events: HostEvents, groups: Groups, rows: Int64s, windows: _Windows) -> _Windows:
+    """Extend each step to the end of the host's collectives, ``rows``, that begin before the next step."""
+    if not len(rows) or not len(windows.group):
+        return windows
+    begin, duration, group = windows.begin_ps, windows.duration_ps.copy(), windows.group
+    order = np.argsort(begin, kind="stable")
+    last = order[-1]
+    marker_end = int(markers(events, groups, np.unique(group))[1][np.searchsorted(np.unique(group), group[last])])
+    until = np.append(begin[order[1:]], max(int(begin[last] + duration[last]), marker_end))
+    start = events.start_ps[rows]
+    step = np.searchsorted(begin[order], start, side="right") - 1
+    within = (step >= 0) & (start < until[step])
+    end = np.minimum(ends_of(start, np.maximum(events.duration_ps[rows], 0)), until[step])
+    place = order[step[within]]
+    np.maximum.at(duration, place, end[within] - begin[place])
+    return windows._replace(duration_ps=duration)
 
 
 def _groups_at(times: Int64s, windows: _Windows) -> Int64s:

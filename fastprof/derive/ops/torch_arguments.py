@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final, NamedTuple
 
 from fastprof.schema.value_classes import dataclass
@@ -84,6 +85,15 @@ def type_at(call: Call, place: int) -> str:
 def size_at(call: Call, place: int) -> int:
     """Return the bytes of an element of an argument; 0 if they are unknown."""
     return _BYTES.get(type_at(call, place), 0)
+
+
+def argument_bytes(call: Call) -> int:
+    """Return the bytes of all arrays that a call is given; 0 if a shape or a type is not recorded."""
+    dims = _parsed(call.dims)
+    given = [(place, one) for place, one in enumerate(dims if isinstance(dims, list) else ()) if one]
+    sizes = [prod(one) * size_at(call, place) if is_shape(one) else 0 for place, one in given]
+    total = sum(sizes) if all(sizes) else 0
+    return total if total <= _MOST else 0
 
 
 _BYTES: Final = {
