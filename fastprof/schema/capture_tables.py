@@ -56,8 +56,8 @@ _TABLES = (
         HOST,
         Count("xplane_id", "id of the plane, as recorded in the capture"),
         _Name("name", "name of the plane"),
-        _Name("device_type", "kind of the device: CPU, GPU (what runs kernels, of any vendor), TPU, SPARSECORE, CUSTOM, "
-              "CHIP; null: not a device"),
+        _Name("device_type", "kind of the device: CPU, GPU (what runs kernels, of any vendor), TPU, SPARSECORE, "
+              "CUSTOM, CHIP; null: not a device"),
         _Small("device_ordinal", "number of the device on its host; null: not a device"),
         _Small("line_count", "number of lines of the plane"),
         Count("event_count", "number of events of the plane"),
