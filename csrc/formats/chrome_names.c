@@ -271,11 +271,16 @@ static int32_t name_arg(fp_chrome *chrome, const chrome_event *event) {
 }
 
 /* The label of a process, such as CPU or GPU 0. */
-static void note_label(fp_chrome *chrome, const chrome_event *event, int32_t process) {
+static void note_label(fp_chrome *chrome, const chrome_event *event, int32_t number) {
   fp_json_value found;
+  size_t length;
   if (!chrome_member(event->view, &event->fields[FIELD_ARGS], "labels", &found) || found.kind != FP_JSON_TEXT) return;
   int32_t label = chrome_intern(chrome, &chrome->texts, event->view, &found);
-  if (label >= 0) chrome_label_process(chrome, process, label);
+  if (label < 0) return;
+  chrome_process *process = (chrome_process *)chrome->processes.items + number;
+  const uint8_t *text = chrome_string(&chrome->texts, label, &length);
+  if (is_name(text, length, "CPU")) process->is_host = true;
+  else process->label = label;
 }
 
 bool chrome_name_event(fp_chrome *chrome, const chrome_event *event, uint32_t *at) {

@@ -443,7 +443,6 @@ void chrome_match_devices(fp_chrome *chrome);
 
 /* ---- chrome_processes.c: devices that only processes show ---- */
 
-void chrome_label_process(fp_chrome *chrome, int32_t number, int32_t label);
 /* Whether a pid is of autograd's old profiler. */
 bool chrome_is_functions(const uint8_t *pid, size_t length);
 /* The role, and the device, of an event of no known category; CHROME_THREAD: the host runs it. */

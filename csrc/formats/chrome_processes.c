@@ -47,14 +47,6 @@ static bool split_label(const fp_chrome *chrome, const chrome_process *process, 
   return true;
 }
 
-void chrome_label_process(fp_chrome *chrome, int32_t number, int32_t label) {
-  size_t length;
-  chrome_process *process = (chrome_process *)chrome->processes.items + number;
-  const uint8_t *text = chrome_string(&chrome->texts, label, &length);
-  if (is_text(text, length, "CPU")) process->is_host = true;
-  else process->label = label;
-}
-
 bool chrome_is_functions(const uint8_t *pid, size_t length) {
   static const char end[] = " functions";
   const size_t size = sizeof end - 1;
