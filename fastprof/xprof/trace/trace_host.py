@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.decode.selection import matching
 from fastprof.derive.host import Host
 from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
@@ -32,7 +33,6 @@ _INTERNAL: Final = frozenset({
     "MapAndBatchProduce", "MapAndBatchConsume", "ParseExampleProduce", "ParseExampleConsume",
 })  # fmt: skip
 """Events that XProf's trace viewers leave out."""
-GPUS: Final = "/device:GPU:"
 TPUS: Final = "/device:TPU:"
 CUSTOM: Final = "/device:CUSTOM:"
 _DIRECTION_BITS, _NUMBER_BITS = 2, 56
@@ -55,7 +55,7 @@ def kept_lines(trace: TraceHost, plane: Plane) -> list[Line]:
 
 def line_tids(trace: TraceHost, plane: Plane) -> dict[int, int]:
     """The tid of each line, by its number. Streams of GPUs are renumbered if lines are derived from them."""
-    renumbered = plane.name.startswith(GPUS) and not trace.ready.grouped
+    renumbered = is_gpu_plane(plane.name) and not trace.ready.grouped
     tids = stream_tids(plane) if renumbered else {}
     return {line.number: tids.get(line.number, tid_of(line)) for line in plane.lines}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.xprof_events import Drawn, Writer
+from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.decode.request import Request
 from fastprof.derive.timeline.derived_track import Arg
 from fastprof.derive.timeline.track_order import own_pid
@@ -19,7 +21,6 @@ from fastprof.tables.table_set import TableSet
 from fastprof.xprof.trace.event_values import STATS, AddedColumns, Keys, MetadataStats, no_values, of_decoded
 from fastprof.xprof.trace.trace_host import (
     CUSTOM,
-    GPUS,
     TPUS,
     TraceHost,
     arrow_texts,
@@ -209,8 +210,8 @@ class _Writing:
 def _pids(events: HostEvents) -> dict[Plane, int]:
     """The numbers of the host's threads and of its devices: GPUs, else TPUs, else custom planes."""
     found: dict[Plane, int] = {}
-    for prefix in (GPUS, TPUS, CUSTOM):
-        if devices := [plane for plane in events.planes if plane.name.startswith(prefix)]:
+    for names in (GPU_PLANES, TPUS, CUSTOM):
+        if devices := [plane for plane in events.planes if re.match(names, plane.name)]:
             found = {plane: own_pid(events, plane, _DEVICES) for plane in devices}
             break
     return found | {plane: _THREADS for plane in events.planes if plane.name == HOST_THREADS}
