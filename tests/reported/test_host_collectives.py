@@ -22,6 +22,7 @@ def test_gloo_is_exposed_while_the_device_is_idle() -> None:
     assert values == {"exposed_ps": 1200 * US, "hidden_ps": 0, "step_exposed_mean_ps": 300 * US}
     (operation,) = communication.tables["operations"].to_pylist()
     assert (operation["kind"], operation["occurrences"], operation["payload_bytes"]) == ("all-reduce", 4, 8_196_000)
+    assert profile.steps().tables["steps"]["device_collectives_ps"].to_pylist() == [300 * US] * 4
     findings = {row["cause"]: row["cost_ps"] for row in profile.diagnosis().tables["findings"].to_pylist()}
     assert findings["communication"] == 1200 * US
     assert "host_compute" not in findings
@@ -43,6 +44,7 @@ def write(folder: Path, call: str, kernels: list[tuple[int, int, int]]) -> fastp
             *(slice_of("launch", 700, 1, at + 5, 2, "cuda_runtime", correlation=at + one[0]) for one in kernels),
             slice_of(call, 700, 9, at + 500, 300, "user_annotation", **given),
             slice_of(call, 700, 9, at + 510, 280, "cpu_op", **given),
+            slice_of(call, 700, 8, at + 510, 200, "cpu_op", **given),
         ]
         events += [slice_of("sgemm", device, 7, at + begin, duration, "kernel", device=device, stream=7,
                             correlation=at + device)
@@ -63,10 +65,10 @@ def write(folder: Path, call: str, kernels: list[tuple[int, int, int]]) -> fastp
     ],
 )
 def test_compute_hides_what_it_overlaps(call: str, kind: str, size: int | None, tmp_path: Path) -> None:
-    """The annotation around the op of the same name counts once."""
+    """The annotation around the op of the same name counts once; two threads communicate at once."""
     communication = write(tmp_path, call, [(0, 100, 500)]).communication()
     (row,) = communication.tables["kinds"].to_pylist()
-    assert (row["kind"], row["occurrences"], row["hidden_ps"], row["exposed_ps"]) == (kind, 3, 300 * US, 600 * US)
+    assert (row["kind"], row["occurrences"], row["hidden_ps"], row["exposed_ps"]) == (kind, 6, 300 * US, 600 * US)
     assert communication.tables["operations"]["payload_bytes"].to_pylist() == [size]
     assert communication.tables["steps"]["exposed_ps"].to_pylist() == [200 * US] * 3
 
@@ -74,7 +76,7 @@ def test_compute_hides_what_it_overlaps(call: str, kind: str, size: int | None, 
 @pytest.mark.parametrize("kernels", [[], [(0, 100, 500), (1, 100, 500)]])
 def test_no_device_or_several_leave_them_unassigned(kernels: list[tuple[int, int, int]], tmp_path: Path) -> None:
     report = write(tmp_path, "gloo:all_reduce", kernels).communication()
-    assert any("3 collectives of host threads" in notice.text for notice in report.notices)
+    assert any("6 collectives of host threads" in notice.text for notice in report.notices)
     assert not any("Nothing communicates" in notice.text for notice in report.notices)
     if not kernels:
         unknown = report.scalars["exposed_ps"]

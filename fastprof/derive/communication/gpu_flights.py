@@ -21,7 +21,7 @@ from fastprof.derive.communication.flights import (
     Operations,
     as_stretches,
 )
-from fastprof.derive.communication.host_collectives import host_collectives, with_host_collectives
+from fastprof.derive.communication.host_flights import with_host_collectives
 from fastprof.derive.communication.kernel_kinds import kind_of_call, kind_of_kernel
 from fastprof.derive.communication.torch_collectives import NOT_NAMED
 from fastprof.derive.devices.communication_kinds import Kind
@@ -31,6 +31,7 @@ from fastprof.derive.ops.stat_values import distinct_rows
 from fastprof.derive.ops.tables import span_ps
 from fastprof.derive.steps import stretches
 from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.host_collectives import collectives_of_only_gpu
 from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.wording.patterns import pattern_of
@@ -53,11 +54,8 @@ def activities(
 
     found = gpu.op_events(events, modules)
     each = [_activity(events, plane, found, operations) for plane in planes]
-    rows = host_collectives(events)
-    if len(rows) and len(active := [(place, one) for place, one in enumerate(each) if one]) == 1:
-        ((place, only),) = active
-        each[place] = with_host_collectives(events, only, rows, operations)
-    return each
+    rows = collectives_of_only_gpu(events)
+    return [one and with_host_collectives(events, one, rows, operations) for one in each] if len(rows) else each
 
 
 def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: Operations) -> CoreActivity | None:

@@ -15,7 +15,6 @@ from fastprof.derive.communication import activities, gpu_flights, tpu_flights
 from fastprof.derive.communication.arrivals import Arrivals, Arrived, arrivals, arrived, of_middle_steps, share
 from fastprof.derive.communication.device_links import HostLinks, Sent, direct_links, host_links
 from fastprof.derive.communication.flights import CoreActivity, Operation, Sums, measured
-from fastprof.derive.communication.host_collectives import host_collectives
 from fastprof.derive.communication.narrow_columns import Compressed
 from fastprof.derive.communication.operation_sums import HostOperations, OfOperations
 from fastprof.derive.communication.payload import NO_PAYLOAD, payload
@@ -27,6 +26,7 @@ from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops import tpu
 from fastprof.derive.ops.device_ops import GPU_STATS
 from fastprof.derive.steps.database import SPARSE_CORE_IDS, StepDatabase
+from fastprof.derive.steps.host_collectives import collectives_of_only_gpu, host_collectives
 from fastprof.derive.steps.marked_spans import markers
 from fastprof.derive.steps.step_time import longest
 from fastprof.schema.array_types import Bools, Int32s, Int64s
@@ -134,9 +134,8 @@ def host_communication(
     kind_of_op = np.array([one.kind.number for one in operations.known], np.int32)
     meets = np.array([one.kind.meets for one in operations.known], np.bool_)
     active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
-    on_host = host_collectives(events)
-    counts_host = is_gpu and len(active) == 1
-    windows = partial(_with_collectives, events, groups, on_host if counts_host else on_host[:0])
+    on_host = collectives_of_only_gpu(events)
+    windows = partial(_with_collectives, events, groups, on_host)
     jobs = [
         partial(_on_device, plane, activity, kind_of_op, meets, windows(_windows(steps, groups, place, plane)))
         for place, plane, activity in active
@@ -175,7 +174,7 @@ def host_communication(
         zero_ns=zero_ns(events),
         rank_count=rank_count(events),
         start_unix_ns=events.start_unix_ns,
-        uncounted_collectives=0 if counts_host else len(on_host),
+        uncounted_collectives=len(host_collectives(events)) - len(on_host),
     )
 
 

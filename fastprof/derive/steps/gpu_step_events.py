@@ -16,6 +16,7 @@ from fastprof.derive.devices.collective_kernels import kind_of_collective
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.host_collectives import collectives_of_only_gpu
 from fastprof.derive.steps.host_reasons import meetings
 from fastprof.derive.steps.step_time import NO_TYPE, EventType, Markers, TypedEvents, Types
 from fastprof.schema.array_types import Int32s, Int64s
@@ -131,17 +132,23 @@ class GpuTimes(NamedTuple):
 
 
 def events_in_time(events: HostEvents, spans: Markers) -> GpuTimes:
-    """Return what all GPUs of a host ran in the time of spans. Events without duration take no part."""
+    """Return what all GPUs of a host ran in the time of spans, and the host's collectives if there is one GPU. Events
+    without duration take no part."""
     planes = events.planes_of("GPU")
     own = [(plane, line) for plane in planes for line in plane.lines if not is_derived(line)]
     rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for _, line in own)])
     bounds = np.cumsum([0, *(line.last - line.first for _, line in own)])
     type_, _ = _types(events, rows)
+    ids = [plane.xplane_id for plane, _ in own]
+    if len(on_host := collectives_of_only_gpu(events)):
+        rows, bounds = np.concatenate([rows, on_host]), np.append(bounds, len(rows) + len(on_host))
+        type_ = np.append(type_, np.full(len(on_host), EventType.DEVICE_COLLECTIVES, np.uint8))
+        ids.append(ids[-1])
     type_[events.duration_ps[rows] <= 0] = NO_TYPE
     none = np.full(len(rows), -1, np.int32)
     met, place = meetings(TypedEvents(none, type_, events.start_ps[rows], events.duration_ps[rows]), spans)
     lines = np.searchsorted(place, bounds).astype(np.int64)
-    return GpuTimes(met, lines, np.array([plane.xplane_id for plane, _ in own], np.int64))
+    return GpuTimes(met, lines, np.array(ids, np.int64))
 
 
 def _types(events: HostEvents, rows: Int32s | Int64s) -> tuple[Types, NamedMoves]:

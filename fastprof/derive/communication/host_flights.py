@@ -1,10 +1,4 @@
-"""Collectives that threads of the host run, as Gloo and MPI do: the device is idle, or computes meanwhile.
-
-main thread    |--aten::mm--|  |--aten::mm--|
-gloo thread                 |--gloo:all_reduce--|
-GPU               |--sgemm--|             |--sgemm--|
-                            '--exposed----'hidden'
-"""
+"""Flights of the collectives that host threads run, on the device that waits for them."""
 
 from __future__ import annotations
 
@@ -16,37 +10,15 @@ import numpy as np
 from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations
 from fastprof.derive.communication.kernel_kinds import kind_of_call
 from fastprof.derive.devices.communication_kinds import Kind
-from fastprof.derive.devices.kineto_categories import ARGUMENTS, is_kineto
+from fastprof.derive.devices.kineto_categories import ARGUMENTS
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.torch_arguments import Call, argument_bytes
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.time_sums import ends_of
-from fastprof.tables.host_events import HOST_THREADS, HostEvents
-from fastprof.tables.once import once
+from fastprof.tables.host_events import HostEvents
 
-_ON_HOST: Final = ("gloo:", "mpi:")
 _KEEPS_SIZE: Final = (Kind.ALL_REDUCE, Kind.ALL_TO_ALL, Kind.BROADCAST, Kind.REDUCE, Kind.SEND_RECV)
 """Kinds whose payload is what the call is given."""
-
-
-@once
-def host_collectives(events: HostEvents) -> Int64s:
-    """Return the rows of collectives that host threads run. An op in an annotation of its name counts once."""
-    plane = events.plane_named(HOST_THREADS)
-    wanted = np.array([name.startswith(_ON_HOST) for name in events.names] + [False], bool)
-    if plane is None or not wanted.any() or not is_kineto(events):
-        return np.zeros(0, np.int64)
-    return np.concatenate([np.zeros(0, np.int64), *(
-        _outermost(events, line.first + np.flatnonzero(wanted[events.meta[line.first : line.last]]))
-        for line in plane.lines
-    )])  # fmt: skip
-
-
-def _outermost(events: HostEvents, rows: Int64s) -> Int64s:
-    """Drop rows that end within an earlier one. The rows are of one thread, by start."""
-    ends = ends_of(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
-    reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(ends))[: len(rows)]
-    return rows[ends > reached]
 
 
 def with_host_collectives(
