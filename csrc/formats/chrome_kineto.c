@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "formats/chrome_parts.h"
+#include "formats/chrome_processes.h"
 #include "formats/json_values.h"
 
 /* ---- categories and args ---- */
@@ -136,7 +136,8 @@ void chrome_lines_beside(const fp_chrome *chrome, const chrome_line *line, int32
   int64_t device, stream;
   for (size_t i = 0; i < CHROME_BESIDE; i++) found[i] = -1;
   if (chrome->dialect != CHROME_KINETO || line->role != CHROME_THREAD || line->tid.kind == CHROME_NO_ID) return;
-  if (!id_number(chrome, ((const chrome_process *)chrome->processes.items)[line->process].pid, &device)) return;
+  const chrome_process *process = (const chrome_process *)chrome->processes.items + line->process;
+  if (!chrome_labelled_device(chrome, process, &device) && !id_number(chrome, process->pid, &device)) return;
   if (!id_number(chrome, line->tid, &stream)) return;
   int32_t plane = device_plane(chrome, device);
   chrome_id tid = {CHROME_INT_ID, (uint64_t)(stream == INT64_C(4294967295) ? -1 : stream)};

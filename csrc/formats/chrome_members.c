@@ -1,5 +1,5 @@
 /* What a document says beside its events, and what wrote it. */
-#include "formats/chrome_parts.h"
+#include "formats/chrome_processes.h"
 
 enum { MOST_SHOWN = 8, MOST_KEPT = 1 << 16, ENOUGH_EVENTS = 1000, MOST_FRAMES = 1 << 14 };
 

@@ -441,17 +441,6 @@ bool chrome_put_devices(fp_chrome *chrome, const fp_json_view *view, const fp_js
 /* Gives devices with events the properties of those that have none, when all are known. */
 void chrome_match_devices(fp_chrome *chrome);
 
-/* ---- chrome_processes.c: devices that only processes show ---- */
-
-/* Whether a pid is of autograd's old profiler. */
-bool chrome_is_functions(const uint8_t *pid, size_t length);
-/* The role, and the device, of an event of no known category; CHROME_THREAD: the host runs it. */
-chrome_role chrome_role_of_process(fp_chrome *chrome, const chrome_event *event, int64_t *device);
-/* Gives an event the category that its process implies. */
-void chrome_infer_category(fp_chrome *chrome, chrome_event *event);
-/* Appends /device:MTIA:9, by the label of the process that most events are of, which may be NULL. */
-void chrome_put_device_name(const fp_chrome *chrome, fp_bytes *out, const chrome_plane *plane, const chrome_process *process);
-
 /* ---- chrome_flows.c ---- */
 
 /* Notes an event of phase s, t or f. */

@@ -9,7 +9,7 @@
  * Labels also name the planes of devices: /device:MTIA:9, /device:NPU:0. */
 #include <stdio.h>
 
-#include "formats/chrome_parts.h"
+#include "formats/chrome_processes.h"
 
 static bool is_text(const uint8_t *text, size_t length, const char *name) {
   return length == strlen(name) && !memcmp(text, name, length);
@@ -47,22 +47,29 @@ static bool split_label(const fp_chrome *chrome, const chrome_process *process, 
   return true;
 }
 
+bool chrome_labelled_device(const fp_chrome *chrome, const chrome_process *process, int64_t *device) {
+  size_t word;
+  bool is_labelled = split_label(chrome, process, &word, device);
+  if (*device < 0) *device = 0;
+  return is_labelled;
+}
+
 bool chrome_is_functions(const uint8_t *pid, size_t length) {
   static const char end[] = " functions";
   const size_t size = sizeof end - 1;
   return length > size && !memcmp(pid + length - size, end, size);
 }
 
-/* What Ascend's processes show; false: the process is another. */
-static bool ascend_role(fp_chrome *chrome, const chrome_process *process, const chrome_event *event, chrome_role *role) {
+/* What Ascend's processes show; the role stays if the process is another. */
+static void ascend_role(fp_chrome *chrome, const chrome_process *process, const chrome_event *event, chrome_role *role) {
   static const char *const cores[] = {"AI_", "AIC", "AIV", "MIX", "DSA", "DVPP"};
   size_t length, name_length;
-  if (process->name < 0) return false;
+  if (process->name < 0) return;
   const uint8_t *text = chrome_string(&chrome->texts, process->name, &length);
   const uint8_t *name = chrome_string(&chrome->names, event->name, &name_length);
   if (is_text(text, length, "Ascend Hardware")) {
     *role = CHROME_STREAM;
-    if (!(event->args_found >> ARG_TASK_TYPE & 1)) return true;
+    if (!(event->args_found >> ARG_TASK_TYPE & 1)) return;
     text = chrome_text(chrome, event->view, &event->args[ARG_TASK_TYPE], &length);
     *role = CHROME_SYNC;
     for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
@@ -71,15 +78,12 @@ static bool ascend_role(fp_chrome *chrome, const chrome_process *process, const 
     *role = name_length >= 4 && chrome_is_same(name, 4, "hcom") ? CHROME_STREAM : CHROME_SYNC;
   } else if (is_text(text, length, "Overlap Analysis")) {
     *role = CHROME_NOTES;
-  } else {
-    return false;
   }
-  return true;
 }
 
 chrome_role chrome_role_of_process(fp_chrome *chrome, const chrome_event *event, int64_t *device) {
   chrome_role role = CHROME_THREAD;
-  size_t length, word;
+  size_t length;
   int32_t number = chrome_process_of(chrome, event->pid);
   *device = 0;
   if (number < 0) return role;
@@ -90,10 +94,9 @@ chrome_role chrome_role_of_process(fp_chrome *chrome, const chrome_event *event,
     if (event->tid.kind == CHROME_INT_ID) *device = (int64_t)event->tid.bits;
     return CHROME_STREAM;
   }
-  bool is_device = split_label(chrome, process, &word, device) && !process->is_host;
-  if (event->cat < 0) is_device = ascend_role(chrome, process, event, &role);
-  else if (is_device && *device >= 0) role = CHROME_STREAM;
-  if (*device < 0) *device = 0;
+  bool is_labelled = chrome_labelled_device(chrome, process, device);
+  if (event->cat < 0) ascend_role(chrome, process, event, &role);
+  else if (is_labelled && !process->is_host) role = CHROME_STREAM;
   return role;
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/chrome_parts.h"
+#include "formats/chrome_processes.h"
 #include "formats/json_values.h"
 #include "formats/proto_write.h"
 

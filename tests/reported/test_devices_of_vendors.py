@@ -66,6 +66,11 @@ def slice_of(name: str, pid: int | str, tid: int, ts: float, dur: float, cat: st
     return row | {"cat": cat} if cat else row
 
 
+def arrow(phase: str, pid: int, tid: int, ts: float, number: int) -> Event:
+    row = {"ph": phase, "name": "HostToDevice", "cat": "HostToDevice", "id": number, "pid": pid, "tid": tid, "ts": ts}
+    return row | {"bp": "e"} if phase == "f" else row
+
+
 def labels(pid: int, name: str, label: str) -> list[Event]:
     return [{"ph": "M", "name": f"process_{key}", "pid": pid, "tid": 0, "args": {arg: text}}
             for key, arg, text in (("name", "name", name), ("labels", "labels", label))]  # fmt: skip
@@ -151,10 +156,13 @@ def test_tasks_of_ascend_that_wait_or_send_are_not_kernels(communication: str, t
             slice_of("Memcpy", 40, 2, at + 300, 200),
             slice_of("Computing", 50, 1, at + 50, 300),
             slice_of("Free", 50, 2, at + 500, 500),
+            arrow("s", 2, 1, at + 10, step),
+            arrow("f", 30, 2, at + 50, step),
         ]
     profile = write(tmp_path, events)
     check(profile, Right("/device:NPU:5", 9, 900, 450, 0.3, 3))
     assert profile.communication().tables["kinds"]["kind"].to_pylist() == ["all-gather"]
+    assert profile.flows.num_rows == 3
 
 
 def test_devices_of_old_autograd_are_numbered_by_tid(tmp_path: Path) -> None:
