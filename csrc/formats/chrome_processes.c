@@ -60,44 +60,70 @@ bool chrome_is_functions(const uint8_t *pid, size_t length) {
   return length > size && !memcmp(pid + length - size, end, size);
 }
 
-/* What Ascend's processes show; the role stays if the process is another. */
-static void ascend_role(fp_chrome *chrome, const chrome_process *process, const chrome_event *event, chrome_role *role) {
+typedef enum ascend { NOT_ASCEND, HARDWARE, COMMUNICATION, OVERLAP } ascend;
+
+static bool is_hcom(const uint8_t *name, size_t length) {
+  return length >= 4 && chrome_is_same(name, 4, "hcom");
+}
+
+/* Which of Ascend's processes an event is of: by its name, or by the event if M events come behind it. */
+static ascend ascend_process(const fp_chrome *chrome, const chrome_process *process, const chrome_event *event) {
+  static const struct {
+    const char *name;
+    ascend process;
+  } names[] = {{"Ascend Hardware", HARDWARE}, {"Communication", COMMUNICATION}, {"HCCL", COMMUNICATION}, {"Overlap Analysis", OVERLAP}};
+  static const char *const sums[] = {"Computing", "Communication", "Communication(Not Overlapped)", "Free"};
+  size_t length;
+  if (process->name >= 0) {
+    const uint8_t *text = chrome_string(&chrome->texts, process->name, &length);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+      if (is_text(text, length, names[i].name)) return names[i].process;
+    return NOT_ASCEND;
+  }
+  if (event->args_found >> ARG_TASK_TYPE & 1) return HARDWARE;
+  const uint8_t *name = chrome_string(&chrome->names, event->name, &length);
+  for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+    if (is_text(name, length, sums[i])) return OVERLAP;
+  return is_hcom(name, length) ? COMMUNICATION : NOT_ASCEND;
+}
+
+/* Whether a task runs on cores that compute; tasks that do not say so do. */
+static bool computes(fp_chrome *chrome, const chrome_event *event) {
   static const char *const cores[] = {"AI_", "AIC", "AIV", "MIX", "DSA", "DVPP"};
-  size_t length, name_length;
-  if (process->name < 0) return;
-  const uint8_t *text = chrome_string(&chrome->texts, process->name, &length);
-  const uint8_t *name = chrome_string(&chrome->names, event->name, &name_length);
-  if (is_text(text, length, "Ascend Hardware")) {
-    *role = CHROME_STREAM;
-    if (!(event->args_found >> ARG_TASK_TYPE & 1)) return;
-    text = chrome_text(chrome, event->view, &event->args[ARG_TASK_TYPE], &length);
-    *role = CHROME_SYNC;
-    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-      if (has_part(text, length, cores[i])) *role = CHROME_STREAM;
-  } else if (is_text(text, length, "Communication") || is_text(text, length, "HCCL")) {
-    *role = name_length >= 4 && chrome_is_same(name, 4, "hcom") ? CHROME_STREAM : CHROME_SYNC;
-  } else if (is_text(text, length, "Overlap Analysis")) {
-    *role = CHROME_NOTES;
+  size_t length;
+  if (!(event->args_found >> ARG_TASK_TYPE & 1)) return true;
+  const uint8_t *text = chrome_text(chrome, event->view, &event->args[ARG_TASK_TYPE], &length);
+  for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+    if (has_part(text, length, cores[i])) return true;
+  return false;
+}
+
+static chrome_role ascend_role(fp_chrome *chrome, const chrome_process *process, const chrome_event *event) {
+  size_t length;
+  const uint8_t *name = chrome_string(&chrome->names, event->name, &length);
+  switch (ascend_process(chrome, process, event)) {
+    case HARDWARE: return computes(chrome, event) ? CHROME_STREAM : CHROME_SYNC;
+    case COMMUNICATION: return is_hcom(name, length) ? CHROME_STREAM : CHROME_SYNC;
+    case OVERLAP: return CHROME_NOTES;
+    default: return CHROME_THREAD;
   }
 }
 
 chrome_role chrome_role_of_process(fp_chrome *chrome, const chrome_event *event, int64_t *device) {
-  chrome_role role = CHROME_THREAD;
   size_t length;
   int32_t number = chrome_process_of(chrome, event->pid);
   *device = 0;
-  if (number < 0) return role;
+  if (number < 0) return CHROME_THREAD;
   const chrome_process *process = (const chrome_process *)chrome->processes.items + number;
   if (event->cat < 0 && event->pid.kind == CHROME_TEXT_ID) {
     const uint8_t *pid = chrome_string(&chrome->texts, (int32_t)event->pid.bits, &length);
-    if (!chrome_is_functions(pid, length) || is_text(pid, length, "CPU functions")) return role;
+    if (!chrome_is_functions(pid, length) || is_text(pid, length, "CPU functions")) return CHROME_THREAD;
     if (event->tid.kind == CHROME_INT_ID) *device = (int64_t)event->tid.bits;
     return CHROME_STREAM;
   }
   bool is_labelled = chrome_labelled_device(chrome, process, device);
-  if (event->cat < 0) ascend_role(chrome, process, event, &role);
-  else if (is_labelled && !process->is_host) role = CHROME_STREAM;
-  return role;
+  if (event->cat < 0) return ascend_role(chrome, process, event);
+  return is_labelled && !process->is_host ? CHROME_STREAM : CHROME_THREAD;
 }
 
 void chrome_infer_category(fp_chrome *chrome, chrome_event *event) {

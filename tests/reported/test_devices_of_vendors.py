@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -163,6 +164,13 @@ def test_tasks_of_ascend_that_wait_or_send_are_not_kernels(communication: str, t
     check(profile, Right("/device:NPU:5", 9, 900, 450, 0.3, 3))
     assert profile.communication().tables["kinds"]["kind"].to_pylist() == ["all-gather"]
     assert profile.flows.num_rows == 3
+
+
+def test_names_of_processes_may_come_last(tmp_path: Path) -> None:
+    """torch_npu writes what processes are called behind their events."""
+    events = json.loads(gzip.decompress((HERE / "i30b-ascend.json.gz").read_bytes()))
+    events.sort(key=lambda row: row["ph"] == "M")
+    check(write(tmp_path, events), REPORTED["i30b-ascend"])
 
 
 def test_devices_of_old_autograd_are_numbered_by_tid(tmp_path: Path) -> None:
