@@ -4,6 +4,8 @@
  *    deviceProperties id 0, no event            no plane
  *    kernels on device 2, no properties         /device:GPU:2, with the properties of 0
  */
+#include <stdlib.h>
+
 #include "formats/chrome_parts.h"
 
 /* A property under the name that XSpace has for it. */

@@ -19,8 +19,8 @@ static const char EVERY_PHASE[] =
 
 static const char KINETO[] =
     "{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"NVIDIA A100\",\"numSms\":108}],\"traceEvents\":["
-    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":5,\"dur\":3,\"args\":{\"device\":0,\"stream\":7,\"correlation\":5,"
-    "\"grid\":[1, 2,3],\"block\":[4,5,6],\"registers per thread\":8}},"
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":5,\"dur\":3,\"args\":{\"device\":2,\"stream\":7,\"correlation\":5,"
+    "\"grid\":[1, 2,3],\"block\":[4,5,6],\"registers per thread\":8,\"est. achieved occupancy %\":50}},"
     "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1\",\"pid\":9,\"tid\":9,\"ts\":1,\"dur\":30},"
     "{\"ph\":\"X\",\"cat\":\"Trace\",\"pid\":\"Spans\",\"tid\":\"PyTorch Profiler\",\"name\":\"PyTorch Profiler (0)\",\"ts\":1,\"dur\":99}],"
     "\"baseTimeNanoseconds\":1700000000000000000}";

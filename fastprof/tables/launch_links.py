@@ -114,7 +114,7 @@ def _by_ids(events: HostEvents, rows: Int64s, stats: list[Stat]) -> Int64s:
     threads = events.plane_named(HOST_THREADS)
     if threads is not None:
         host[threads.first : threads.last] = True
-    have = np.flatnonzero(host & (ids != 0))
+    have = np.flatnonzero(host & (ids > 0))
     with_id = _Ids(have, ids[have])
     wanted = _Ids(rows, ids[rows])
     is_call, is_op = (is_of(events, one)[events.meta[have]] for one in (CALLS, _OPS))
@@ -136,7 +136,7 @@ def _matches(events: HostEvents, wanted: _Ids, launchers: _Ids) -> Int64s:
     nth = np.empty(len(by_time), np.int64)
     nth[by_time] = np.arange(len(by_time)) - first
     low, high = (np.searchsorted(ids, wanted.ids, side) for side in ("left", "right"))
-    known = (high > low) & (wanted.ids != 0)
+    known = (high > low) & (wanted.ids > 0)
     found = np.full(len(nth), -1, np.int64)
     found[known] = rows[np.minimum(low + nth, high - 1)[known]]
     return found

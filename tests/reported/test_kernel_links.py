@@ -92,7 +92,9 @@ def test_external_id_names_the_op_if_no_call_is_recorded() -> None:
     assert {row["op_name"]: row["total_ps"] for row in kernels} == {
         name: MI210[name] for name in ("aten::mm", "aten::add")
     }
-    assert profile.streams().scalars["launch_count"].value == 0  # an op is no launch
+    assert profile.streams().scalars["launch_count"].value == 0  # an op is not a launch
+    path = profile.critical_path().scalars  # the longest chain is mm, from the begin of its op on
+    assert path["path_ps"].value == 409_000_000
 
 
 def test_arrows_and_ids_that_call_and_kernel_have_lead_to_the_op() -> None:

@@ -92,7 +92,7 @@ def _of_planes(events: HostEvents, begin: str) -> Bools:
 
 def path_nodes(events: HostEvents, window: Window, marks: Int64s) -> PathNodes:
     """What counts in the window; of the host only what lasts."""
-    streams = streams_of(events)
+    streams = streams_of(events, True)
     every = streams.events
     begun = (events.start_ps >= window.begin_ps) & (events.start_ps <= window.end_ps)
     inside = (every.call >= 0) & begun[np.maximum(every.call, 0)]

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.ops.kernel_names import copy_category
-from fastprof.derive.ops.launches import launches
+from fastprof.derive.ops.launches import launchers, launches
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.gpu_step_events import type_of_name
 from fastprof.derive.steps.step_time import EventType
@@ -55,14 +55,15 @@ class Streams:
 
 
 @once
-def streams_of(events: HostEvents) -> Streams:
-    """The streams of all GPUs of a host. Negative durations count as none."""
+def streams_of(events: HostEvents, with_ops: bool = False) -> Streams:
+    """The streams of all GPUs of a host. Negative durations count as none. ``with_ops``: the op that launched an event
+    is its call if no call is recorded."""
     planes = events.planes_of("GPU")
     lines = tuple(line for plane in planes for line in plane.lines if _is_stream(line) and line.last > line.first)
     rows = np.concatenate([*(np.arange(line.first, line.last) for line in lines), np.zeros(0, np.int64)])
     rows = rows.astype(np.int64)
     stream = np.repeat(np.arange(len(lines), dtype=np.int32), [line.last - line.first for line in lines])
-    call = launches(events, rows).row
+    call = launchers(events, rows) if with_ops else launches(events, rows).row
     launched = call >= 0
     begun, done = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     begun[launched] = events.start_ps[call[launched]]
