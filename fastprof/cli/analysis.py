@@ -62,7 +62,7 @@ class AnalysisVerb:
         if form in DOCUMENTS and args.table:
             raise UsageError(f"--table cannot be combined with --format {form}, because a document has all tables")
         session = opening.selected(opening.open_session(args), args)
-        profile = by_job(session, form)
+        profile = split_by_job(session, form)
         with output.opened(args, form) as sink:
             reports = answers(profile, [self.name], args, form)
             tables = next(iter(reports.values()))[self.name].tables
@@ -173,7 +173,7 @@ def send_table(sink: output.Sink, report: Report, choice: TableChoice, form: str
             args.talk.note(notice.text)
 
 
-def by_job(profile: Profile, form: str) -> Profile:
+def split_by_job(profile: Profile, form: str) -> Profile:
     """The profile as reports are made of it: by job, unless the form holds one report only."""
     return profile if form in DOCUMENTS else profile.by_job
 

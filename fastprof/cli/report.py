@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
     if folder:
         _check_folder(Path(args.output), args.force)
     session = opening.selected(opening.open_session(args), args)
-    profile = analysis.by_job(session, form)
+    profile = analysis.split_by_job(session, form)
     wanted = names if one is None else (one[0],)
     if folder:
         reports = analysis.answers(profile, wanted, args, form)

@@ -47,19 +47,19 @@ class JobFacts:
     end_ns: int | None
 
 
-def job_facts(capture: Capture, environment: TaskEnvironment) -> JobFacts | None:
+def read_job_facts(capture: Capture, environment: TaskEnvironment) -> JobFacts | None:
     """Return what the capture records of its job; None: PyTorch's profiler did not write it."""
     if environment.transcribed_from != KINETO:
         return None
-    info = distributed_info(dict(environment.stats).get("distributedInfo"))
-    rank = whole(info.get("rank"))
+    info = parse_distributed_info(dict(environment.stats).get("distributedInfo"))
+    rank = as_count(info.get("rank"))
     return JobFacts(
-        rank, whole(info.get("world_size")), _groups(info.get("pg_config"), rank), _models(capture),
+        rank, as_count(info.get("world_size")), _groups(info.get("pg_config"), rank), _models(capture),
         environment.start_unix_ns, environment.stop_unix_ns,
     )  # fmt: skip
 
 
-def distributed_info(text: str | None) -> dict[str, Any]:
+def parse_distributed_info(text: str | None) -> dict[str, Any]:
     """Return the member distributedInfo of a trace; empty: it is absent or damaged."""
     try:
         info = json.loads(text or "null")
@@ -68,7 +68,7 @@ def distributed_info(text: str | None) -> dict[str, Any]:
     return info if isinstance(info, dict) else {}
 
 
-def whole(value: object) -> int | None:
+def as_count(value: object) -> int | None:
     """Return a number of ranks or a rank; None: it is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
@@ -77,7 +77,7 @@ def _groups(config: object, own: int | None) -> tuple[tuple[int, ...], ...]:
     """Return the first ranks of each process group, and the own one: thousands of traces may list all ranks each."""
     listed = list(config.values()) if isinstance(config, dict) else config if isinstance(config, list) else []
     ranks = [one.get("ranks") for one in listed if isinstance(one, dict)]
-    lists = [one for one in ranks if isinstance(one, list) and all(whole(rank) is not None for rank in one)]
+    lists = [one for one in ranks if isinstance(one, list) and all(as_count(rank) is not None for rank in one)]
     return tuple((*one[:_MOST_RANKS], *([own] if own in one else [])) for one in lists)
 
 
@@ -179,12 +179,12 @@ def note_jobs(hosts: Sequence[str], facts: Sequence[JobFacts | None], log: Impor
     """Return the jobs that these hosts are of, with a row of the log if they are several."""
     jobs, reasons = split_jobs(facts)
     if len(jobs) > 1:
-        named = [f"{name}: {few(hosts[trace] for trace in job)}" for name, job in named_jobs(jobs).items()]
+        named = [f"{name}: {few(hosts[trace] for trace in job)}" for name, job in name_jobs(jobs).items()]
         more = f"; and {len(named) - _MOST_LISTED} more jobs" if len(named) > _MOST_LISTED else ""
         why, listed = " and ".join(reasons), "; ".join(named[:_MOST_LISTED])
         log.add("notice", SEVERAL_JOBS, f"the traces are not of one job, because {why}: {listed}{more}", None)
     return jobs
 
 
-def named_jobs(jobs: Jobs) -> dict[str, list[int]]:
+def name_jobs(jobs: Jobs) -> dict[str, list[int]]:
     return {f"job {number}": job for number, job in enumerate(jobs, 1)}

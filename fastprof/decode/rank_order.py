@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.jobs import distributed_info, whole
+from fastprof.decode.jobs import as_count, parse_distributed_info
 from fastprof.decode.task_environment import recorded_environment
 from fastprof.decode.xspace_capture import Capture
 
@@ -35,4 +35,4 @@ def places_by_rank(ranks: Iterable[tuple[int | None, str]], log: ImportLog) -> l
 
 def rank_of(capture: Capture) -> int | None:
     """The rank of the process that was profiled, of ``distributedInfo``; None: not recorded."""
-    return whole(distributed_info(recorded_environment(capture).get("distributedInfo")).get("rank"))
+    return as_count(parse_distributed_info(recorded_environment(capture).get("distributedInfo")).get("rank"))

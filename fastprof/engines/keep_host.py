@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fastprof.analyses import keeping, merging, runner, step_choice
-from fastprof.decode.jobs import job_facts
+from fastprof.decode.jobs import read_job_facts
 from fastprof.decode.rank_order import rank_of
 from fastprof.decode.workers import Workers
 from fastprof.engines.host_task import (
@@ -119,7 +119,7 @@ def _hosts(session: OpenSession, task: HostTask) -> list[HostInFile]:
     for number, capture in enumerate(session.captures):
         recorded = session.index.captures[number].environment
         about = (rank_of(capture), recorded.start_unix_ns, recorded.transcribed_from, 0 if number else events)
-        job = job_facts(capture, recorded)
+        job = read_job_facts(capture, recorded)
         found.append(HostInFile(capture.host, capture.path, *about, job, _is_selected(capture.host, task)))
     return found
 

@@ -22,7 +22,7 @@ _PHASE: Final = pattern_of(
 """Phases of inference in the name of a trace."""
 
 
-def traces_not_read(directory: str, workers: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, str]]:
+def leave_out_traces(directory: str, workers: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, str]]:
     """Return the traces to leave out, each with a code of import_log and the reason. ``workers``: of each trace the
     worker, and the time or step in its name."""
     left = _other_phases(directory, {name: worker for name, (worker, _) in workers.items()})

@@ -83,7 +83,7 @@ def look_into(place: Place) -> None:
         place.known, place.graph, place.traces = dict.fromkeys(traces, Path(graph.graph).name), graph, []
 
 
-def with_traces(places: Iterable[Place]) -> list[Place]:
+def find_traces(places: Iterable[Place]) -> list[Place]:
     """Return the places that hold traces of JSON, whatever their names; likely names are looked into first."""
     runs: list[Place] = []
     left = _MOST_DOCUMENTS
@@ -132,10 +132,10 @@ def _is_profile(place: Place, name: str) -> bool:
     return profile_proto.begins(beginning(below(place.directory, name))[:HEAD])
 
 
-def foreign_formats(directory: str, files: Iterable[str]) -> dict[str, str]:
+def name_foreign_formats(directory: str, files: Iterable[str]) -> dict[str, str]:
     """Return the format of files that are known to be of another one, by their path below the directory."""
-    from fastprof.inputs.other_files import foreign_format
+    from fastprof.inputs.other_files import name_foreign_format
     from fastprof.inputs.source import beginning
 
-    formats = {os.path.relpath(file, directory): foreign_format(beginning(file)) for file in files}
+    formats = {os.path.relpath(file, directory): name_foreign_format(beginning(file)) for file in files}
     return {name: form for name, form in formats.items() if form is not None}

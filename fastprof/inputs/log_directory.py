@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from fastprof.errors import NotFoundError, UsageError
-from fastprof.inputs.directory_content import Place, foreign_formats, look_into, split_profile, with_traces
+from fastprof.inputs.directory_content import Place, find_traces, look_into, name_foreign_formats, split_profile
 from fastprof.inputs.paths import absolute, below, last_change, shown, unreadable
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import pattern_of
@@ -156,7 +156,7 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
         search.runs += _passed_over(search, shown(wanted))
     if not search.runs:
         look_into(search.top)
-        search.runs = [search.top] if search.top.is_full else with_traces(search.distant)
+        search.runs = [search.top] if search.top.is_full else find_traces(search.distant)
         named = {place.path for place in search.runs}
         search.deeper = [path for path in search.deeper if path not in named]
     if not search.runs:
@@ -251,7 +251,7 @@ def _nothing(path: str, search: Search) -> NotFoundError:
         "in those directly below it, and in every plugins/profile/RUN at any depth, "
         "and for JSON traces of any name at any depth"
     )
-    formats = foreign_formats(search.top.directory, search.others)
+    formats = name_foreign_formats(search.top.directory, search.others)
     documents = [name for name in search.top.documents if name not in formats]
     if documents:
         message += f"; in this directory no JSON is a trace: {few(map(shown, documents))}"
@@ -284,11 +284,11 @@ def ended(search: Search) -> str:
 def newest_first(runs: Iterable[Place], since: tuple[float, ...] = ()) -> list[Place]:
     """``since``: year, month, … of the oldest, in local time. Of runs of one time the last by name, and by number in
     it: iteration_20 is newer than iteration_3."""
-    moments = [(_moment(place), (_DIGITS.sub(_padded, place.name), place.name), place) for place in runs]
+    moments = [(_moment(place), (_DIGITS.sub(_pad_digits, place.name), place.name), place) for place in runs]
     return [place for moment, _, place in sorted(moments, key=lambda one: one[:2], reverse=True) if moment >= since]
 
 
-def _padded(digits: re.Match[str]) -> str:
+def _pad_digits(digits: re.Match[str]) -> str:
     return digits[0].zfill(20)
 
 

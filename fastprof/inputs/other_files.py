@@ -111,7 +111,7 @@ def _known_document(error: CaptureError) -> str | None:
     return next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)
 
 
-def foreign_format(head: bytes) -> str | None:
+def name_foreign_format(head: bytes) -> str | None:
     """Return the format of a file that begins so, with what reads it; None: a capture, other text, or unknown."""
     markup = _MARKUP if _other_format(head[:_BEGIN]) == _MARKUP else None
     return _begun_document(head) or _known_format(head) or markup

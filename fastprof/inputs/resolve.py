@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
-from fastprof.inputs.chosen_traces import traces_not_read
+from fastprof.inputs.chosen_traces import leave_out_traces
 from fastprof.inputs.directory_content import Place, split_profile
 from fastprof.inputs.graph_files import GraphFiles
 from fastprof.inputs.log_directory import (
@@ -329,7 +329,7 @@ def _read_run(place: Place) -> Session:
 def _read_traces(place: Place) -> Session:
     """The traces of a directory without captures: of each worker the newest."""
     workers = {name: _worker_of(name) for name in place.traces}
-    left = traces_not_read(place.directory, workers)
+    left = leave_out_traces(place.directory, workers)
     files: list[CaptureFile] = []
     remarks: list[Remark] = []
     for name, (host, _) in workers.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from fastprof.decode.jobs import named_jobs
+from fastprof.decode.jobs import name_jobs
 from fastprof.decode.selection import Selection, Steps
 from fastprof.profile.opened import open_runs
 from fastprof.profile.profile import Profile
@@ -22,7 +22,7 @@ class ProfileOfTraces(Profile):
         hosts, wanted = tables.session.hosts, tables.selected_hosts()
         of_jobs = {
             name: [hosts[number] for number in numbers if hosts[number] in wanted]
-            for name, numbers in named_jobs(tables.session.jobs()).items()
+            for name, numbers in name_jobs(tables.session.jobs()).items()
         }
         runs = {name: self.select(hosts=of_job) for name, of_job in of_jobs.items() if of_job}
         return ProfileOfRuns.of_profiles(runs, self._source, self._how) if len(runs) > 1 else self

@@ -14,7 +14,7 @@ from fastprof._version import __version__
 from fastprof.decode import metadata_tables
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import Index
-from fastprof.decode.jobs import Jobs, job_facts, note_jobs
+from fastprof.decode.jobs import Jobs, note_jobs, read_job_facts
 from fastprof.decode.rank_order import by_rank
 from fastprof.decode.several_hosts import by_host
 from fastprof.decode.span_stats import SpanStats, metadata_stats
@@ -180,7 +180,7 @@ class OpenSession:
         with self._finding_jobs:
             if self._jobs is None:
                 parts = self.index.captures
-                facts = [job_facts(part.capture, part.environment) for part in parts] if len(parts) > 1 else [None]
+                facts = [read_job_facts(part.capture, part.environment) for part in parts] if len(parts) > 1 else [None]
                 self._jobs = note_jobs(self.hosts, facts, self.log)
             return self._jobs
 
