@@ -129,6 +129,8 @@ SCALARS = {
     "longest": ScalarSpec(None, "the op or kernel that takes most of the path"),
     "longest_share": ScalarSpec("share", "its part of path_ps", "its share of the path"),
 }  # fmt: skip
+_NO_OPS = "no op of the host is recorded on the path"
+_NO_LAUNCHES = "launches of what GPUs ran are not recorded"
 OPENING = Opening(
     ("{longest} takes {longest_share} of the critical path.",),
     ("path_ps", "path_share", "host_share", "kernel_share", "collective_share", "break_share"),
@@ -156,10 +158,10 @@ def of_host(host: Host, params: Params) -> HostPath:
 def run(kept: Sequence[HostPath], params: Params, after: Mapping[str, Report]) -> Report:
     parts = {name: SimpleNamespace(each=[row for one in kept for row in getattr(one, name)]) for name in TABLES}
     tables = {name: schema.of(parts[name]) for name, schema in TABLES.items()}
-    return Report(NAME, tables, scalars(SCALARS, dict(_figures(parts))), tuple(_notices(kept, params)), after)
+    return Report(NAME, tables, scalars(SCALARS, dict(_figures(parts, kept))), tuple(_notices(kept, params)), after)
 
 
-def _figures(parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]]:
+def _figures(parts: Mapping[str, SimpleNamespace], kept: Sequence[HostPath]) -> Iterator[tuple[str, Known]]:
     windows, kinds, names = (parts[name].each for name in ("windows", "kinds", "names"))
     path = sum(row.path_ps for row in windows)
     if not path:
@@ -170,8 +172,11 @@ def _figures(parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]
     window = sum(row.window_ps for row in windows)
     yield "window_ps", window
     yield "path_share", min(path / window, 1.0) if window else (None, "the window lasts no time")
+    launched = any(one.launches for one in kept)
     for kind in KINDS[:6]:
-        yield f"{kind}_share", sum(row.time_ps for row in kinds if row.kind == kind) / path
+        time = sum(row.time_ps for row in kinds if row.kind == kind)
+        absent = _NO_OPS if kind == KINDS[0] else None if launched else _NO_LAUNCHES
+        yield f"{kind}_share", (None, absent) if absent and not time else time / path
     sums: dict[str, int] = {}
     for row in names:
         sums[row.name] = sums.get(row.name, 0) + row.time_ps

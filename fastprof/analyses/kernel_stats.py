@@ -175,7 +175,7 @@ SCALARS = {
     "longest_op": ScalarSpec(None, "op whose kernels take the most time, of those that are known"),
     "longest_op_share": ScalarSpec("share", "time of its kernels / total_ps", "longest op's share of kernel time"),
 }
-_NO_OPS = "no op of a kernel is known"
+_NO_OPS = "the ops of kernels are not known"
 OPENING = Opening(
     (
         "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels; of ops, {longest_op} takes most, "
@@ -427,7 +427,7 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
     }
     ops = by_op(rows)
     values |= dict(_longest(rows, ops, total, unknown))
-    if not any(op for op, _, _ in ops):
+    if not missed and 2 * sum(ps for op, _, ps in ops if op) <= total:
         values |= {name: (None, _NO_OPS) for name in SCALARS if name.startswith("missed")}
     if not rows and not any(one.has_gpu_events for host in kept for one in host.records):
         values = dict.fromkeys(SCALARS, unknown)

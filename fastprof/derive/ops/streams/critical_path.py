@@ -33,7 +33,8 @@ _OF_ITS_END: Final = (LAUNCH, BREAK, NEXT, WAIT)
 class CriticalPath:
     """By edge of the path, in its order: ``kind`` of path_edges.KINDS, ``row`` of the op or kernel that it belongs to,
     when it begins and how long it takes. ``length_ps``: of all. ``nodes``, ``cut``: begins and ends that were examined,
-    and edges that contradict others in circles. ``waits``: whether waits are recorded in the window."""
+    and edges that contradict others in circles. ``waits``, ``launches``: whether waits, and calls that launched
+    most of what GPUs ran, are recorded in the window."""
 
     window: Window
     kind: UInt8s
@@ -44,6 +45,7 @@ class CriticalPath:
     nodes: int
     cut: int
     waits: bool
+    launches: bool
 
 
 def critical_path(events: HostEvents, window: Window, marks: Int64s) -> CriticalPath:
@@ -58,8 +60,9 @@ def critical_path(events: HostEvents, window: Window, marks: Int64s) -> Critical
     path = edges[_walk(edges, rank, reach, via)]
     row = _rows(events, nodes, path)
     length = int(reach.max(initial=0))
-    recorded = bool((nodes.wait_call >= 0).any())
-    return CriticalPath(window, path.kind, row, time[path.begin], path.weight, length, len(time), cut, recorded)
+    waits, called = bool((nodes.wait_call >= 0).any()), nodes.ran.call >= 0
+    launches = bool(2 * np.count_nonzero(called) > len(called))
+    return CriticalPath(window, path.kind, row, time[path.begin], path.weight, length, len(time), cut, waits, launches)
 
 
 def _times(events: HostEvents, nodes: PathNodes) -> Int64s:

@@ -24,8 +24,8 @@ _TIMED = 6
 
 @dataclass(slots=True)
 class HostPath:
-    """Rows of each table, as attributes of their columns. ``missing``: the host has no such window; ``waits``: waits
-    are recorded; ``torch``: the capture is PyTorch's."""
+    """Rows of each table, as attributes of their columns. ``missing``: the host has no such window; ``waits``,
+    ``launches``: waits, and calls that launched what GPUs ran, are recorded; ``torch``: the capture is PyTorch's."""
 
     windows: list[SimpleNamespace] = field(default_factory=list)
     kinds: list[SimpleNamespace] = field(default_factory=list)
@@ -33,6 +33,7 @@ class HostPath:
     path: list[SimpleNamespace] = field(default_factory=list)
     missing: bool = False
     waits: bool = False
+    launches: bool = False
     torch: bool = False
 
 
@@ -46,7 +47,7 @@ def host_path(events: HostEvents, window: Window, marks: Int64s) -> HostPath:
     )  # fmt: skip
     return HostPath(
         [window_row], list(_kinds(events, found, sums)), list(_names(events, found)), list(_path(events, found)),
-        waits=found.waits, torch=is_kineto(events),
+        waits=found.waits, launches=found.launches, torch=is_kineto(events),
     )  # fmt: skip
 
 
