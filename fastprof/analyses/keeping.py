@@ -112,7 +112,8 @@ def read(tables: TableSet, number: int, needs: Needs) -> Host:
     """A host with what is needed."""
     capture = tables.session.captures[number]
     with faults_named(capture.host, capture.path):
-        stats = tuple(dict.fromkeys((*needs.stats_of(capture.plane_keys), *impossible_events.STATS)))
+        ids = [name for name in impossible_events.STATS if capture.declares(name).any()]
+        stats = tuple(dict.fromkeys((*needs.stats_of(capture.plane_keys), *ids)))
         events = read_host(tables, number, needs.planes, stats, needs.metadata_stats)
         events = impossible_events.without_impossible(events, entire=not tables.selection.filters_events)
         many = tables.selection.hosts_of(tables.session.files)

@@ -213,7 +213,7 @@ def test_tables_of_a_real_capture_agree_with_its_figures(captures: Path) -> None
         scalars, tables = figures(report), report.tables
         for side, name in (("host", "host_ops"), ("device", "device_ops")):
             if scalars[f"{side}_total_ps"] is None:
-                assert len(tables[name]) == 0
+                assert set(tables[name]["name"].to_pylist()) <= {"IDLE"}
                 continue
             overlapped = scalars["device_overlapped_ps"] if side == "device" else 0
             assert sum(tables[name]["self_ps"].to_pylist()) == scalars[f"{side}_total_ps"] + overlapped, session.name

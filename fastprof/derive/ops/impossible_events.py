@@ -59,7 +59,8 @@ def without_impossible(events: HostEvents, *, entire: bool) -> HostEvents:
     host were read, so that one is known to be far from the others."""
     lines = [line for plane in events.planes_of("GPU") for line in plane.lines if _is_stream(line)]
     found = [one for line in lines for one in _outlasting(events, line)]
-    found += _out_of_order(events, {one.row for one in found})
+    if STATS[0] in events.stats:
+        found += _out_of_order(events, {one.row for one in found})
     if entire:
         found += _far(events, lines, {one.row for one in found})
     if not found:
@@ -130,7 +131,8 @@ def _wrong_ends(start: Int64s, end: Int64s) -> tuple[Int64s, Int64s, int]:
     count = ended - begun
     length = end - start
     is_wrong = (count >= _LEAST) & (length[places] > length[others].max())
-    is_wrong |= (count > 0) & (end[places] > 2 * stream_end - start[0])
+    beyond = end[places].astype(np.float64) - stream_end  # times of damaged captures may exceed 64 bits
+    is_wrong |= (count > 0) & (beyond > stream_end - float(start[0]))
     return places[is_wrong], count[is_wrong], stream_end
 
 
@@ -181,6 +183,8 @@ def _far(events: HostEvents, streams: list[Line], known: set[int]) -> list[Impos
 
 def _were_launched(events: HostEvents, rows: Int64s) -> bool:
     """Return whether calls before these events launched any of them."""
+    if STATS[0] not in events.stats:
+        return False
     known, early = before_calls(events)
     return bool(np.isin(rows, known[early <= 0]).any())
 
@@ -200,6 +204,8 @@ def _extent_of_threads(events: HostEvents) -> tuple[int, int] | None:
 
 def _impossible(events: HostEvents, row: int, why: str) -> Impossible:
     name = events.names[events.meta[row]]
-    has, ids = beside(np.array([row]), *events.ints("correlation_id"))
-    id_ = int(ids[0]) if has[0] else 0
+    id_ = 0
+    if STATS[0] in events.stats:
+        has, ids = beside(np.array([row]), *events.ints(STATS[0]))
+        id_ = int(ids[0]) if has[0] else 0
     return Impossible(name, int(events.start_ps[row]), int(events.duration_ps[row]), why, row, id_)
