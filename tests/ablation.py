@@ -97,6 +97,8 @@ OF_WHAT_IS_KNOWN = {
     "work_known_share", "step_time_is_bound",
 }  # fmt: skip
 """A 0 is so: nothing of that is known."""
+_SMALL = 0.01
+"""Of a share: what it is part of took another way, such as the critical path."""
 OF_INFERRED_STEPS = {
     "slow_step_count", "slow_step_excess_ps", "between_steps_ps", "between_steps_share",
 }  # fmt: skip
@@ -108,10 +110,11 @@ def became_zero(full: Reports, rest: Reports) -> Iterator[str]:
     for name, report in rest.items():
         before = full[name]
         for figure, scalar in report.scalars.items():
-            if figure in OF_WHAT_IS_KNOWN | OF_INFERRED_STEPS:
+            was = before.scalars[figure].value
+            if figure in OF_WHAT_IS_KNOWN | OF_INFERRED_STEPS or (scalar.unit == "share" and was and was < _SMALL):
                 continue
-            if scalar.value == 0 and before.scalars[figure].value:
-                yield f"{name}: {figure} was {before.scalars[figure].value}"
+            if scalar.value == 0 and was:
+                yield f"{name}: {figure} was {was}"
 
 
 def became_certain(full: Reports, rest: Reports) -> Iterator[str]:

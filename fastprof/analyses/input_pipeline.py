@@ -35,6 +35,8 @@ from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.analyses.steps import SCALARS as OF_STEPS
 from fastprof.derive.devices.framework import TENSORFLOW, framework_of_host, together
+from fastprof.derive.ops import record_checks
+from fastprof.derive.ops.record_checks import HostRecords
 from fastprof.derive.ops.tables import Ops
 from fastprof.derive.pipelines import input_ops
 from fastprof.derive.pipelines.input_ops import InputOps, InputTime
@@ -66,7 +68,7 @@ if TYPE_CHECKING:
     from fastprof.derive.host import Host
 
 NAME = "input_pipeline"
-READS = Needs(planes=(r"^/host:CPU$",))
+READS = Needs(planes=(r"^/host:CPU$",), stats=record_checks.STATS)
 AFTER = ("steps", "op_stats")
 
 
@@ -218,14 +220,16 @@ class InputPipeline:
 
 @dataclass(frozen=True, slots=True)
 class KeptHost:
-    """Steps and op_stats have all but the framework of the program, and how it waits for a DataLoader of PyTorch."""
+    """Steps and op_stats have all but the framework of the program, what shows that records are missing, and how it
+    waits for a DataLoader of PyTorch."""
 
     framework: str
+    records: HostRecords
     loader: LoaderTime = field(default_factory=LoaderTime)
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
-    return KeptHost(framework_of_host(host.raw), loader_time(host.raw))
+    return KeptHost(framework_of_host(host.raw), record_checks.records_of(host.entire.raw), loader_time(host.raw))
 
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:
@@ -271,7 +275,10 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     }
     why = why_no_steps(after["steps"])
     tables = LateTables({name: partial(_table, schema, rows[name]) for name, schema in TABLES.items()})
-    figures = scalars(SCALARS, step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps})
+    figures = scalars(
+        SCALARS,
+        step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps} | _without_devices(kept),
+    )
     return Report(NAME, tables, figures, _notices(counted, why, framework, loader), dict(after), counted)
 
 
@@ -371,6 +378,13 @@ def _values(pipeline: InputPipeline, reason: str) -> dict[str, Known]:
     values["input_op_self_ps"] = int(ops.self_ps.sum())
     values["enqueue_share"] = pipeline.enqueue_share
     return values
+
+
+def _without_devices(kept: Sequence[KeptHost]) -> dict[str, Known]:
+    """Return what is unknown because records of devices are missing, though threads compute."""
+    why = record_checks.why_unknown(one.records for one in kept)
+    names = ("output_percent", "compute_percent", "idle_percent", "enqueue_share")
+    return {} if why is None else dict.fromkeys(names, (None, why))
 
 
 def _advice(ops: InputOps, framework: str) -> list[str]:

@@ -116,13 +116,19 @@ def _place(facts: Facts, time: Counter[str | None], event: str | None) -> str:
     return f": {name}" if share >= NEARLY_ALL else f", most for {name} ({100 * share:.0f} %)"
 
 
+_LAUNCHED: Final = frozenset(("launch", "queue", "between_kernels"))
+"""Causes that only recorded launches show."""
+
+
 def _certainty(facts: Facts, cause: str, event: str | None) -> str:
-    """Names of PyTorch's annotations are the user's own: that one loads data is not certain because of its words."""
+    """Names of PyTorch's annotations are the user's own: that one loads data is not certain because of its words.
+    Without recorded launches, ops of the host are only known to run meanwhile."""
     if cause == "tail":
         return POSSIBLE
     on_gpu = facts.framework == PYTORCH and facts.hardware != CPU_ONLY
-    by_words = cause == "input" and on_gpu and not (event or "").startswith("enumerate(Data")
-    return LIKELY if by_words or cause in _UNSURE else CERTAIN
+    by_words = cause == "input" and not (event or "").startswith("enumerate(Data")
+    beside = cause == "host_compute" and not _LAUNCHED.intersection(facts.lost)
+    return LIKELY if (on_gpu and (by_words or beside)) or cause in _UNSURE else CERTAIN
 
 
 def _bounded(beside_ps: int) -> str:

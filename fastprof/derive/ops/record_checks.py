@@ -80,7 +80,9 @@ class HostRecords:
 @once
 def records_of(events: HostEvents) -> HostRecords:
     """Check the records of a host. Adds rows to ``import_log``. Reads ``STATS`` and planes of host and devices."""
-    has_gpu_events = any(plane.last > plane.first for plane in events.planes_of("GPU")) or bool(events.impossible)
+    from fastprof.derive.ops.gpu_ops import on_op_lines  # it takes long to import
+
+    has_gpu_events = bool(on_op_lines(events).any()) or bool(events.impossible)
     recorded = has_gpu_events or _has_tpu_events(events)
     flaws = tuple(_flaws(events, recorded))
     rows = [LogRow("data_loss", one.code, 1, None, events.capture.path, one.text) for one in flaws]
