@@ -67,7 +67,10 @@ def explained(error: CaptureError, head: bytes, *, is_program: bool = False) -> 
     """The error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
     if error.message.startswith(_REFUSED):
         return error
-    if (known := _known_document(error) or _known_format(head)) is not None:
+    if (known := _known_document(error)) is not None:
+        text = f"{_REFUSED} but {known}; {error.message.partition(': ')[2]}"
+        return CaptureError(text, path=error.path, offset=0, salvageable=False)
+    if (known := _known_format(head)) is not None:
         return CaptureError(f"{_REFUSED} but {known}", path=error.path, offset=0, salvageable=False)
     value = _value_of_json(head)
     if value is not None and not is_program:

@@ -91,7 +91,7 @@ def test_functions_have_self_and_total_time() -> None:
     values = {name: one.value for name, one in report.scalars.items()}
     assert values == {
         "window_ps": 30, "run_ps": 30, "longest": "step (train.py:5)", "longest_ps": 30, "longest_share": 1.0,
-        "idle_ps": 0, "python_ps": 1000, "native_ps": 210, "waited_ps": 100, "device_ps": 0, "outside_ps": 30,
+        "idle_ps": 0, "python_ps": 1000, "native_ps": 210, "waited_ps": 100, "device_ps": None, "outside_ps": 30,
         "call_count": 6, "function_count": 4, "thread_count": 1,
     }  # fmt: skip
 
