@@ -1,4 +1,4 @@
-"""Captures without one kind of record: what is not recorded any more is unknown; nothing becomes 0 or more certain."""
+"""Captures without one kind of record: values that need it are unknown; nothing becomes 0 or more certain."""
 
 from __future__ import annotations
 

@@ -49,12 +49,10 @@ static const chrome_process *process_of(const fp_chrome *chrome, int32_t number)
 /* `process`: that most events of a device are of, -1: none. */
 static void put_plane_name(const fp_chrome *chrome, fp_bytes *out, const chrome_plane *plane, int32_t process) {
   size_t length;
+  int32_t number = plane->name >= 0 ? plane->name : process_of(chrome, plane->process)->name;
   if (plane->is_device) {
     chrome_put_device_name(chrome, out, plane, process < 0 ? NULL : process_of(chrome, process));
-    return;
-  }
-  int32_t number = plane->name >= 0 ? plane->name : process_of(chrome, plane->process)->name;
-  if (number >= 0) {
+  } else if (number >= 0) {
     const uint8_t *text = chrome_string(&chrome->texts, number, &length);
     fp_bytes_put(out, text, length);
   } else if (process_of(chrome, plane->process)->pid.kind == CHROME_NO_ID) {

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Known,
-    Need,
     Needs,
     Notice,
     Opening,
@@ -202,7 +201,6 @@ _TABLES = (
 TABLES = {table.name: table for table in _TABLES}
 
 _OF_STEPS = "until the next one begins, of complete steps; a step takes as long as on its slowest core"
-_STEPS = Need("step_count", "no step is known")
 SCALARS = {
     "steps_source": ScalarSpec(None, "what steps are made from: markers, launched (markers that only hold the "
                                "dispatch, each with the work that it launched), loader (calls of the data loader), "
@@ -212,8 +210,7 @@ SCALARS = {
     "steps_inferred": ScalarSpec(None, "what steps are inferred from and how certain that is, in words; null: the "
                                  "program or its framework marks them", "steps"),
     "step_count": ScalarSpec(None, "number of steps, complete or not; of several hosts, the steps that all have"),
-    "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages",
-                                        need=_STEPS),
+    "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages"),
     "host_count": ScalarSpec(None, "number of hosts with steps"),
     "core_count": ScalarSpec(None, "number of cores that took part in steps"),
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
@@ -221,7 +218,7 @@ SCALARS = {
                                      "and each has its extent"),
     "slow_step_count": ScalarSpec(None, "complete steps out of line, of each host: longer than the median of steps of "
                                   "their name and main program by more than 5 median deviations and a tenth",
-                                  "slow steps, summed over hosts", need=_STEPS),
+                                  "slow steps, summed over hosts"),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median",
                                       "excess of slow steps, summed over hosts"),
     "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts",
@@ -393,7 +390,7 @@ def _kinds(steps: OnCores) -> SimpleNamespace:
 def _of_slow(every: _Seen, reason: str | None) -> dict[str, Known]:
     between, span = every.between_ps, every.span_ps
     return {
-        "slow_step_count": sum(count for count, _, _ in every.slow),
+        "slow_step_count": (None, reason) if reason else sum(count for count, _, _ in every.slow),
         "slow_step_excess_ps": (None, reason) if reason else sum(excess for _, excess, _ in every.slow),
         "between_steps_ps": (None, reason) if reason else between,
         "between_steps_share": (None, reason or "steps take no time") if reason or not span else between / span,
@@ -461,7 +458,7 @@ def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | Non
         "steps_inferred": inferred_from(sources(kept)),
         "step_time_is_bound": database.is_bound if summary is not None else unknown,
         "step_count": len(database),
-        "incomplete_step_count": int((~database.complete).sum()),
+        "incomplete_step_count": int((~database.complete).sum()) if len(database) else unknown,
         "host_count": sum(1 for host in kept if len(host.database)),
         "core_count": int(cores_in_steps(database).sum()),
         "module_execution_count": sum(host.module_executions for host in kept),

@@ -109,7 +109,7 @@ def refuse_other(head: bytes, path: str) -> None:
 
 
 def _known_document(error: CaptureError) -> str | None:
-    """Return the format of JSON that is no trace, by its keys, or None."""
+    """Return the format of a JSON document by its keys, or None."""
     keys = error.message.partition("; its keys are ")[2].split(", ")
     return next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from fastprof.derive.ops.record_checks import CODES, PROFILER_ERROR
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import counted, time_text
 
@@ -73,9 +74,13 @@ def checks(
 
 
 def _losses(profile: Profile) -> Iterator[Check]:
-    """What is damaged in captures that were loaded with ``on_error="salvage"``."""
+    """What is damaged in captures that were loaded with ``on_error="salvage"``, and which records contradict others.
+    What the profiler itself recorded as errors is in the table of hosts."""
     for row in profile.tables["import_log"].to_pylist():
-        if row["severity"] == "data_loss":
+        if row["code"] in CODES:
+            if row["code"] != PROFILER_ERROR:
+                yield Check(row["code"], row["path"], f"the capture is incomplete: {row['example'][:_LONGEST]}", "")
+        elif row["severity"] == "data_loss":
             yield Check(DAMAGED, row["path"], f"the capture is damaged: {row['example'][:_LONGEST]}", _SALVAGE)
 
 

@@ -23,6 +23,7 @@ from fastprof.derive.devices.devices import Peaks
 from fastprof.derive.devices.run_environment import HostEnvironment
 from fastprof.derive.ops.duty_cycle import DutyCycle
 from fastprof.derive.ops.kernel_rows import Kernel, Row
+from fastprof.derive.ops.record_checks import HostRecords
 from fastprof.derive.ops.tables import Ops, OpTable
 from fastprof.derive.ops.tf_functions import EAGER, TfFunction
 from fastprof.derive.steps.database import StepDatabase
@@ -62,7 +63,8 @@ def report_of(
     op_report = Report("op_stats", {}, {"is_training": training}, (), {}, detail)
     after = {"steps": steps_report(db, *notices), "op_stats": op_report}
     after["kernel_stats"] = kernel_stats.run([HostKernels(1, list(kernels), ())], kernel_stats.Params(), {})
-    after["input_pipeline"] = input_pipeline.run([KeptHost("TensorFlow")], input_pipeline.Params(), after)
+    of_input = KeptHost("TensorFlow", HostRecords("", (), True, False))
+    after["input_pipeline"] = input_pipeline.run([of_input], input_pipeline.Params(), after)
     after["inference"] = inference.run([], inference.Params(), {})
     after["diagnosis"] = fastprof.load(xspace(plane("/host:CPU", []))).report("diagnosis")
     hosts = hosts or (host(),)
@@ -113,7 +115,7 @@ def test_what_is_not_known_has_a_reason_and_no_number() -> None:
     assert unknown["input_verdict"] == notice.text
     assert unknown["duty_cycle_percent"] == "there is no device"
     assert unknown["is_training"] == "the capture carries no programs"
-    assert unknown["host_op_percent"] == "no framework op was seen"
+    assert unknown["host_op_percent"] == "no framework op took any time on a host thread"
     assert all(unknown.values())
     assert records(report, "verdicts") == [
         {"aspect": "waiting for input", "verdict": "unknown", "look_at": None, "percent": None,

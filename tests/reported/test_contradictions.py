@@ -1,5 +1,5 @@
-"""Records that contradict each other: what cannot have happened is named and does not count, what is lost is no idle
-time, and absence is unknown, never 0."""
+"""Records that contradict each other: what cannot have happened is named and does not count, lost time is not idle,
+and absence is unknown, never 0."""
 
 from __future__ import annotations
 

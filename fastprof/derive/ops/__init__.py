@@ -6,5 +6,5 @@ __all__ = [
     "kernel_rows", "launches", "line_times", "lost_records", "memory_accesses", "nodes", "op_columns", "op_groups",
     "op_marks", "op_remarks", "ranking", "record_checks", "roofline", "roofline_tables", "roofline_totals",
     "sparse_core", "stat_values", "step_ops", "streams", "tables", "tf_functions", "threads_as_device",
-    "torch_arguments", "torch_calls", "torch_passes", "torch_work", "tpu", "transfers", "tree", "unit_use",
+    "torch_arguments", "torch_calls", "torch_passes", "tpu", "transfers", "tree", "unit_use",
 ]  # fmt: skip

@@ -38,6 +38,12 @@ _EARLY_SHARE: Final = 0.01
 _EARLY_PS: Final = 100_000_000
 """Clocks differ if more than this share of kernels begins before its launch, and one by more than this time."""
 
+PROFILER_ERROR: Final = "profiler_error"
+CODES: Final = frozenset((
+    PROFILER_ERROR, "lost_records", "no_device_activity", "impossible_time", "clocks_differ", "most_events",
+))  # fmt: skip
+"""Of flaws, in import_log. Their captures are as the profiler wrote them."""
+
 _KEEP_PROFILER: Final = (
     "Record fewer steps, or with larger buffers of the profiler, and end the profile after the device is synchronized."
 )
@@ -100,7 +106,7 @@ def _flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
     lost, gpus = lost_records.lost_records(events), events.planes_of("GPU")
     errors = [one for one in (*events.capture.errors, *events.capture.warnings) if _is_loss(one, recorded)]
     if errors:
-        yield Flaw("profiler_error", f"the profiler recorded: {few(errors, 3)}", _FIX_ERROR, not recorded)
+        yield Flaw(PROFILER_ERROR, f"the profiler recorded: {few(errors, 3)}", _FIX_ERROR, not recorded)
     if lost.matters:
         yield Flaw("lost_records", lost.in_words(), _KEEP_PROFILER, True)
     elif gpus and not recorded and not errors and _has_threads(events):
