@@ -10,11 +10,12 @@ from hand_made import MS, generic_db, op_stats, ops, steps_report, tpu_db
 
 from fastprof.analyses import input_pipeline
 from fastprof.analyses.contract import Notice, Report
+from fastprof.derive.ops.record_checks import HostRecords
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.xprof.pages import input_pipeline as page
 
 PARAMS = input_pipeline.Params()
-_HOST = input_pipeline.KeptHost("TensorFlow")
+_HOST = input_pipeline.KeptHost("TensorFlow", HostRecords("", (), True, False))
 
 
 def report_of(db: StepDatabase, *input_ops: tuple[str, str, int], notices: tuple[Notice, ...] = ()) -> Report:
