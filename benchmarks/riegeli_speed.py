@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 from captures import DATA, HERE, MAIN, capture
@@ -22,16 +23,24 @@ _REPEATED, _SIZE = 12, 16_000_000
 
 
 def forms() -> dict[str, tuple[Path, Path]]:
-    """By form, the file and the plain XSpace that it holds; made when they are first needed."""
-    plain, part = capture(MAIN).path, capture("host-10mb").path.read_bytes()
+    """By form, the file and the plain XSpace that it holds; made when they are first needed, by another process: this
+    one stays small, see measure.py."""
+    maker = get_context("spawn").Process(target=_make_forms)
+    maker.start()
+    maker.join()
+    return _make_forms()
+
+
+def _make_forms() -> dict[str, tuple[Path, Path]]:
+    plain, part = capture(MAIN).path, capture("host-10mb").path
     repeated = DATA / "host-10mb-repeated.xplane.pb"
     made = {
         "entire": (plain, lambda: written([plain.read_bytes()])),
         "records": (plain, lambda: written(list(records(plain.read_bytes(), _SIZE)))),
-        "transposed": (repeated, lambda: written([part] * _REPEATED, is_transposed=True)),
+        "transposed": (repeated, lambda: written([part.read_bytes()] * _REPEATED, is_transposed=True)),
     }
     if not repeated.exists():
-        repeated.write_bytes(part * _REPEATED)
+        repeated.write_bytes(part.read_bytes() * _REPEATED)
     found = {}
     for name, (of, make) in made.items():
         path = DATA / f"{of.name.removesuffix('.pb')}.{name}.riegeli"
