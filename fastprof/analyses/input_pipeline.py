@@ -43,6 +43,7 @@ from fastprof.derive.pipelines.input_ops import InputOps, InputTime
 from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.host_causes import shows_input
 from fastprof.derive.steps.remedies import KINDS_OF_INPUT, on_loader, on_unknown_input
 from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
@@ -148,10 +149,12 @@ STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step" i
 """Figures that are those of the steps."""
 
 _COMPUTE = Need("compute_percent", "no compute of a device is recorded in steps")
+_NO_INPUT = "neither calls that load data nor Python functions, which would show them, are recorded"
 _HOST_OPS = Need("host_op_ps", "no op of a host thread is recorded")
 SCALARS = {
     **STEP_FIGURES,
-    "input_percent": ScalarSpec("%", "time in which input is loaded or waited for, in percent of step time",
+    "input_percent": ScalarSpec("%", "time in which input is loaded or waited for, in percent of step time; null: "
+                                "neither calls that load data nor Python functions are recorded",
                                 "input share of step time"),
     "output_percent": ScalarSpec("%", "time copying from devices to the host, in percent of step time",
                                  "output share of step time", need=_COMPUTE),
@@ -220,16 +223,18 @@ class InputPipeline:
 
 @dataclass(frozen=True, slots=True)
 class KeptHost:
-    """Steps and op_stats have all but the framework of the program, what shows that records are missing, and how it
-    waits for a DataLoader of PyTorch."""
+    """Steps and op_stats have all but the framework of the program, what shows that records are missing, whether input
+    would be recorded, and how the program waits for a DataLoader of PyTorch."""
 
     framework: str
     records: HostRecords
+    shows_input: bool = True
     loader: LoaderTime = field(default_factory=LoaderTime)
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
-    return KeptHost(framework_of_host(host.raw), record_checks.records_of(host.entire.raw), loader_time(host.raw))
+    events, records = host.raw, record_checks.records_of(host.entire.raw)
+    return KeptHost(framework_of_host(events), records, shows_input(events), loader_time(events))
 
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:
@@ -275,10 +280,8 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     }
     why = why_no_steps(after["steps"])
     tables = LateTables({name: partial(_table, schema, rows[name]) for name, schema in TABLES.items()})
-    figures = scalars(
-        SCALARS,
-        step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps} | _without_devices(kept),
-    )
+    values = step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps}
+    figures = scalars(SCALARS, values | _without_devices(kept) | _without_input(counted, kept))
     return Report(NAME, tables, figures, _notices(counted, why, framework, loader), dict(after), counted)
 
 
@@ -385,6 +388,15 @@ def _without_devices(kept: Sequence[KeptHost]) -> dict[str, Known]:
     why = record_checks.why_unknown(one.records for one in kept)
     names = ("output_percent", "compute_percent", "idle_percent", "enqueue_share")
     return {} if why is None else dict.fromkeys(names, (None, why))
+
+
+def _without_input(pipeline: InputPipeline, kept: Sequence[KeptHost]) -> dict[str, Known]:
+    """Return what is unknown because nothing would show that the program loads input. TPUs record their infeed."""
+    if pipeline.verdict.input_percent or isinstance(pipeline.steps, TpuStepValues):
+        return {}
+    if not len(pipeline.db) or any(one.shows_input for one in kept):
+        return {}
+    return dict.fromkeys(("input_percent", "input_verdict"), (None, _NO_INPUT))
 
 
 def _advice(ops: InputOps, framework: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
-from fastprof.derive.devices.kineto_categories import COLLECTIVES
+from fastprof.derive.devices.kineto_categories import COLLECTIVES, LOADERS
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins, threads
 from fastprof.derive.steps.input_words import (
@@ -217,6 +217,11 @@ def code_of_name(name: str) -> Code:
     if name.startswith("void ") or _REMATERIALISES.search(name):  # a kernel
         return Code.NOTHING
     return next((code for code, pattern in _NAMED if pattern.search(name)), Code.NOTHING)
+
+
+def shows_input(events: HostEvents) -> bool:
+    """Return whether input would be seen: Python functions are recorded, or calls of frameworks that load data."""
+    return any(is_frame(name) or name.startswith(LOADERS) or code_of_name(name) == Code.INPUT for name in events.names)
 
 
 def code_of_op(name: str) -> Code:
