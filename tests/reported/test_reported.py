@@ -97,3 +97,22 @@ def test_advice_for_a_loader_fits_one_that_has_workers() -> None:
     first = load("r06b-workers").diagnosis().tables["findings"].to_pylist()[0]
     assert (first["cause"], first["cost_ps"]) == ("input", 3_000_000_000)
     assert "num_workers > 0" not in first["advice"]
+
+
+def test_layers_within_one_annotation_are_no_steps() -> None:
+    steps = load("r02-layers").steps().scalars
+    assert (steps["step_count"].value, steps["step_time_mean_ps"].value) == (0, None)
+
+
+def test_an_op_next_to_no_copy_is_not_accused_of_copies() -> None:
+    findings = load("r06a-copies").diagnosis().tables["findings"].to_pylist()
+    [stall] = [one for one in findings if "aten::ones_like" in one["title"]]
+    assert "cop" not in stall["advice"]
+
+
+def test_steps_from_launches_that_repeat_are_said_to_be() -> None:
+    profile = fastprof.load(HERE / "x3-nosteps.xplane.pb.gz")
+    steps = profile.steps().scalars
+    assert (steps["step_count"].value, steps["steps_certainty"].value) == (5, "possible")
+    assert "launches" in str(steps["steps_inferred"].value)
+    assert profile.communication().scalars["exposed_ps"].value == 1_500_000_000

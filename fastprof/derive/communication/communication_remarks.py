@@ -14,7 +14,7 @@ from fastprof.derive.communication.meetings import Meetings
 from fastprof.derive.communication.step_sums import StepCosts
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST, Kind
 from fastprof.schema.array_types import Int64s
-from fastprof.wording.quantities import counted, measured, moment_text
+from fastprof.wording.quantities import counted, measured, moment_text, shortened
 
 COSTLY_SHARE: Final = 0.05
 """Share of what devices recorded from which on exposed communication is worth a recommendation."""
@@ -204,6 +204,13 @@ def _unmatched(found: Meetings) -> Iterator[Remark]:
         text = (
             f"{_collectives(found.apart)} that would belong together by their order or kind did not run at the same "
             "time, so that meetings leave them out."
+        )
+        yield "info", text
+    unknown = next((one for one in found.operations if one.kind is Kind.OTHER_COLLECTIVE), None)
+    if unknown is not None and len(found.attendance.meetings) > 1:
+        text = (
+            "Whether collectives of an unknown kind wait for each other is not known, so that meetings leave them out: "
+            f"{shortened(unknown.name)} does not name what it does."
         )
         yield "info", text
     has_collectives = any(one.kind.meets for one in found.operations)
