@@ -97,6 +97,14 @@ def test_advice_for_a_loader_fits_one_that_has_workers() -> None:
     first = load("r06b-workers").diagnosis().tables["findings"].to_pylist()[0]
     assert (first["cause"], first["cost_ps"]) == ("input", 3_000_000_000)
     assert "num_workers > 0" not in first["advice"]
+    [*texts] = (one.text for one in load("r06b-workers").input_pipeline().notices)
+    assert any("more workers" in one for one in texts) and not any("num_workers > 0" in one for one in texts)
+
+
+def test_records_without_a_time_are_not_lost() -> None:
+    profile = load("i01-ts0")
+    assert profile.diagnosis().scalars["incomplete"].value is None
+    assert "lost_records" not in profile.tables["import_log"]["code"].to_pylist()
 
 
 def test_layers_within_one_annotation_are_no_steps() -> None:

@@ -96,7 +96,7 @@ def lost_records(events: HostEvents) -> Lost:
     present = np.concatenate([ids[of_gpu], np.array([one.correlation for one in events.impossible], np.int64)])
     lost = ~np.isin(wanted, present) & ~_is_captured(events, rows)
     counts, lost = _once_each(events, rows, lost)
-    without_id = recorded - int(np.count_nonzero(ids[of_gpu]))
+    without_id = recorded - int(np.count_nonzero(ids[of_gpu])) + _without_time(events)
     if np.count_nonzero(lost) <= without_id:
         lost = np.zeros(len(rows), np.bool_)
     of_kernels = kinds == 1
@@ -113,6 +113,12 @@ def lost_records(events: HostEvents) -> Lost:
         recorded + len(events.impossible),
         at_end,
     )
+
+
+def _without_time(events: HostEvents) -> int:
+    """Return how many events of the file were left out because they have no time: they are not lost."""
+    rows = events.capture.log.rows()
+    return sum(row.count for row in rows if row.code == "bad_time" and row.path == events.capture.path)
 
 
 def _kinds(events: HostEvents) -> Int64s:

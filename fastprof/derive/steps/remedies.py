@@ -68,17 +68,19 @@ def _one(name: str, finding: Finding, framework: str) -> Finding:
 
 
 _WORKERS: Final = "load with workers (num_workers > 0), so that batches are ready before they are needed"
+_MORE_WORKERS: Final = "give it more workers (num_workers) if there are cores for them"
 
 
 def on_loader(loader: LoaderTime) -> str:
     """What takes the time in which a program of PyTorch waits for its DataLoader."""
     times, total = counted(loader.count, "time", "times"), time_text(loader.waited_ps)
     waits = f"The program waits {times} for its DataLoader, {total} in all."
+    workers = _MORE_WORKERS if loader.has_workers else _WORKERS
     if loader.function is None:
-        return f"{waits} With stacks of Python (with_stack=True) it is known which function takes it; {_WORKERS}."
+        return f"{waits} With stacks of Python (with_stack=True) it is known which function takes it; {workers}."
     frame, share = frame_of(loader.function), measured(loader.function_ps / loader.waited_ps, "share")
     place = f"{frame.function} ({frame.file}:{frame.line})"
-    return f"{waits} {place} takes {share} of that: make it faster, or {_WORKERS}."
+    return f"{waits} {place} takes {share} of that: make it faster, or {workers}."
 
 
 def on_unknown_input(framework: str, *, on_tpu: bool = False) -> str:

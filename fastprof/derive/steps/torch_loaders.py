@@ -22,6 +22,8 @@ from fastprof.tables.once import once
 
 _LIBRARY: Final = "torch/"
 """Part of the names of PyTorch's own files."""
+_ITERATOR_OF_WORKERS: Final = "_MultiProcessingDataLoaderIter"
+"""The iterator of a loader that has workers; others are of _SingleProcessDataLoaderIter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +66,24 @@ def _of_line(events: HostEvents, line: Line, waits: Bools, own: Bools) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class LoaderTime:
-    """How long and how often a program waits for a DataLoader, and the function of its own that takes most of that
-    time; None: none is recorded."""
+    """How long and how often a program waits for a DataLoader, whether workers load for it, and the function of its
+    own that takes most of that time; None: none is recorded."""
 
     waited_ps: int = 0
     count: int = 0
     function: str | None = None
     function_ps: int = 0
+    has_workers: bool = False
 
 
 def loader_time(events: HostEvents) -> LoaderTime:
-    calls = loader_calls(events)
+    calls, has_workers = loader_calls(events), any(_ITERATOR_OF_WORKERS in name for name in events.names)
     if not len(calls.rows):
-        return LoaderTime(calls.waited_ps, calls.count, None, 0)
+        return LoaderTime(calls.waited_ps, calls.count, None, 0, has_workers)
     time = np.zeros(len(events.names), np.int64)
     np.add.at(time, events.meta[calls.rows], events.duration_ps[calls.rows])
     most = int(time.argmax())
-    return LoaderTime(calls.waited_ps, calls.count, events.names[most], int(time[most]))
+    return LoaderTime(calls.waited_ps, calls.count, events.names[most], int(time[most]), has_workers)
 
 
 def function_within(events: HostEvents, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
