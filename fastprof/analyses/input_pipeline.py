@@ -279,10 +279,18 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         "input_time": lambda: SimpleNamespace(time=counted.time, advice=_advice(counted.ops, framework)),
     }
     why = why_no_steps(after["steps"])
-    tables = LateTables({name: partial(_table, schema, rows[name]) for name, schema in TABLES.items()})
+    lost = _without_devices(kept)
+    divided = ("breakdown", "step_breakdown") if lost else ()
+    tables = LateTables({
+        name: schema.empty if name in divided else partial(_table, schema, rows[name])
+        for name, schema in TABLES.items()
+    })  # fmt: skip
     values = step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps}
-    figures = scalars(SCALARS, values | _without_devices(kept) | _without_input(counted, kept))
-    return Report(NAME, tables, figures, _notices(counted, why, framework, loader), dict(after), counted)
+    figures = scalars(SCALARS, values | lost | _without_input(counted, kept))
+    flaws = record_checks.all_flaws([one.records for one in kept])
+    incomplete = [Notice("warning", f"{flaw.sentence} {flaw.remedy}") for flaw in flaws if flaw.hides_devices]
+    notices = (*incomplete, *_notices(counted, why, framework, loader))
+    return Report(NAME, tables, figures, notices, dict(after), counted)
 
 
 def _table(schema: TableSchema, rows: Callable[[], Any]) -> pa.Table:

@@ -375,3 +375,10 @@ def test_info_has_the_time_of_what_happened(capsys: pytest.CaptureFixture[str]) 
     text = " ".join(capsys.readouterr().out.split())
     assert "Time 10.00 ms, from 0 ps to 10.00 ms" in text
     assert "data_loss impossible_time" in text
+
+
+def test_step_time_is_not_divided_without_records_of_devices() -> None:
+    report = load("i36-nokernels").input_pipeline()
+    assert report.scalars["compute_percent"].value is None
+    assert (report.tables["breakdown"].num_rows, report.tables["step_breakdown"].num_rows) == (0, 0)
+    assert any(one.text.startswith("Capture incomplete: 8 of 8 launches have no kernel") for one in report.notices)

@@ -36,7 +36,7 @@ TITLES: Final = {
     "between_kernels": "{} between kernels that were launched in time",
     "python": "{} while Python runs",
     "silent": "{} while threads of the host record nothing",
-    "tail": "{} after its last work, until the step ends",
+    "tail": "{} after the last work, until the step ends",
     "host_compute": "{} while ops run on the host",
     "eager": "{} while ops are dispatched one by one",
     "callback": "{} for callbacks to the host",
