@@ -18,7 +18,7 @@ _GPU = pattern_of(GPU_PLANES)
 _DEVICES = (
     (pattern_of(r"^/device:TPU:\d+ SparseCore(?: [a-zA-Z]+)? (\d+)$"), "SPARSECORE"),
     (pattern_of(r"^/device:TPU:(\d+)$"), "TPU"),
-    (pattern_of(GPU_PLANES + r"(\d+)$"), "GPU"),
+    (pattern_of(GPU_PLANES + r"(?:-\d+|(\d+))$"), "GPU"),
     (pattern_of(r"^/device:CUSTOM:(?:.*:)?(\d+)$"), "CUSTOM"),
     (pattern_of(r"^/device:CUSTOM:"), "CUSTOM"),
     (pattern_of(r"^#Chip"), "CHIP"),

@@ -207,3 +207,20 @@ def test_other_planes_are_no_gpus(name: str, tmp_path: Path) -> None:
     profile = fastprof.load(tmp_path)
     assert profile.diagnosis().scalars["device_count"].value == 0
     assert not profile.streams().tables["streams"].num_rows
+
+
+@pytest.mark.parametrize("number", [-1, -(2**63)])
+def test_a_negative_number_is_of_a_device(number: int) -> None:
+    """ROCm and broken traces have such; their kernels are not lost."""
+    events = [
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10 * at, "dur": 2,
+         "args": {"correlation": at + 1}}
+        for at in range(4)
+    ] + [
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": number, "tid": 7, "ts": 10 * at + 3, "dur": 5,
+         "args": {"device": number, "stream": 7, "correlation": at + 1}}
+        for at in range(4)
+    ]  # fmt: skip
+    profile = fastprof.load(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode())
+    assert profile.diagnosis().scalars["incomplete"].value is None
+    assert profile.kernel_stats().scalars["occurrences"].value == 4

@@ -16,6 +16,8 @@ from fastprof.tables.host_events import HostEvents, beside
 STATS: Final = ("memcpy_details", "bytes", "memory bandwidth (GB/s)")
 _PREFIX: Final = 11
 """Of the name of a copy, what names its kind: ``Memcpy HtoD``."""
+_MOST_BYTES: Final = 1 << 50
+"""A larger copy is damage: sums of others fit 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +58,8 @@ def bytes_of(events: HostEvents, rows: Int64s) -> Int64s:
     at, texts = events.texts("memcpy_details")
     detailed, number = beside(rows, at, texts)
     for place in np.flatnonzero(detailed & ~has).tolist():
-        found[place] = num_bytes(events.text(int(number[place]))) or -1
+        found[place] = min(num_bytes(events.text(int(number[place]))) or -1, _MOST_BYTES + 1)
+    found[found > _MOST_BYTES] = -1
     return found
 
 
