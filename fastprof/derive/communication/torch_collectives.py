@@ -26,8 +26,9 @@ from fastprof.derive.ops.launches import launchers
 from fastprof.derive.ops.stat_values import stat_beside
 from fastprof.derive.steps.gpu_step_events import type_of_name
 from fastprof.derive.steps.step_time import EventType
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.array_types import Bools, Int32s, Int64s
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
+from fastprof.tables.once import once
 from fastprof.wording.patterns import pattern_of
 
 _CALL: Final = pattern_of(r"(?:\w*ccl|gloo|mpi|ucc):\w+|c10d::\w+", re.ASCII)
@@ -51,10 +52,21 @@ def is_collective(events: HostEvents) -> Bools:
     return np.array([type_of_name(name) == EventType.DEVICE_COLLECTIVES for name in events.names], bool)
 
 
+@once
+def _is_call(events: HostEvents) -> Bools:
+    """By row of event metadata, whether it is the call of a collective."""
+    return np.array([_CALL.fullmatch(name) is not None for name in events.names], bool)
+
+
+@once
+def _is_record(events: HostEvents) -> Bools:
+    """By row of event metadata, whether it holds the arguments of a collective."""
+    return np.array([name == RECORD for name in events.names], bool)
+
+
 def collective_calls(events: HostEvents, rows: Int64s) -> Int64s:
     """By row the event metadata of the call of a collective around its launch, NOT_NAMED for all that is none."""
-    calls = np.array([_CALL.fullmatch(name) is not None for name in events.names], bool)
-    above = _above(events, rows, calls)
+    above = _above(events, rows, _is_call(events))
     return np.where(above < 0, NOT_NAMED, events.meta[above])
 
 
@@ -63,7 +75,7 @@ def collective_arguments(events: HostEvents, rows: Int64s) -> Int64s:
     there is none."""
     if _TYPE not in events.stats or not len(events.texts(_TYPE)[0]):
         return np.full(len(rows), -1, np.int64)
-    found = _above(events, rows, np.array([name == RECORD for name in events.names], bool))
+    found = _above(events, rows, _is_record(events))
     own = np.isin(rows, events.texts(_TYPE)[0]) & is_collective(events)[events.meta[rows]]
     return np.where(own, rows, found)
 
@@ -122,18 +134,25 @@ def _gathers(collective: str) -> bool:
     return "allgather" in collective.lower().replace("_", "")
 
 
+@once
+def _parents(events: HostEvents) -> Int32s:
+    """By row the event of a thread around it; -1: none."""
+    plane, parent = events.plane_named(HOST_THREADS), np.full(len(events), -1, np.int32)
+    lines = plane.lines if plane is not None else ()
+    bounds = np.array([(line.first, line.last) for line in lines], np.int64).reshape(-1, 2)
+    parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent, events.slack_ps)
+    return parent
+
+
 def _above(events: HostEvents, rows: Int64s, wanted: Bools) -> Int64s:
     """By row of a collective the nearest event around its launch that is wanted, by metadata; -1: none."""
     found = np.full(len(rows), -1, np.int64)
-    plane = events.plane_named(HOST_THREADS)
-    if plane is None or not wanted.any() or not is_kineto(events):
+    if events.plane_named(HOST_THREADS) is None or not wanted.any() or not is_kineto(events):
         return found
     at = np.flatnonzero(is_collective(events)[events.meta[rows]])
     if not len(at):
         return found
-    parent = np.full(len(events), -1, np.int32)
-    bounds = np.array([(line.first, line.last) for line in plane.lines], np.int64).reshape(-1, 2)
-    parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent, events.slack_ps)
+    parent = _parents(events)
     above = launchers(events, rows[at])
     while (further := (above >= 0) & ~wanted[events.meta[above]]).any():
         above[further] = parent[above[further]]
