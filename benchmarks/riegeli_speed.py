@@ -23,8 +23,8 @@ _REPEATED, _SIZE = 12, 16_000_000
 
 
 def forms() -> dict[str, tuple[Path, Path]]:
-    """By form, the file and the plain XSpace that it holds; made when they are first needed, by another process: this
-    one stays small, see measure.py."""
+    """Return, by form, the file and the plain XSpace that it holds. Another process makes them when they are first
+    needed, because this one must stay small: see measure.py."""
     maker = get_context("spawn").Process(target=_make_forms)
     maker.start()
     maker.join()

@@ -36,8 +36,8 @@ static const row rows[CHROME_FAULTS] = {
     [CHROME_BAD_STACK] = {"bad_stack", "stacks end at a frame that is missing or its own parent", NOTICE},
     [CHROME_BAD_BASE] = {"bad_base", "baseTimeNanoseconds gives no time of these centuries and is not used", NOTICE},
     [CHROME_RENAMED_THREAD] = {"renamed_thread", "threads of one id have several names: they are one line, with the last name", NOTICE},
-    [CHROME_OTHER_DEVICE] = {"other_device", "devices of events that deviceProperties does not list are those that it lists and that ran nothing", NOTICE},
-    [CHROME_UNESCAPED] = {"unescaped_backslash", "texts with escapes that JSON does not have, such as paths of Windows, stand as they are written", NOTICE},
+    [CHROME_OTHER_DEVICE] = {"other_device", "events name devices that deviceProperties does not list: they have the properties of listed devices without events", NOTICE},
+    [CHROME_UNESCAPED] = {"unescaped_backslash", "texts with invalid escapes, such as Windows paths, are kept as written", NOTICE},
 };
 
 void chrome_remark(fp_chrome *chrome, chrome_fault fault, uint64_t offset, uint64_t count) {

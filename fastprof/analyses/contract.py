@@ -261,13 +261,13 @@ def scalars(specs: Mapping[str, ScalarSpec], values: Mapping[str, Known]) -> dic
     if there are none of the records that it needs."""
     found: dict[str, Scalar] = {}
     for name, spec in specs.items():
-        value, reason = _known(values[name])
+        value, reason = _with_reason(values[name])
         if spec.need is not None and value == 0:
-            count, why = _known(values[spec.need.count])
+            count, why = _with_reason(values[spec.need.count])
             value, reason = (value, None) if count else (None, why or spec.need.absent)
         found[name] = Scalar(name, value, spec.unit, spec.definition, reason)
     return found
 
 
-def _known(value: Known) -> tuple[Value, str | None]:
+def _with_reason(value: Known) -> tuple[Value, str | None]:
     return value if isinstance(value, tuple) else (value, None)

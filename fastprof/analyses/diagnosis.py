@@ -240,7 +240,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         "unrecorded": TABLES["unrecorded"].of(missing),
     }
     values = _values(facts, findings, start_up_ps, flaws, serves=any(one.serves for one in kept))
-    notices = tuple(Notice("warning", f"{one.sentence} {one.remedy}") for one in flaws)
+    notices = tuple(Notice("warning", one.warning) for one in flaws)
     return Report(NAME, tables, scalars(SCALARS, values), notices, dict(after))
 
 

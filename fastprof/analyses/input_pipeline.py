@@ -288,7 +288,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     values = step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps}
     figures = scalars(SCALARS, values | lost | _without_input(counted, kept))
     flaws = record_checks.all_flaws([one.records for one in kept])
-    incomplete = [Notice("warning", f"{flaw.sentence} {flaw.remedy}") for flaw in flaws if flaw.hides_devices]
+    incomplete = [Notice("warning", flaw.warning) for flaw in flaws if flaw.hides_devices]
     notices = (*incomplete, *_notices(counted, why, framework, loader))
     return Report(NAME, tables, figures, notices, dict(after), counted)
 

@@ -451,7 +451,7 @@ def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, misse
     if not rows:
         yield Notice("info", f"No kernels: {_why_none(kept)}.")
     for flaw in all_flaws([one for host in kept for one in host.records]):
-        yield Notice("warning", f"{flaw.sentence} {flaw.remedy}")
+        yield Notice("warning", flaw.warning)
     for reason in dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons):
         yield Notice("info", f"{reason[0].upper()}{reason[1:]}.")
     share = _share(missed, total)

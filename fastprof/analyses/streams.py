@@ -318,6 +318,6 @@ def _main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
 def _notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
     records = [record for one in kept for record in one.records]
     for flaw in all_flaws(records):
-        yield Notice("warning", f"{flaw.sentence} {flaw.remedy}")
+        yield Notice("warning", flaw.warning)
     if not any(one.devices for one in kept) and why_unknown(records) is None:
         yield Notice("info", CONTENT.absent)

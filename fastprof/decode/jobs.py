@@ -35,7 +35,7 @@ Jobs = list[list[int]]
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What a trace records of its job. ``rank``, ``size`` (the number of ranks): None: not recorded; ``groups``: the
+    """Facts of a trace on its job. ``rank``, ``size`` (the number of ranks): None: not recorded; ``groups``: the
     first ranks of each process group; ``models``: of its devices; ``begin_ns``, ``end_ns``: Unix time, None: not
     recorded."""
 

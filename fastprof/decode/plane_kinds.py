@@ -1,4 +1,4 @@
-"""What a plane is, from its name.
+"""Kinds of planes, by their names.
 
 All devices of streams and kernels are of type GPU, whoever makes them and whatever their planes are called:
 ``/device:GPU:0``, ``/device:MTIA:9``, ``/device:NPU:0``.

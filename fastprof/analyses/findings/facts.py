@@ -76,7 +76,7 @@ class Facts:
 
     @property
     def compute_share(self) -> float:
-        """Of the time of the run, as far as it is recorded."""
+        """Share of the recorded time of the run."""
         return self.compute_ps / max(self._total("window_ps") - self.lost_records_ps, 1)
 
     @cached_property

@@ -209,8 +209,8 @@ def _unmatched(found: Meetings) -> Iterator[Remark]:
     unknown = next((one for one in found.operations if one.kind is Kind.OTHER_COLLECTIVE), None)
     if unknown is not None and len(found.attendance.meetings) > 1:
         text = (
-            "Whether collectives of an unknown kind wait for each other is not known, so that meetings leave them out: "
-            f"{shortened(unknown.name)} does not name what it does."
+            "Meetings leave out collectives of an unknown kind, because it is not known whether they wait for each "
+            f"other: the name {shortened(unknown.name)} does not show the kind."
         )
         yield "info", text
     has_collectives = any(one.kind.meets for one in found.operations)

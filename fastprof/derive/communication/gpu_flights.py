@@ -128,7 +128,7 @@ _WAYS: Final = (
 
 
 def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools, Int64s, Int64s]:
-    """From the details of copies: bytes, NO_BYTES where not recorded, whether they go to another device, its number
+    """Return for copies their bytes, NO_BYTES if not recorded, whether they go to another device, its number
     among those of the host, -1: unknown, and the place of their direction in _WAYS."""
     moved, elsewhere = np.full(len(rows), NO_BYTES, np.int64), np.zeros(len(rows), np.bool_)
     target, way = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64)

@@ -54,13 +54,13 @@ def is_collective(events: HostEvents) -> Bools:
 
 @once
 def _is_call(events: HostEvents) -> Bools:
-    """By row of event metadata, whether it is the call of a collective."""
+    """Return by row of event metadata whether it is the call of a collective."""
     return np.array([_CALL.fullmatch(name) is not None for name in events.names], bool)
 
 
 @once
 def _is_record(events: HostEvents) -> Bools:
-    """By row of event metadata, whether it holds the arguments of a collective."""
+    """Return by row of event metadata whether it holds the arguments of a collective."""
     return np.array([name == RECORD for name in events.names], bool)
 
 
@@ -136,7 +136,7 @@ def _gathers(collective: str) -> bool:
 
 @once
 def _parents(events: HostEvents) -> Int32s:
-    """By row the event of a thread around it; -1: none."""
+    """Return by row the enclosing event of its thread; -1: none."""
     plane, parent = events.plane_named(HOST_THREADS), np.full(len(events), -1, np.int32)
     lines = plane.lines if plane is not None else ()
     bounds = np.array([(line.first, line.last) for line in lines], np.int64).reshape(-1, 2)

@@ -64,7 +64,7 @@ def parse(details: str) -> Launch:
 
 
 def credible(launch: Launch) -> Launch:
-    """Without figures that no kernel on any GPU has, such as a theoretical occupancy of 0. They come from memory that
+    """Drop figures that no kernel on any GPU has, such as a theoretical occupancy of 0. They come from memory that
     was not set: if registers or shared memory are wrong, neither they nor the occupancy are trusted. ``occupancy`` is
     the estimate if there is one: 0 if rounded so, negative if the profiler does not know the device."""
     registers, static, dynamic, group, grid, block, occupancy, estimate = launch

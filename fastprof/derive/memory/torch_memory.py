@@ -52,7 +52,7 @@ def allocators(events: HostEvents, rows: Int32s) -> tuple[list[str], Int32s]:
 
 
 def device_sizes(events: HostEvents) -> dict[str, int]:
-    """By allocator, the memory of its GPU, as far as recorded. PyTorch counts the devices that it sees, ROCm's events
+    """Return by allocator the memory of its GPU, if recorded. PyTorch counts the devices that it sees, ROCm's events
     all of the machine: if no plane has the number of an allocator, the place among planes counts."""
     recorded = [(plane.ordinal, plane.stats.get("memory_size")) for plane in events.planes_of("GPU")]
     sizes = {f"GPU_{number}": size for number, size in recorded}

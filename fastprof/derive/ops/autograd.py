@@ -1,4 +1,4 @@
-"""What PyTorch's autograd recorded: in which pass of training a call is, and which ops are forward.
+"""Records of PyTorch's autograd: in which pass of training a call is, and which ops are forward.
 
 What encloses a call on its thread shows its pass, the innermost first::
 

@@ -1,5 +1,5 @@
-"""Whether what GPUs ran fits the calls of their host: it begins after the call that launched it, and ends before a
-later call returns that waits for the device.
+"""Order of GPU events and host calls: an event begins after the call that launched it, and ends before a later call
+returns that waits for the device.
 
     host   |launch|        |==wait for device==|
     GPU             |==kernel==|

@@ -31,7 +31,7 @@ _ENDS: Final = pattern_of(r"end\w*capture", re.I)
 MOST_KERNELS: Final = 0.01
 """If more of the launches of kernels have no record, what devices do is unknown."""
 MOST_COPIES: Final = 0.25
-"""The same of copies and sets: those of no bytes, and those within the host, start no work of a GPU."""
+"""The limit for copies and sets. It is higher: a copy of 0 bytes, or within the host, starts no GPU work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the records of a host show of records that are missing or wrong, and what to do about it.
+"""Missing and wrong records of a host, and their remedies.
 
 Checks compare records with each other: launches with kernels, listed GPUs with activity, errors of the profiler with
 what it recorded, events with their streams, and clocks with the order of launch and kernel.
@@ -71,6 +71,10 @@ class Flaw:
     @property
     def sentence(self) -> str:
         return f"Capture incomplete: {self.text}."
+
+    @property
+    def warning(self) -> str:
+        return f"{self.sentence} {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
