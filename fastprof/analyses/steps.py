@@ -280,7 +280,7 @@ def of_host(host: Host, params: Params) -> KeptHost:
     times = None if host.raw.planes_of("TPU") else every.times_from(source)
     chosen = np.isin(periods.step, found.database.step)
     between = between_steps(periods, extents, chosen, every.events, times)
-    return KeptHost(found, slow_steps(every.groups_from(source), found.database), between)
+    return KeptHost(found, slow_steps(every.source_of_steps(source), found.database), between)
 
 
 def numbered(kept: KeptHost, number: int) -> KeptHost:

@@ -74,6 +74,7 @@ class SlowHost:
         self.start = events.start_ps.tolist()
         self.end = [at + max(length, 0) for at, length in zip(self.start, events.duration_ps.tolist(), strict=True)]
         self.code = causes.code.tolist()
+        self.markers = {row for row in causes.marked.tolist() if self.code[row] == Code.PYTHON}
         self.names, self.metas = events.names, events.meta.tolist()
         self.threads = list(zip(causes.lines, causes.role, strict=True))
         self.line = {row: line for line in causes.lines for row in range(line.first, line.last)}
@@ -318,7 +319,7 @@ class SlowDevice:
 
     def explanation(self, part: Part) -> tuple[int, str] | None:
         """A number that says which of two with equal time counts, and the text."""
-        if part.row >= 0:
+        if part.row >= 0 and part.row not in self.host.markers:
             meta = int(self.events.meta[part.row]) % len(self.events.names)
             return meta, self.events.names[meta]
         if part.transfer >= 0:

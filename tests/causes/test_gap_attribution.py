@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from step_captures import HOST, in_order, ran, spaces, step
 from steps.slow_periods import Period, slow_periods
 from trace_builder import Event, Plane, line, plane
 
+import fastprof
 from fastprof.analyses import gaps
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.meanwhile import HIDES
@@ -258,7 +260,7 @@ def longest(devices: list[SlowDevice], pieces: list[list[Any]]) -> list[tuple[An
     found = []
     for number, one in every:
         what = devices[number].explanation(one)
-        thread = None if one.row < 0 else devices[number].line(one.row)
+        thread = None if one.row < 0 or one.row in devices[number].host.markers else devices[number].line(one.row)
         found.append((number, one, what and what[1], thread, devices[number].beside(one)))
     return found
 
@@ -303,3 +305,15 @@ def test_the_captures_have_what_there_is_to_find(monkeypatch: pytest.MonkeyPatch
     assert causes >= {"input", "compilation", "transfer", "communication", "straggler", "launch", "python"}
     assert causes >= {"evaluation", "logging"}
     assert causes >= {"host_compute", "checkpoint", "lock", "memory_pressure", "idle", "garbage_collection"}
+
+
+@pytest.mark.parametrize(
+    ("name", "markers"),
+    [("torch_step_at_end.pt.trace.json.gz", "ProfilerStep#"), ("jax_loader_after.xplane.pb.gz", "train")],
+)
+def test_markers_of_steps_are_nothing_that_the_host_does(name: str, markers: str) -> None:
+    report = fastprof.load(Path(__file__).parents[1] / "planted" / "loops" / name).gaps()
+    for table in ("by_cause", "by_step", "gaps"):
+        rows = report.tables[table].to_pylist()
+        assert any(row["cause"] == "python" for row in rows), table
+        assert not [row for row in rows if (row["event"] or "").startswith(markers)], table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,41 @@ def test_what_takes_longer_is_named_by_kind() -> None:
     assert answer.scalars["slow_step_excess_ps"].value == 60 * US
     assert [one.text for one in answer.notices] == [
         "1 step is out of line. The longest beyond the median is train 3, which takes 160.0 µs instead of 100.0 µs: "
-        "the annotation checkpoint takes 60.00 µs more than usual."
+        "the annotation checkpoint takes 60.00 µs more than usual (evaluation, logging and saving)."
     ]
+
+
+def test_a_step_of_pytorch_that_waits_for_input_says_so() -> None:
+    """Its ops are no annotations, although nothing in their names says that they are ops."""
+    path = Path(__file__).parents[1] / "planted" / "loops" / "torch_step_at_begin.pt.trace.json.gz"
+    answer = fastprof.load(path).report("steps")._answer
+    kinds = {row["what"]: row["kind"] for row in answer.tables["slow_steps"].to_pylist()}
+    assert kinds == {
+        "aten::addmm": "op",
+        "<built-in function decompress>": "python",
+        "input": "category",
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__": "annotation",
+    }
+    assert [one.text for one in answer.notices] == [
+        "1 step is out of line. The longest beyond the median is ProfilerStep#5, which takes 29.87 ms instead of "
+        "25.76 ms: the annotation enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ takes 4.083 ms more than "
+        "usual (loading or waiting for input)."
+    ]
+
+
+def test_what_often_takes_as_long_explains_nothing() -> None:
+    """Two of the other five complete steps run the op as long as the slow one, which waits for input."""
+    main, at = [], 0
+    for k in range(8):
+        computes, waits = {1: (60, 40), 3: (60, 40), 5: (60, 140)}.get(k, (10, 90))
+        main += [
+            step(k, at, computes + waits),
+            ran("$data.py:3 load", at, waits),
+            ran("a/mm:MatMul", at + waits, computes),
+        ]
+        at += computes + waits
+    found = [row for row in rows(report(host(in_order(main)))) if row[3] != "category"]
+    assert found == [("train 5", 200, 100, "python", "$data.py:3 load", 140, 90, 50)]
 
 
 def test_a_step_whose_name_is_a_number_is_called_so() -> None:
@@ -185,3 +219,15 @@ def test_steps_of_tpus_without_markers_are_compared_too() -> None:
         ("jit_f(1)", 150, 100, "category", "device_collectives", 80, 30, 50),
         ("jit_f(1)", 150, 100, "op", "b", 80, 30, 50),
     ]
+
+
+def test_an_annotation_that_is_the_step_does_not_explain_it() -> None:
+    main, kernels, at = [], [], 0
+    for k in range(8):
+        late = 60 if k == 4 else 0
+        main += [ran("work", at, 90 + late), ran("cuLaunchKernel", at + 5, 2, correlation_id=k + 1)]
+        kernels += [ran("gemm", at + 10, 70 + late, correlation_id=k + 1)]
+        at += 100 + late
+    answer = report(host(main), plane("/device:GPU:0", [line("Stream #1", kernels)]))
+    assert answer.scalars["steps_source"].value == "annotations"
+    assert {(row[3], row[4]) for row in rows(answer)} == {("category", "device_compute"), ("op", "gemm")}

@@ -60,7 +60,7 @@ def findings(case: str) -> list[dict[str, Any]]:
             "8 allocations take 8.941 GiB in all. At the peak 35.95 GiB of 37.25 GiB are in use. The free memory is "
             "fragmented to 71.0 %.",
         ),
-        ("jax_slow_step", "In step 6, while.5 (op) takes 27.34 ms instead of 3.878 ms."),
+        ("jax_slow_step", "In step 6, the op while.5 takes 27.34 ms instead of 3.878 ms."),
     ],
 )
 def test_the_first_finding_has_what_another_report_knows_of_it(case: str, detail: str) -> None:

@@ -18,9 +18,10 @@ from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
 from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES
-from fastprof.derive.causes.slow_steps import explanation
+from fastprof.derive.causes.slow_steps import explanation, in_words
 from fastprof.derive.steps.stragglers import slow_as
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording import step_categories
 from fastprof.wording.quantities import counted, measured, time_text
 
 RARE: Final = 0.3
@@ -67,7 +68,7 @@ def _slow_host(facts: Facts) -> Iterator[Finding]:
         is_bound=True,
         host=worst["host"],
         detail=f"It is the slowest in {worst['slowest_count']:,} of {steps}"
-        + (f"; most of the difference is {category.replace('_', ' ')}." if category else ".")
+        + (f"; most of the difference is {step_categories.in_words(category)}." if category else ".")
         + others_wait,
     )
 
@@ -182,7 +183,7 @@ def _on_path(
 
 
 def _longer(row: Row, step: int) -> str:
-    what, took = f"{row['what']} ({row['kind']})", time_text(row["time_ps"])
+    what, took = in_words(row["kind"], row["what"]), time_text(row["time_ps"])
     usual = f"instead of {time_text(row['usual_ps'])}" if row["usual_ps"] else "which usual steps do not spend on it"
     return f"In step {step}, {what} takes {took}{' ' if row['usual_ps'] else ', '}{usual}."
 

@@ -136,7 +136,8 @@ def host_gaps(
             pieces = in_lost_time(events, time, pieces, _NUMBER["lost_records"], lost_ps)
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
         apart_ps = _apart(pieces, groups, steps, time.ran.events, marked if ahead is None else None)
-        yield DeviceGaps(time, _of_loaders(events, _with_finest(events, causes, pieces)), beside_ps, apart_ps)
+        pieces = _without_markers(causes, _of_loaders(events, _with_finest(events, causes, pieces)))
+        yield DeviceGaps(time, pieces, beside_ps, apart_ps)
 
 
 def _apart(
@@ -322,7 +323,7 @@ def _pieces(device: _Device, host: Records, codes: UInt8s, steps: Intervals) -> 
 
 def _of_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pieces: Records) -> Records:
     """Pieces of a GPU that PyTorch drives without recorded frames of Python: what lies in an annotation and in no op is
-    silence. After the last work of the device, nothing shows that it waits. Markers of steps name no piece."""
+    silence. After the last work of the device, nothing shows that it waits."""
     is_silent = device.ran.plane.kind == "GPU" and is_kineto(events) and not causes.origins.names[Origin.PYTHON].any()
     if not is_silent or not len(pieces):
         return pieces
@@ -389,6 +390,16 @@ def _with_finest(events: HostEvents, causes: HostCauses, pieces: Records) -> Rec
     fits &= (at >= outer) & (events.start_ps[at] < outer_end)
     pieces = pieces.copy()
     pieces["row"][known[fits]] = at[fits]
+    return pieces
+
+
+def _without_markers(causes: HostCauses, pieces: Records) -> Records:
+    """Return the pieces without events that only mark a step: they hold all that the host does in it."""
+    marker = np.isin(pieces["row"], causes.marked[causes.code[causes.marked] == Code.PYTHON])
+    if not marker.any():
+        return pieces
+    pieces = pieces.copy()
+    pieces["row"][marker] = -1
     return pieces
 
 

@@ -4,7 +4,8 @@ Steps are compared with those of their name that run the same program most of th
 takes longer than their median by more than five times the median deviation from it, and by more than a tenth. What
 differs is the time by name within its span, compared with the median of the steps that are in line. It is that of the
 thread or device on which it takes longest: what several take at once would be more than the step. Ops, frames
-of Python and other events count for their self time, annotations for all of theirs.
+of Python and other events count for their self time, annotations for all of theirs. What takes as long in more than a
+tenth of the steps in line explains nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from fastprof.derive.causes.step_programs import main_programs
 from fastprof.derive.devices.device_events import OP_LINES
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.event_origin import is_thread
+from fastprof.derive.steps.event_origin import MARKER, is_thread, kinds_by_category
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.step_figures import core_breakdown, fitted
+from fastprof.derive.steps.step_source import StepSource
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
 from fastprof.derive.steps.traceme_names import NameKind, kind_of_name
 from fastprof.schema.array_rows import ArrayRows
@@ -30,6 +32,7 @@ from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
+from fastprof.wording import step_categories
 from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import counted, time_text
 
@@ -37,8 +40,10 @@ KINDS: Final = ("category", "op", "annotation", "python", "event")
 """Kinds of what takes longer: a category of step time, an op of a framework or device, an annotation of a user, a frame
 of Python, another event of a host's thread."""
 _CATEGORY, _OP, _ANNOTATION, _PYTHON, _EVENT = range(len(KINDS))
-_WORDS: Final = ("time of the category", "the op", "the annotation", "the Python function", "the event")
+_WORDS: Final = {"op": "the op", "annotation": "the annotation", "python": "the Python function", "event": "the event"}
 _SAY_MOST: Final = ("annotation", "python", "op", "event", "category")
+_SAY_NOTHING: Final = (None, "all_others")
+"""Categories that explain nothing beside a name."""
 LEAST_STEPS: Final = 4
 """Of fewer steps of a name, none is out of line."""
 _DEVIATIONS: Final = 5
@@ -53,7 +58,7 @@ _WAIT: Final = pattern_of(
 _NUMBER: Final = pattern_of(r"(?:^|[ #])\d+$")
 _OF_NAME: Final = {
     NameKind.PYTHON: _PYTHON, NameKind.OP: _OP, NameKind.INPUT: _OP, NameKind.CALLBACK: _OP,
-    NameKind.UNKNOWN: _ANNOTATION, NameKind.ANNOTATION: _ANNOTATION,
+    NameKind.UNKNOWN: _ANNOTATION, NameKind.ANNOTATION: _ANNOTATION, MARKER: _ANNOTATION,
 }  # fmt: skip
 
 
@@ -111,13 +116,23 @@ class SlowSteps:
         place = None if first is None else int(here[first])
         why = ""
         if place is not None and self.names[place] is not None:
-            what = f"{_WORDS[int(rows.kind[place])]} {str(self.names[place]).lstrip('$')}"
+            what, kind = in_words(KINDS[int(rows.kind[place])], str(self.names[place])), int(rows.kind[place])
             why = f": {what} takes {time_text(int(rows.time_ps[place] - rows.usual_ps[place]))} more than usual"
+            of_category = here[(rows.kind[here] == _CATEGORY) & (2 * more >= excess[at])]
+            if kind != _CATEGORY and len(of_category) and (category := self.names[of_category[0]]) not in _SAY_NOTHING:
+                why += f" ({step_categories.in_words(category)})"
         steps, name = counted(self.count, "step is", "steps are"), label[int(rows.step[at])]
         return (
             f"{steps} out of line. The longest beyond the median is {name_of_step(name)}, which takes "
             f"{time_text(int(rows.duration_ps[at]))} instead of {time_text(int(rows.median_ps[at]))}{why}."
         )
+
+
+def in_words(kind: str, what: str) -> str:
+    """Return what took longer as the subject of a sentence."""
+    if kind == "category":
+        return f'the category "{step_categories.in_words(what)}"'
+    return f"{_WORDS[kind]} {what.lstrip('$')}"
 
 
 def name_of_step(name: str) -> str:
@@ -132,10 +147,10 @@ def explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: int) ->
     return min(enough, key=lambda place: _SAY_MOST.index(kinds[place]), default=None)
 
 
-def slow_steps(groups: Groups, database: StepDatabase) -> SlowSteps:
-    """The steps out of line of a host, each compared with the complete steps that are called as it is and run the same
-    program."""
-    events = groups.events
+def slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
+    """Return the steps out of line of a host, each compared with the complete steps that are called as it is and run
+    the same program."""
+    groups, events = made_from.groups, made_from.groups.events
     begin, end = _spans(database)
     kinds = _alike(groups, database)
     parts: list[Differences] = []
@@ -146,7 +161,7 @@ def slow_steps(groups: Groups, database: StepDatabase) -> SlowSteps:
         if out.any():
             parts.append(_of_categories(database, steps, out, (end - begin)[steps[out]], median))
             late, usual = _compared(steps, out, end - begin)
-            times = _times(events, np.sort(np.concatenate([late, usual])), begin, end)
+            times = _times(events, np.sort(np.concatenate([late, usual])), begin, end, made_from.marked)
             parts.append(_of_names(times, late, usual, end - begin, median))
     every = _in_order(Differences.joined(parts))
     names = [
@@ -188,7 +203,16 @@ def _compared(steps: Int64s, out: Bools, duration: Int64s) -> tuple[Int64s, Int6
 
 
 def _median(values: Int64s) -> int:
-    return int(np.sort(values)[(len(values) - 1) // 2])
+    return int(np.sort(values)[_middle(len(values))])
+
+
+def _middle(count: int) -> int:
+    return (count - 1) // 2
+
+
+def _ninth_decile(count: int) -> int:
+    """Return the place, among as many ordered values, of the value that at most a tenth of them exceed."""
+    return count - 1 - count // 10
 
 
 def _spans(database: StepDatabase) -> tuple[Int64s, Int64s]:
@@ -205,11 +229,14 @@ def _of_categories(database: StepDatabase, steps: Int64s, out: Bools, duration: 
     """The category that takes most time beyond its median, on the core on which the step took longest."""
     core = np.where(database.present[steps], database.duration_ps[steps], -1).argmax(axis=1)
     times = fitted(core_breakdown(database)[steps, core], database.duration_ps[steps, core])
-    usual = np.sort(times[~out], axis=0)[(int((~out).sum()) - 1) // 2]
+    ordered = np.sort(times[~out], axis=0)
+    usual, most_usual = ordered[_middle(len(ordered))], ordered[_ninth_decile(len(ordered))]
     late = times[out]
-    most = (late - usual).argmax(axis=1)
+    beyond = np.where(late > most_usual, late - usual, 0)
+    most = beyond.argmax(axis=1)
     time = late[np.arange(len(late)), most]
-    return _rows(steps[out], duration, median, np.full(len(late), _CATEGORY), most, time, usual[most])
+    name = np.where(beyond.any(axis=1), most, -1)
+    return _rows(steps[out], duration, median, np.full(len(late), _CATEGORY), name, time, usual[most])
 
 
 # ---- time by name
@@ -226,7 +253,7 @@ class _Times:
     time_ps: Int64s
 
 
-def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s) -> _Times:
+def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s, marked: Int64s) -> _Times:
     """Of some steps, by name, on the line on which it takes longest."""
     order = steps[np.argsort(begin[steps], kind="stable")]
     begin, end = begin[order], end[order]
@@ -240,6 +267,7 @@ def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s) -> _Ti
     device = np.repeat([not is_thread(line) for line in lines], np.diff(first_of_line)).astype(np.bool_)
     meta = events.meta[rows].astype(np.int64) % len(events.names)  # -1: the last name, which is empty
     kind = _kinds(events, rows, meta, device)
+    kind[np.isin(rows, marked)] = -1
     again = (parent >= 0) & (meta == meta[np.maximum(parent, 0)])
     time = np.where(kind[event] == _ANNOTATION, np.where(again[event], 0, part), own)
     counts = (time > 0) & (kind[event] >= 0)
@@ -321,7 +349,8 @@ def _met(start: Int64s, stop: Int64s, begin: Int64s, end: Int64s) -> tuple[Int64
 def _kinds(events: HostEvents, rows: Int64s, meta: Int64s, device: Bools) -> Int64s:
     """The kind of each event; -1: a marker of steps, or waiting for what takes the time."""
     used, number = np.unique(meta, return_inverse=True)
-    by_name = np.array([_kind(events.names[one]) for one in used.tolist()], np.int64)
+    of_category = kinds_by_category(events)
+    by_name = np.array([_kind(events.names[one], of_category[one]) for one in used.tolist()], np.int64)
     kind = np.where(device, _OP, by_name[number.reshape(-1)])
     for stat, value in (("hlo_op", _OP), ("step_num", -1)):
         kind[np.isin(rows, events.stat(stat).rows)] = value
@@ -329,8 +358,8 @@ def _kinds(events: HostEvents, rows: Int64s, meta: Int64s, device: Bools) -> Int
     return kind
 
 
-def _kind(name: str) -> int:
-    return -1 if _WAIT.search(name) else _OF_NAME.get(kind_of_name(name), _EVENT)
+def _kind(name: str, of_category: int) -> int:
+    return -1 if _WAIT.search(name) else _OF_NAME.get(of_category or kind_of_name(name), _EVENT)
 
 
 def _first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
@@ -345,8 +374,8 @@ def _first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
 
 def _of_names(times: _Times, late: Int64s, usual: Int64s, duration: Int64s, median: int) -> Differences:
     """Of each step out of line and each kind, the name that takes most time beyond its usual time."""
-    expected = _usual(times, usual)
-    rows = np.flatnonzero(np.isin(times.step, late) & (times.time_ps > expected))
+    expected, most_usual = _usual(times, usual, _middle(len(usual))), _usual(times, usual, _ninth_decile(len(usual)))
+    rows = np.flatnonzero(np.isin(times.step, late) & (times.time_ps > most_usual) & (times.time_ps > expected))
     difference = times.time_ps[rows] - expected[rows]
     rows = rows[np.lexsort((-difference, times.kind[rows], times.step[rows]))]
     step, kind = times.step[rows], times.kind[rows]
@@ -355,8 +384,9 @@ def _of_names(times: _Times, late: Int64s, usual: Int64s, duration: Int64s, medi
     return _rows(step, duration[step], median, times.kind[rows], times.meta[rows], times.time_ps[rows], expected[rows])
 
 
-def _usual(times: _Times, steps: Int64s) -> Int64s:
-    """Beside each time, the median of the name's times in some steps; 0 in those that lack it."""
+def _usual(times: _Times, steps: Int64s, place: int) -> Int64s:
+    """Return beside each time the one at a place among the name's times in some steps, in ascending order; it is 0 in
+    steps that lack the name."""
     fresh = np.append(True, (times.kind[1:] != times.kind[:-1]) | (times.meta[1:] != times.meta[:-1]))[
         : len(times.kind)
     ]
@@ -364,11 +394,11 @@ def _usual(times: _Times, steps: Int64s) -> Int64s:
     here = np.flatnonzero(np.isin(times.step, steps))
     here = here[np.lexsort((times.time_ps[here], name[here]))]
     count = np.bincount(name[here], minlength=int(fresh.sum()))
-    place = (len(steps) - 1) // 2 - (len(steps) - count)
+    own = place - (len(steps) - count)
     begins = np.cumsum(count) - count
-    median = np.zeros(len(count), np.int64)
-    median[place >= 0] = times.time_ps[here[(begins + place)[place >= 0]]]
-    beside: Int64s = median[name]
+    of_name = np.zeros(len(count), np.int64)
+    of_name[own >= 0] = times.time_ps[here[(begins + own)[own >= 0]]]
+    beside: Int64s = of_name[name]
     return beside
 
 

@@ -49,14 +49,14 @@ STATS: Final = (
 _PLANES: Final = (
     "/host:CUPTI", "/host:NVTX-CUPTI", "/host:ROCTRACER", "/host:TPU-runtime", "/host:python-tracer",
 )  # fmt: skip
-_STEP: Final = 9
+MARKER: Final = 9
 """Beside NameKind: the marker of a step, or another event that a stat gives to a user."""
-_RUNS_PYTHON: Final = (NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION, _STEP)
+_RUNS_PYTHON: Final = (NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION, MARKER)
 _IS_NATIVE: Final = (NameKind.OP, NameKind.INPUT, NameKind.NATIVE, NameKind.PASSING)
 _WRITERS: Final = {
     NameKind.PYTHON: Origin.PYTHON, NameKind.OP: Origin.OP, NameKind.INPUT: Origin.INPUT,
     NameKind.NATIVE: Origin.FRAMEWORK, NameKind.PASSING: Origin.FRAMEWORK, NameKind.DISPATCH: Origin.FRAMEWORK,
-    NameKind.CALLBACK: Origin.OP, NameKind.ANNOTATION: Origin.USER, _STEP: Origin.USER,
+    NameKind.CALLBACK: Origin.OP, NameKind.ANNOTATION: Origin.USER, MARKER: Origin.USER,
 }  # fmt: skip
 _OF_KIND: Final = np.array(
     [
@@ -72,7 +72,7 @@ _OF_KIND: Final = np.array(
     ],
     np.uint8,
 )
-"""By NameKind, and of _STEP, as in csrc/kernels/event_writers.h: of unknown names, the nearest event around that says
+"""By NameKind, and of MARKER, as in csrc/kernels/event_writers.h: of unknown names, the nearest event around that says
 whether Python runs in it decides; without one, the thread does."""
 
 
@@ -99,7 +99,7 @@ def event_origins(events: HostEvents) -> EventOrigins:
     lines = tuple(line for line in events.lines if is_thread(line))
     kind = np.zeros(len(events), np.uint8)
     by_name = np.array([kind_of_name(name) for name in events.names], np.uint8)
-    of_category = _by_category(events)
+    of_category = kinds_by_category(events)
     by_name = np.where(of_category, of_category, by_name)
     for line in lines:
         kind[line.first : line.last] = by_name[events.meta[line.first : line.last]]
@@ -128,13 +128,15 @@ def threads(lines: Sequence[Line], numbers: Sequence[int]) -> Records:
     return found
 
 
-def _by_category(events: HostEvents) -> UInt8s:
-    """By row of metadata, what the category says of the writer; 0: it has none that does."""
+@once
+def kinds_by_category(events: HostEvents) -> UInt8s:
+    """Return what the category of each row of metadata says of the writer: a NameKind or MARKER, 0 for
+    nothing."""
     found = np.zeros(len(events.names), np.uint8)
     for categories, kind in (
         (kineto_categories.PYTHON, NameKind.PYTHON), (kineto_categories.CALLS, NameKind.NATIVE),
         (kineto_categories.MEMORY, NameKind.NATIVE),
-        (kineto_categories.ANNOTATIONS, _STEP),
+        (kineto_categories.ANNOTATIONS, MARKER),
     ):  # fmt: skip
         found[kineto_categories.is_of(events, categories)] = kind
     found[kineto_categories.is_op(events)] = NameKind.OP
@@ -156,7 +158,7 @@ def _ask_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) -> None:
         ("_ipl_stage_id", NameKind.INPUT), ("_ipl_stage_cat", NameKind.INPUT),
         ("correlation_id", NameKind.NATIVE), ("_p", NameKind.NATIVE), ("_c", NameKind.NATIVE),
         ("tracing_count", NameKind.DISPATCH), ("tf_function_call", NameKind.DISPATCH),
-        ("step_num", _STEP),
+        ("step_num", MARKER),
     ):  # fmt: skip
         rows = events.stat(name).rows
         rows = rows[slice(*np.searchsorted(rows, bounds).tolist())]

@@ -280,12 +280,14 @@ _ALWAYS: Final = np.array([[-(2**63), 2**63 - 1]])
 
 @dataclass(frozen=True, slots=True)
 class HostCauses:
-    """``code``: by row of events, see Code. ``role``: of each of ``lines``, the threads."""
+    """``code``: by row of events, see Code. ``role``: of each of ``lines``, the threads. ``marked``: rows that mark
+    steps."""
 
     origins: EventOrigins
     code: UInt8s
     lines: tuple[Line, ...]
     role: tuple[int, ...]
+    marked: Int32s
 
     def foremost(self, events: HostEvents, ranks: UInt8s = RANKS, open_ps: Int64s = _ALWAYS) -> Records:
         """PIECE: in some stretches of time, which event says what the host does; its ``label`` is the row, -1: none
@@ -322,7 +324,7 @@ def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     _compile(events, lines, code)
     _of_asking(events, lines, code)
     _of_loops(events, origins, code, marked)
-    return HostCauses(origins, code, lines, _roles(lines, origins, code, marked))
+    return HostCauses(origins, code, lines, _roles(lines, origins, code, marked), marked)
 
 
 def _named_codes(events: HostEvents, origins: EventOrigins) -> UInt8s:
