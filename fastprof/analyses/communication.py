@@ -50,6 +50,7 @@ from fastprof.derive.communication.step_numbers import StepNumbers
 from fastprof.derive.communication.step_sums import CostsOfHosts, StepCosts
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.op_remarks import Remark, problems
 from fastprof.derive.ops.tables import exact_sum
@@ -82,7 +83,7 @@ class Params:
 
 TABLES = tables_of.TABLES | {"links": link_table.LINKS} | clock_tables.TABLES
 _RECORDED: Final = "time that devices recorded, each from its first to its last op"
-_RAN = Need("used_device_count", "no event of a device is recorded")
+_RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything; null: they are threads"),
@@ -317,7 +318,7 @@ def _values(
     nothing = unseen or "devices recorded no time"
     quiet = unseen or "nothing communicates"
     alone = unseen or "no collective operation was seen on several devices"
-    stepless = "no steps: " + next((notice.text for notice in steps.notices), "none were found")
+    stepless = unseen or f"no steps: {steps.scalars['steps_source'].reason or 'none were found'}"
     amounts = ("used_device_count", "recorded_ps", "exposed_ps", "hidden_ps", "meeting_count")
     unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if why_nothing(hosts) == NO_EVENTS else {}
     return {

@@ -13,6 +13,8 @@ An analysis is a module of this package:
                                                    without a step; absent: False
     OPENING = Opening(("…",), ("…",))              what its page begins with; absent: its first figures
     OF_PROGRAMS = True                             selected steps change nothing: programs are of no step; absent: False
+    OF_HOSTS = True                                what devices did changes nothing: missing records of devices are not
+                                                   said; absent: False
     CONTENT = Evidence("…", planes=(…))            without which a capture has nothing for it; absent: unknown
     NOT_OF_TORCH = "…"                             why traces of PyTorch's profiler have nothing for it, and what shows
                                                    what is asked; absent: they may have

@@ -26,6 +26,7 @@ from fastprof.analyses.contract import (
     union,
 )
 from fastprof.decode.plane_kinds import GPU_PLANES
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops.autograd import SEQUENCE
 from fastprof.derive.ops.streams.path_edges import KINDS
@@ -130,7 +131,7 @@ SCALARS = {
     "longest_share": ScalarSpec("share", "its part of path_ps", "its share of the path"),
 }  # fmt: skip
 _NO_OPS = "no op of the host is recorded on the path"
-_NO_LAUNCHES = "launches of what GPUs ran are not recorded"
+_NO_LAUNCHES = NothingRan("launches of what GPUs ran are not recorded")
 OPENING = Opening(
     ("{longest} takes {longest_share} of the critical path.",),
     ("path_ps", "path_share", "host_share", "kernel_share", "collective_share", "break_share"),
@@ -165,7 +166,7 @@ def _figures(parts: Mapping[str, SimpleNamespace], kept: Sequence[HostPath]) -> 
     windows, kinds, names = (parts[name].each for name in ("windows", "kinds", "names"))
     path = sum(row.path_ps for row in windows)
     if not path:
-        why = "no path was found" if windows else CONTENT.absent
+        why = NothingRan("no path was found" if windows else CONTENT.absent)
         yield from dict.fromkeys(SCALARS, (None, why)).items()
         return
     yield "path_ps", path
@@ -187,7 +188,7 @@ def _figures(parts: Mapping[str, SimpleNamespace], kept: Sequence[HostPath]) -> 
 
 def _notices(kept: Sequence[HostPath], params: Params) -> Iterator[Notice]:
     if not any(one.windows or one.missing for one in kept):
-        yield Notice("info", CONTENT.absent)
+        yield Notice("info", NothingRan(CONTENT.absent))
     if any(one.missing for one in kept):
         what = f"annotation whose name contains {params.annotation!r}" if params.annotation else "step"
         which = "" if params.instance == MEDIAN else f" number {params.instance}"

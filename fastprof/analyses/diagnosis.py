@@ -15,7 +15,6 @@ import pyarrow as pa
 from fastprof.analyses.contract import (
     Known,
     Needs,
-    Notice,
     Opening,
     Report,
     ScalarSpec,
@@ -240,8 +239,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
         "unrecorded": TABLES["unrecorded"].of(missing),
     }
     values = _values(facts, findings, start_up_ps, flaws, serves=any(one.serves for one in kept))
-    notices = tuple(Notice("warning", one.warning) for one in flaws)
-    return Report(NAME, tables, scalars(SCALARS, values), notices, dict(after))
+    return Report(NAME, tables, scalars(SCALARS, values), (), dict(after))
 
 
 def _why_no_work(flaws: Sequence[Flaw]) -> str:

@@ -43,6 +43,7 @@ from fastprof.derive.causes.gaps import host_gaps
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.device_spans import device_spans
 from fastprof.derive.devices import device_count
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import CPU_ONLY, Host
 from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS
@@ -143,7 +144,7 @@ _TABLES = (
     ), derived=True),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
-_RAN = Need("used_device_count", "no event of a device is recorded")
+_RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
@@ -301,8 +302,7 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
 def _notices(every: BudgetOfHosts) -> Iterator[Notice]:
     if not every.devices:
         ran = "No device ran anything: no ops are recorded on devices, nor on threads of the host."
-        why = every.why_unknown
-        yield Notice("warning", f"Capture incomplete: {why}.") if why else Notice("info", ran)
+        yield Notice("info", NothingRan(ran))
     lost = sums_by(every.causes.cause, every.causes.time_ps, len(CAUSE_NAMES))[GAP_CAUSES.index("lost_records")]
     if lost:
         yield Notice(

@@ -31,6 +31,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import op_columns as op
@@ -201,7 +202,7 @@ TABLES = {
         op.sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
     )
 }  # fmt: skip
-_OBSERVED = Need("device_total_ps", "no op of a device is recorded")
+_OBSERVED = Need("device_total_ps", NothingRan("no op of a device is recorded"))
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
                                   "whichever is longer", need=_OBSERVED),

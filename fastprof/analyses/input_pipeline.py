@@ -287,10 +287,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     })  # fmt: skip
     values = step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps}
     figures = scalars(SCALARS, values | lost | _without_input(counted, kept))
-    flaws = record_checks.all_flaws([one.records for one in kept])
-    incomplete = [Notice("warning", flaw.warning) for flaw in flaws if flaw.hides_devices]
-    notices = (*incomplete, *_notices(counted, why, framework, loader))
-    return Report(NAME, tables, figures, notices, dict(after), counted)
+    return Report(NAME, tables, figures, _notices(counted, why, framework, loader), dict(after), counted)
 
 
 def _table(schema: TableSchema, rows: Callable[[], Any]) -> pa.Table:
@@ -298,8 +295,8 @@ def _table(schema: TableSchema, rows: Callable[[], Any]) -> pa.Table:
 
 
 def why_no_steps(report: Report) -> str:
-    """The reason, in words, why step times are not known, where they are not."""
-    return next((notice.text for notice in report.notices if notice.severity == "warning"), "there are no steps")
+    """Return why step times are not known, if they are not."""
+    return report.scalars["step_time_mean_ps"].reason or "there are no steps"
 
 
 def step_figures(report: Report) -> dict[str, Known]:

@@ -13,6 +13,7 @@ from fastprof._native import records
 from fastprof.decode.selection import Steps
 from fastprof.derive.host import Choice, Host
 from fastprof.derive.ops import impossible_events
+from fastprof.derive.ops.record_checks import HostRecords, records_of
 from fastprof.derive.steps.step_source import NOTHING, is_name
 from fastprof.errors import CaptureError, MemoryLimitError
 from fastprof.schema.value_classes import dataclass
@@ -47,7 +48,8 @@ class KeptOfHosts:
     how often hosts were merged, 32 at a time. ``kept``, ``of_form``: by name of the analysis, and of the keeper, in the
     order of the hosts; of an analysis that merges, a value may stand for several. ``errors``: why an analysis has none.
     ``of_no_step``: events that belong to no step, if steps are chosen; ``of_steps``: those of the chosen ones;
-    ``repeated``: that several of these have one number, if they do; ``unnamed``: why none has steps of the wanted name.
+    ``repeated``: that several of these have one number, if they do; ``unnamed``: why none has steps of the wanted name;
+    ``records``: checks of each host's records.
     """
 
     host: str
@@ -61,6 +63,7 @@ class KeptOfHosts:
     of_steps: int = 0
     repeated: str | None = None
     unnamed: str | None = None
+    records: list[HostRecords] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,9 @@ def keep(
         found.of_no_step = int(np.count_nonzero(host.groups.group_id < 0))
         host = host.of_steps(choice, plan.steps if "steps" in plan.analyses else None, plan.source)
         found.of_steps, found.repeated = len(host.groups.group_id), host.repeated
+    if any(rests_on_devices(plan.analyses[name]) for name in plan.names):
+        with faults_named(found.host, found.path):
+            found.records = [records_of(host.entire.raw)]
     for name in [name for name in plan.analyses if name not in without]:
         of_host = _of_host(plan, name)
         try:
@@ -98,6 +104,11 @@ def keep(
             found.of_form[name] = [keeper.of_host(host, plan.given)]
     host.drop()
     return found
+
+
+def rests_on_devices(analysis: Analysis) -> bool:
+    """Return whether answers of the analysis change if records of devices are missing or wrong."""
+    return not any(getattr(analysis, mark, False) for mark in ("OF_PROGRAMS", "OF_HOSTS"))
 
 
 def _of_host(plan: Plan, name: str) -> Any:

@@ -34,10 +34,11 @@ from fastprof.derive.devices import op_names as tf_op
 from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, vendors
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.devices.kineto_categories import is_kineto
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.ops.elementwise import KINDS, fusible_ps, kind_of
 from fastprof.derive.ops.kernel_names import DETAILS_OF_MEMORY, KERNEL_DETAILS
 from fastprof.derive.ops.kernel_rows import NO_OPS, Kernel, Row, by_op, longest_kernel, tensor_core_ps
-from fastprof.derive.ops.record_checks import HostRecords, all_flaws, records_of, why_unknown
+from fastprof.derive.ops.record_checks import records_of
 from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
 from fastprof.derive.ops.tables import exact_sum, summed_by, sums_by
 from fastprof.hlo import METADATA_STATS
@@ -204,12 +205,13 @@ SECTIONS = (
 @dataclass(frozen=True, slots=True)
 class HostKernels:
     """The kernels of a host, in order of first occurrence, the number of its GPU planes, why their makers are what
-    they are taken to be, if it is not recorded, and checks of its records; or of several hosts, one after the other."""
+    they are taken to be, if it is not recorded, and whether its GPUs ran anything; or of several hosts, one after the
+    other."""
 
     planes: int
     rows: list[Row]
     reasons: tuple[str, ...]
-    records: tuple[HostRecords, ...] = ()
+    ran: bool = False
 
 
 def of_host(host: Host, params: Params) -> HostKernels:
@@ -258,7 +260,7 @@ def of_host(host: Host, params: Params) -> HostKernels:
     made = [
         Row(host.name, kernel, *first[:-1], *on, ps, ns, detailed) for (kernel, detailed), first, on, ps, ns in kernels
     ]
-    return HostKernels(len(planes), made, namer.reasons, (records_of(host.entire.raw),))
+    return HostKernels(len(planes), made, namer.reasons, records_of(host.entire.raw).has_gpu_events)
 
 
 def _recorded_ops(events: HostEvents, rows: Int64s) -> Int64s:
@@ -405,8 +407,7 @@ def _longest(
 def merge(kept: Sequence[HostKernels], params: Params, shared: dict[Any, Any]) -> HostKernels:
     rows = [row for host in kept for row in host.rows]
     reasons = dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons)
-    records = tuple(one for host in kept for one in host.records)
-    return HostKernels(sum(host.planes for host in kept), rows, tuple(reasons), records)
+    return HostKernels(sum(host.planes for host in kept), rows, tuple(reasons), any(host.ran for host in kept))
 
 
 def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]) -> Report:
@@ -429,7 +430,7 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
     values |= dict(_longest(rows, ops, total, unknown))
     if not missed and 2 * sum(ps for op, _, ps in ops if op) <= total:
         values |= {name: (None, _NO_OPS) for name in SCALARS if name.startswith("missed")}
-    if not rows and not any(one.has_gpu_events for host in kept for one in host.records):
+    if not rows and not any(host.ran for host in kept):
         values = dict.fromkeys(SCALARS, unknown)
     if not all(tensor_cores.knows(row.vendor) for row in rows):
         values |= {name: (None, _NO_VENDOR) for name in SCALARS if "tensor_core" in name}
@@ -443,15 +444,12 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
 
 def _why_none(kept: Sequence[HostKernels]) -> str:
     planes = sum(host.planes for host in kept)
-    absent = f"no event of the {planes} GPU planes is a kernel" if planes else "the capture has no GPU planes"
-    return why_unknown(one for host in kept for one in host.records) or absent
+    return NothingRan(f"no event of the {planes} GPU planes is a kernel" if planes else "the capture has no GPU planes")
 
 
 def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, missed: int) -> Iterator[Notice]:
     if not rows:
-        yield Notice("info", f"No kernels: {_why_none(kept)}.")
-    for flaw in all_flaws([one for host in kept for one in host.records]):
-        yield Notice("warning", flaw.warning)
+        yield Notice("info", NothingRan(f"No kernels: {_why_none(kept)}."))
     for reason in dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons):
         yield Notice("info", f"{reason[0].upper()}{reason[1:]}.")
     share = _share(missed, total)

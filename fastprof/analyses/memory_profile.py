@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
 
 NAME = "memory_profile"
-OF_ALL_THREADS = True
+OF_ALL_THREADS = OF_HOSTS = True
 """Everything during chosen steps is reported, whatever its group."""
 READS = union([
     Host.GROUPING,

@@ -90,6 +90,7 @@ def joined(parts: Iterable[KeptOfHosts]) -> KeptOfHosts:
         found.hosts, found.of_no_step = found.hosts + one.hosts, found.of_no_step + one.of_no_step
         found.of_steps, found.repeated = found.of_steps + one.of_steps, found.repeated or one.repeated
         found.unnamed = found.unnamed and one.unnamed
+        found.records += one.records
         for into, values in ((found.kept, one.kept), (found.of_form, one.of_form)):
             for name in values:
                 into.setdefault(name, []).extend(values[name])

@@ -31,6 +31,7 @@ from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.devices.chosen_peaks import with_chosen
 from fastprof.derive.devices.device_count import CPU
 from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops.autograd import SEQUENCE
@@ -72,7 +73,7 @@ class Params:
     peak: str | None = field(default=None, metadata=PEAKS)
 
 
-_OBSERVED = Need("device_total_ps", "no op of a device is recorded")
+_OBSERVED = Need("device_total_ps", NothingRan("no op of a device is recorded"))
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices, summed over them", need=_OBSERVED),
     "device_busy_ps": ScalarSpec("ps", "part of device_total_ps in which an op ran", need=_OBSERVED),
@@ -263,9 +264,7 @@ def _all_ops(ops: Ops, peaks: Peaks | None) -> Figures:
 
 def _values(session: SessionOps, tree: OpTree) -> dict[str, Value | tuple[None, str]]:
     ops, table = session.ops, session.ops.table
-    if not ops.parts:
-        return dict.fromkeys(SCALARS, (None, "the capture has no devices, and no thread that ran a compiled program"))
-    if not ops.total_ps and not len(table):
+    if not ops.parts or (not ops.total_ps and not len(table)):
         return dict.fromkeys(SCALARS, (None, why_no_ops(session)))
     figures = _all_ops(ops, session.peaks)
     unattributed = sum(own for own, why in zip(table.self_ps.tolist(), table.unattributed, strict=True) if why)

@@ -34,6 +34,7 @@ from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.chosen_peaks import Chosen
 from fastprof.derive.devices.devices import HBM, Peaks
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops, host_ops, tf_functions, torch_calls
 from fastprof.derive.ops import op_columns as op
@@ -233,7 +234,7 @@ TABLES = {
         ), derived=True),
     )
 }  # fmt: skip
-_ON_DEVICES = Need("device_total_ps", "no op of a device is recorded")
+_ON_DEVICES = Need("device_total_ps", NothingRan("no op of a device is recorded"))
 _ON_HOSTS = Need("host_total_ps", "no op of a host thread is recorded")
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
@@ -440,7 +441,7 @@ def _tensor_core_shares(kernels: Report | None) -> dict[str, float]:
 def _figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]:
     values: dict[str, Value | tuple[None, str]] = {}
     for side, ops, why in (
-        ("device", session.device, "the capture has no planes of devices"),
+        ("device", session.device, NothingRan("the capture has no planes of devices")),
         ("host", session.host, "the capture has no threads of hosts (plane /host:CPU)"),
     ):
         for name in ("total_ps", "op_ps", "idle_ps"):
@@ -448,7 +449,7 @@ def _figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]:
     values["device_overlapped_ps"] = session.device.overlapped_ps
     if session.device.parts and not session.device.total_ps and not len(session.device.table):
         of_devices = [name for name in SCALARS if name.startswith("device_")]
-        values |= dict.fromkeys(of_devices, (None, "no op is recorded of the devices"))
+        values |= dict.fromkeys(of_devices, (None, NothingRan("no op of the devices is recorded")))
     for name in ("infeed_enqueue_ps", "infeed_enqueue_start_diff_ps"):
         values[name] = (
             getattr(session.host, name) if session.host.parts else (None, "the capture has no threads of hosts")

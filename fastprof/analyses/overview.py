@@ -34,6 +34,7 @@ from fastprof.analyses.op_stats import OpDatabase
 from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.devices import device_count, framework, run_environment
 from fastprof.derive.devices.devices import HBM
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
 from fastprof.derive.host import Host
 from fastprof.derive.ops import duty_cycle, op_marks
@@ -313,8 +314,7 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         "latency": after["inference"].tables["latency"],
         "hosts": TABLES["hosts"].of(kept),
     })  # fmt: skip
-    failed = (one for one in after["diagnosis"].notices if one.severity in ("warning", "error"))
-    notices = (*failed, *_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
+    notices = (*_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
     return Report(NAME, tables, figures, notices, dict(after), overview)
 
 
@@ -380,13 +380,13 @@ def _values(overview: Overview, after: Mapping[str, Report]) -> dict[str, Known]
 
 def _use_of_devices(overview: Overview) -> dict[str, Known]:
     duty = overview.duty
-    no_chip = "no event of a device was seen" if overview.environment.device_count else "there is no device"
+    no_chip = NothingRan("no event of a device was seen" if overview.environment.device_count else "there is no device")
     found: dict[str, Known] = {
         "duty_cycle_percent": _or(duty_percent(duty.busy_ps, duty.idle_ps), no_chip),
         "duty_cycle_sure_percent": _or(duty_percent(duty.sure_busy_ps, duty.sure_idle_ps), no_chip),
         "busy_ps": _of_chips(duty, duty.busy_ps, no_chip),
         "idle_ps": _of_chips(duty, duty.idle_ps, no_chip),
-        "device_idle_percent": _or(idle_percent(overview.ops.device), "no event of a device records an op"),
+        "device_idle_percent": _or(idle_percent(overview.ops.device), NothingRan("no event of a device records an op")),
         "host_idle_percent": _or(idle_percent(overview.ops.host), "no framework op took any time on a host thread"),
     }
     for unit in ("mxu", "hbm"):
@@ -409,7 +409,7 @@ def _use_of_peaks(overview: Overview) -> dict[str, Known]:
     names = ("flops_utilization_percent", "memory_utilization_percent")
     ops, peaks = overview.ops.device, overview.ops.peaks
     if peaks is None or not ops.total_ps:
-        return dict.fromkeys(names, (None, "no device was observed"))
+        return dict.fromkeys(names, (None, NothingRan("no device was observed")))
     table = ops.table
     vague = share(int(table.self_ps[without_work(table)].sum()), ops.op_ps)
     if vague >= MOST_UNTOLD:
@@ -428,7 +428,8 @@ def _use_of_peaks(overview: Overview) -> dict[str, Known]:
 
 
 def _use_by_ops(overview: Overview) -> dict[str, Known]:
-    no_host, no_device = "no framework op took any time on a host thread", "of no event on a device an op is known"
+    no_host = "no framework op took any time on a host thread"
+    no_device = NothingRan("of no event on a device an op is known")
     on_host, on_device = (int(table.occurrences.sum()) for table in (overview.ops.host.table, overview.framework_ops))
     both = on_host + on_device
     why = overview.precision.why_unknown

@@ -121,7 +121,7 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Rep
     environment = run_environment.combined(kept)
     cores = TABLES["cores"].of_parts(OnCores.of(some, some.number) for some in database.stretches())
     tables = {"cores": cores, "collectives": _collectives(database)}
-    none = "no steps: " + next((notice.text for notice in steps.notices), "none were found")
+    none = f"no steps: {steps.scalars['steps_source'].reason or 'none were found'}"
     values: dict[str, Known] = {
         "step_count": len(database),
         "host_count": len(kept),

@@ -27,6 +27,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.devices import device_count
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
@@ -71,7 +72,7 @@ class Params:
     peak: str | None = field(default=None, metadata=PEAKS)
 
 
-_RAN = Need("core_count", "no op of a device is recorded")
+_RAN = Need("core_count", NothingRan("no op of a device is recorded"))
 SCALARS = {
     "device_type": ScalarSpec(None, "name of the device in the capture"),
     "device_count": ScalarSpec(None, device_count.IN_WORDS),

@@ -16,15 +16,19 @@ from fastprof._native import records
 from fastprof.analyses import ANALYSES, merging, parameters, step_choice
 from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, union
 from fastprof.analyses.failures import Failures
-from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan, faults_named, read, sources
+from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan, faults_named, read, rests_on_devices, sources
 from fastprof.analyses.merging import Merging, joined, one_by_one, together
 from fastprof.analyses.one_by_one import OneByOne, Packed
 from fastprof.analyses.session_hosts import SessionHosts
 from fastprof.decode.index import Index
 from fastprof.decode.jobs import OTHER_PHASE, SEVERAL_JOBS
+from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.decode.selection import Interval, Steps
 from fastprof.decode.task_environment import KINETO, TIMELINE
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Choice, Host
+from fastprof.derive.ops import record_checks
+from fastprof.derive.ops.record_checks import HostRecords
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import UsageError
 from fastprof.tables.needs import Needs
@@ -129,6 +133,8 @@ def plan_of(
     needs = [a.READS for a in analyses.values()] + [one.reads for one in keepers.values()]
     if steps is not None:
         needs.append(importlib.import_module(f"{_HOME}.steps").READS)
+    if any(rests_on_devices(analyses[name]) for name in names):
+        needs.append(Needs((DEVICE_PLANES,), record_checks.STATS))
     source = next((one.steps_from for one in chosen.values() if hasattr(one, "steps_from")), AUTO)
     range_ = None if steps is None else Steps(*steps)
     return Plan(tuple(names), analyses, chosen, params or {}, range_, keepers, union(needs), source)
@@ -200,7 +206,8 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
     if plan.keepers:
         return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
     facts = hosts.facts()
-    found = _with_choices(hosts.log, _without_skipped(hosts.log, _of_session(facts, found)))
+    found = _with_flaws(kept.records, _of_session(facts, found))
+    found = _with_choices(hosts.log, _without_skipped(hosts.log, found))
     reasons = _not_of_torch(facts.sources, names)
     return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
 
@@ -266,6 +273,28 @@ def _of_session(facts: Facts, reports: dict[str, Report]) -> dict[str, Report]:
         else one
         for name, one in reports.items()
     }
+
+
+def _with_flaws(records: Sequence[HostRecords], reports: dict[str, Report]) -> dict[str, Report]:
+    """Return the reports with warnings of missing and wrong records, if they rest on records of devices. If all records
+    of devices are missing, that is why figures are unknown, whatever reason the analysis gave."""
+    warnings = [Notice("warning", flaw.warning) for flaw in record_checks.all_flaws(records)]
+    if not warnings:
+        return reports
+    why = record_checks.why_unknown(records)
+
+    def is_explained(text: str | None) -> bool:
+        return why is not None and isinstance(text, NothingRan)
+
+    def flawed(one: Report) -> Report:
+        figures = {
+            name: dataclasses.replace(figure, reason=why) if is_explained(figure.reason) else figure
+            for name, figure in one.scalars.items()
+        }
+        notices = (*warnings, *(notice for notice in one.notices if not is_explained(notice.text)))
+        return dataclasses.replace(one, scalars=figures, notices=notices)
+
+    return {name: flawed(one) if rests_on_devices(module(name)) else one for name, one in reports.items()}
 
 
 def _without_skipped(log: ImportLog, reports: dict[str, Report]) -> dict[str, Report]:

@@ -6,7 +6,7 @@ Definitions: docs/analyses/streams.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +24,7 @@ from fastprof.analyses.contract import (
     scalars,
 )
 from fastprof.decode.plane_kinds import GPU_PLANES
-from fastprof.derive.ops.record_checks import all_flaws, records_of, why_unknown
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.ops.streams import stream_copies
 from fastprof.derive.ops.streams.stream_sums import HostStreams, Limits, host_streams
 from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Share, Text
@@ -258,7 +258,7 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostStreams:
-    return replace(host_streams(host.raw, params.limits), records=(records_of(host.entire.raw),))
+    return host_streams(host.raw, params.limits)
 
 
 def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, Report]) -> Report:
@@ -274,8 +274,7 @@ def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, Report]
 def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]]:
     devices, idle, launches = (parts[name].each for name in ("devices", "idle", "launches"))
     if not devices:
-        why = why_unknown(record for one in kept for record in one.records)
-        yield from dict.fromkeys(SCALARS, (None, why or CONTENT.absent)).items()
+        yield from dict.fromkeys(SCALARS, (None, NothingRan(CONTENT.absent))).items()
         return
 
     def total(rows: Sequence[Any], name: str) -> int:
@@ -316,8 +315,5 @@ def _main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
 
 
 def _notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
-    records = [record for one in kept for record in one.records]
-    for flaw in all_flaws(records):
-        yield Notice("warning", flaw.warning)
-    if not any(one.devices for one in kept) and why_unknown(records) is None:
-        yield Notice("info", CONTENT.absent)
+    if not any(one.devices for one in kept):
+        yield Notice("info", NothingRan(CONTENT.absent))

@@ -48,7 +48,7 @@ from fastprof.tables.host_events import HostEvents
 
 NAME = "tf_data"
 TITLE = "tf.data"
-OF_ALL_THREADS = True
+OF_ALL_THREADS = OF_HOSTS = True
 """Calls of chosen steps are reported with everything other threads did for them, whatever its group."""
 READS = union([
     Host.GROUPING,

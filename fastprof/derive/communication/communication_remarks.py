@@ -13,6 +13,7 @@ from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings
 from fastprof.derive.communication.step_sums import StepCosts
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST, Kind
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.schema.array_types import Int64s
 from fastprof.wording.quantities import counted, measured, moment_text, shortened
 
@@ -26,7 +27,7 @@ LAST_SHARE, FEWEST_MEETINGS = 0.5, 4
 Remark = tuple[str, str]
 """Severity and text."""
 
-NO_DEVICES: Final = (
+NO_DEVICES: Final = NothingRan(
     "the capture has no devices: what CPUs exchange happens on the threads that also compute, as part of their ops, so "
     "that nothing distinguishes it"
 )
@@ -34,7 +35,7 @@ _UNCOUNTED: Final = (
     "{} of host threads (Gloo or MPI) are not counted: the capture does not show which device waits for them."
 )
 NO_DEVICE_WAITS: Final = "the capture has no devices that could compute during the collectives of its threads"
-NO_EVENTS: Final = "the devices of the capture recorded no ops"
+NO_EVENTS: Final = NothingRan("the devices of the capture recorded no ops")
 _OVERLAP: Final = (
     "start it earlier or compute something else meanwhile: asynchronous collectives and XLA's latency hiding scheduler "
     "do so where the program leaves them independent work, as of another layer or of another part of the batch"
@@ -76,7 +77,7 @@ def remarks(
         yield "info", _UNCOUNTED.format(_collectives(uncounted))
     nothing = why_nothing(hosts)
     if nothing is not None:
-        yield "warning", nothing[0].upper() + nothing[1:] + "."
+        yield "warning", type(nothing)(nothing[0].upper() + nothing[1:] + ".")
         return
     if not len(tables["operations"]):
         if not uncounted:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from fastprof.derive.devices import tensor_cores
 from fastprof.derive.devices.kernel_launch import Dim, Launch
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.devices.precision import is_narrow
 
 NO_OPS: Final = ("", "(null)", "XlaModule", "XlaModule:")
@@ -100,7 +101,7 @@ class PrecisionTimes(NamedTuple):
     def why_unknown(self) -> str:
         if self.unknown_ps:
             return "neither names of kernels nor their programs show it"
-        return "no GPU kernel was seen, and of other devices the precision is not recorded"
+        return NothingRan("no GPU kernel was seen, and of other devices the precision is not recorded")
 
 
 def precision_times(rows: Sequence[Row]) -> PrecisionTimes:

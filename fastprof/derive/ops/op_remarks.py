@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.ops.ceilings import MOST_UNKNOWN, against, ceilings, self_share, unknown
 from fastprof.derive.ops.device_ops import SessionOps
 from fastprof.derive.ops.op_marks import is_container
@@ -64,8 +65,8 @@ def why_no_ops(devices: SessionOps) -> str:
     if not devices.hosts:
         return "no host is selected"
     if not devices.ops.parts:
-        return "the capture has no planes of devices, and no thread ran ops of compiled programs"
-    return "no op is recorded of the devices"
+        return NothingRan("the capture has no planes of devices, and no thread ran ops of compiled programs")
+    return NothingRan("no op of the devices is recorded")
 
 
 def attribution(table: OpTable) -> Iterator[Remark]:

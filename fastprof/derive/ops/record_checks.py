@@ -7,6 +7,7 @@ what it recorded, events with their streams, and clocks with the order of launch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -152,12 +153,21 @@ def _wrong_clocks(events: HostEvents) -> str:
 
 
 def all_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
-    """Return the flaws of all hosts, those that hide devices first; with their host if there are several."""
-    every = [(one.host, flaw) for one in hosts for flaw in one.flaws]
-    every.sort(key=lambda pair: not pair[1].hides_devices)
-    if len(hosts) <= 1:
-        return [flaw for _, flaw in every]
-    return [Flaw(flaw.code, f"{host}: {flaw.text}", flaw.remedy, flaw.hides_devices) for host, flaw in every]
+    """Return the flaws of all hosts, those that hide devices first. Of several hosts, a flaw of one kind is returned
+    once, with the first of its hosts and how many others have it."""
+    alike: dict[tuple[bool, str, str], list[tuple[str, Flaw]]] = {}
+    for one in hosts:
+        for flaw in one.flaws:
+            alike.setdefault((not flaw.hides_devices, flaw.code, flaw.remedy), []).append((one.host, flaw))
+    found = []
+    for _, of_kind in sorted(alike.items(), key=lambda pair: pair[0][0]):
+        host, flaw = of_kind[0]
+        others = len(of_kind) - 1
+        also = (
+            f"; so {'has' if others == 1 else 'have'} {counted(others, 'other host', 'other hosts')}" if others else ""
+        )
+        found.append(flaw if len(hosts) <= 1 else replace(flaw, text=f"{host}: {flaw.text}{also}"))
+    return found
 
 
 def why_unknown(hosts: Iterable[HostRecords]) -> str | None:

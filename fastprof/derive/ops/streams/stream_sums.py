@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fastprof.derive.ops.record_checks import HostRecords
 from fastprof.derive.ops.stat_values import distinct_rows
 from fastprof.derive.ops.streams.stream_copies import copies_of
 from fastprof.derive.ops.streams.stream_events import (
@@ -42,8 +41,6 @@ class HostStreams:
     launches: list[SimpleNamespace] = field(default_factory=list)
     queues: list[SimpleNamespace] = field(default_factory=list)
     copies: list[SimpleNamespace] = field(default_factory=list)
-    records: tuple[HostRecords, ...] = ()
-    """What checks of the host's records show."""
 
 
 @dataclass(frozen=True, slots=True)
