@@ -26,7 +26,7 @@ from fastprof.analyses.contract import (
 from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.ops.streams import stream_copies
-from fastprof.derive.ops.streams.stream_sums import HostStreams, Limits, host_streams
+from fastprof.derive.ops.streams.stream_sums import HostStreams, Limits, host_streams, unqueued_in_words
 from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Share, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 from fastprof.schema.value_classes import dataclass
@@ -182,7 +182,8 @@ TABLES = {
         Count("long_call_count", "launches whose call took longer than --long-call-us", _of("long_call_count")),
         Count("long_delay_count", "launches whose delay is longer than --long-delay-us", _of("long_delay_count")),
     ), derived=True),
-    "queues": TableSchema("queues", "the queue of a stream: kernels that are launched and have not begun", (
+    "queues": TableSchema("queues", "the queue of a stream: kernels that are launched and have not begun, without "
+                          "those that begin before their call", (
         _HOST,
         _DEVICE,
         _STREAM,
@@ -301,7 +302,9 @@ def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) 
     for name in ("long_call_count", "long_delay_count"):
         yield name, total(launches, name) if count else (None, _NO_LAUNCH)
     longest = [row.max_length for row in parts["queues"].each]
-    yield "longest_queue", max(longest) if longest else (None, _NO_LAUNCH)
+    unqueued = sum(one.unqueued_count for one in kept)
+    why = unqueued_in_words(unqueued) if unqueued else _NO_LAUNCH
+    yield "longest_queue", max(longest) if longest else (None, why)
 
 
 def _main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
@@ -317,3 +320,5 @@ def _main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
 def _notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
     if not any(one.devices for one in kept):
         yield Notice("info", NothingRan(CONTENT.absent))
+    if unqueued := sum(one.unqueued_count for one in kept):
+        yield Notice("info", f"{unqueued_in_words(unqueued)}: queues are without them.")

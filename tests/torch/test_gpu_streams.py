@@ -110,6 +110,24 @@ def test_launches_and_queues() -> None:
     assert report.scalars["unlaunched_count"].value == 1
 
 
+def test_kernels_that_did_not_wait_from_their_call_on_are_in_no_queue() -> None:
+    """The first kernel begins before its call; the ids of the calls of others are not their own."""
+    gpu = {"stream 7": [kernel("early", 1, 2, 1), kernel("late", 10, 2, 2)]}
+    report = streams([launch(3, 1), launch(6, 2)], gpu)
+    assert micros(report, "queues", "points", "max_length", "mean_length") == [(2, 1, 1.0)]
+    assert [one.text for one in report.notices if "call" in one.text] == [
+        "1 event of GPUs begins before the call with the same correlation id, or several calls have that id: queues "
+        "are without them."
+    ]
+    shared = torch_capture(
+        {"main": [launch(3, 1), launch(6, 1)]}, {"stream 7": [kernel("a", 5, 1, 1), kernel("b", 9, 1, 1)]}
+    )
+    assert shared.streams().tables["queues"].num_rows == 0
+    longest = shared.streams().scalars["longest_queue"]
+    assert longest.value is None and str(longest.reason).startswith("2 events of GPUs begin before the call")
+    assert [row["count"] for row in shared.import_log.to_pylist() if row["code"] == "call_mismatch"] == [2]
+
+
 def copy(start: int, duration: int, number: int, size: int) -> Recorded:
     category, name, *times, stats = kernel("Memcpy HtoD (Pinned -> Device)", start, duration, number, "gpu_memcpy")
     return category, name, times[0], times[1], {**stats, "bytes": size}  # type: ignore[return-value]

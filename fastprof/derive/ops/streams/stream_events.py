@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.ops.kernel_names import copy_category
-from fastprof.derive.ops.launches import launchers, launches
+from fastprof.derive.ops.launches import known_calls, launchers, launches
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.gpu_step_events import type_of_name
 from fastprof.derive.steps.step_time import EventType
 from fastprof.schema.array_rows import ArrayRows
-from fastprof.schema.array_types import Int32s, Int64s, UInt8s
+from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
 from fastprof.schema.time_sums import ends_of
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line
@@ -28,7 +28,8 @@ COMPUTE, COMMUNICATION, COPY = range(len(KINDS))
 class StreamEvents(ArrayRows):
     """By event, those of a stream together, in order of start. ``row``: of the host's events; ``stream``: place in
     ``Streams.lines``; ``call``: the row of the call of the host that launched it, -1: not recorded; ``call_ps``,
-    ``call_end_ps``: when that call began and ended, 0 without one."""
+    ``call_end_ps``: when that call began and ended, 0 without one; ``queued``: whether the event waited in a queue from
+    that call on: it begins no earlier, and no other call has its correlation id."""
 
     row: Int64s
     stream: Int32s
@@ -38,6 +39,7 @@ class StreamEvents(ArrayRows):
     call: Int32s
     call_ps: Int64s
     call_end_ps: Int64s
+    queued: Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +73,8 @@ def streams_of(events: HostEvents, with_ops: bool = False) -> Streams:
     start = events.start_ps[rows]
     end = ends_of(start, np.maximum(events.duration_ps[rows], 0))
     kind = _kind_of_names(events)[events.meta[rows]]
-    return Streams(lines, StreamEvents(rows, stream, start, end, kind, call, begun, done))
+    queued = launched & np.isin(rows, known_calls(events)[0]) & (start >= begun)
+    return Streams(lines, StreamEvents(rows, stream, start, end, kind, call, begun, done, queued))
 
 
 def _is_stream(line: Line) -> bool:

@@ -34,11 +34,10 @@ class Series:
 
 
 def queue_lengths(events: StreamEvents) -> Series:
-    """The number of kernels that are launched and have not begun, by stream, at each launch and each begin. Kernels
-    whose launch is not recorded do not count. A launch comes before a begin of the same moment."""
-    known = events.call >= 0
-    stream = events.stream[known].astype(np.int64)
-    time = np.concatenate([events.call_ps[known], events.start_ps[known]])
+    """Return the number of kernels that are launched and have not begun, by stream, at each launch and each begin.
+    Kernels that are not known to have been queued do not count. A launch comes before a begin of the same time."""
+    stream = events.stream[events.queued].astype(np.int64)
+    time = np.concatenate([events.call_ps[events.queued], events.start_ps[events.queued]])
     change = np.repeat([1, -1], [len(stream), len(stream)])
     of = np.concatenate([stream, stream])
     order = np.lexsort((-change, time, of))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from fastprof.decode.import_log import LogRow
 from fastprof.derive.ops.stat_values import distinct_rows
 from fastprof.derive.ops.streams.stream_copies import copies_of
 from fastprof.derive.ops.streams.stream_events import (
@@ -25,14 +26,17 @@ from fastprof.derive.ops.tables import deviations_by, quartiles, summed_by, sums
 from fastprof.schema.array_types import Float64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
+from fastprof.wording.quantities import counted
 
 
 @dataclass(slots=True)
 class HostStreams:
-    """Rows of each table, as attributes of their columns."""
+    """Rows of each table, as attributes of their columns. ``unqueued_count``: events that have a call and did not wait
+    from that on."""
 
     stream_count: int = 0
     unlaunched_count: int = 0
+    unqueued_count: int = 0
     devices: list[SimpleNamespace] = field(default_factory=list)
     streams: list[SimpleNamespace] = field(default_factory=list)
     kinds: list[SimpleNamespace] = field(default_factory=list)
@@ -55,12 +59,23 @@ class Limits:
 
 
 def host_streams(events: HostEvents, limits: Limits) -> HostStreams:
-    return sums_of(events, streams_of(events), limits)
+    found = sums_of(events, streams_of(events), limits)
+    if found.unqueued_count:
+        count, path = found.unqueued_count, events.capture.path
+        events.capture.log.take([LogRow("notice", "call_mismatch", count, None, path, unqueued_in_words(count))])
+    return found
+
+
+def unqueued_in_words(count: int) -> str:
+    events = counted(count, "event of GPUs begins", "events of GPUs begin")
+    return f"{events} before the call with the same correlation id, or several calls have that id"
 
 
 def sums_of(events: HostEvents, streams: Streams, limits: Limits) -> HostStreams:
     """Of all that the streams of a host ran, or of some of it."""
-    found = HostStreams(len(streams.lines), int((streams.events.call < 0).sum()))
+    launched = streams.events.call >= 0
+    unqueued = int((launched & ~streams.events.queued).sum())
+    found = HostStreams(len(streams.lines), int((~launched).sum()), unqueued)
     if not streams.lines:
         return found
     for plane, mine in streams.of_planes():
