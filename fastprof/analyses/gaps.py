@@ -92,6 +92,11 @@ _EVENT = String("event", "event of the host that explains the most of it, or wha
                 "queue; null: none is recorded", lambda rows: list(rows.event))  # fmt: skip
 
 
+_WITHOUT_LOST: Final = "without time whose records are lost"
+_KNOWN: Final = f"(window_ps {_WITHOUT_LOST})"
+_LOST: Final = GAP_CAUSES.index("lost_records")
+
+
 def _of_kind(place: int) -> Formula:
     return lambda rows: rows.kind_ps[:, place]
 
@@ -103,8 +108,10 @@ _TABLES = (
         Picoseconds("window_ps", "from the first to the last of what the devices of the host ran, of what the host did "
                     "for them, and of the markers of its steps; of chosen steps their time; the sum of the next five"),
         *(Picoseconds(f"{kind}_ps", f"time of kind {kind}", _of_kind(place)) for place, kind in enumerate(KINDS)),
-        Share("compute_share", "compute_ps / window_ps", lambda rows: shares(rows.kind_ps[:, COMPUTE], rows.window_ps)),
-        Share("idle_share", "idle_ps / window_ps", lambda rows: shares(rows.kind_ps[:, IDLE], rows.window_ps)),
+        Share("compute_share", f"compute_ps / {_KNOWN}",
+              lambda rows: shares(rows.kind_ps[:, COMPUTE], rows.window_ps - rows.lost_ps)),
+        Share("idle_share", f"idle_ps / window_ps, both {_WITHOUT_LOST}",
+              lambda rows: shares(rows.kind_ps[:, IDLE] - rows.lost_ps, rows.window_ps - rows.lost_ps)),
     ), derived=True),
     TableSchema("by_cause", "a cause of time in which a device does not compute, or not for training", (
         _HOST,
@@ -154,8 +161,8 @@ SCALARS = {
                             "its host ran, of what the host did for them, and of the markers of steps", need=_RAN),
     "busy_ps": ScalarSpec("ps", "window_ps - idle_ps", need=_RAN),
     **{f"{kind}_ps": ScalarSpec("ps", f"time of all devices of kind {kind}", need=_RAN) for kind in KINDS},
-    "compute_share": ScalarSpec("share", "compute_ps / window_ps", "compute share of device time"),
-    "idle_share": ScalarSpec("share", "idle_ps / window_ps", "idle share of device time"),
+    "compute_share": ScalarSpec("share", f"compute_ps / {_KNOWN}", "compute share of known device time"),
+    "idle_share": ScalarSpec("share", f"idle_ps / window_ps, both {_WITHOUT_LOST}", "idle share of known device time"),
     "largest_cause": ScalarSpec(None, "cause with the most time of all devices"),
     "largest_cause_ps": ScalarSpec("ps", "time of all devices of that cause", "its time"),
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
@@ -236,7 +243,7 @@ def _devices(every: BudgetOfHosts) -> SimpleNamespace:
     ).reshape(count, len(KINDS))
     return SimpleNamespace(
         hosts=every.hosts, host=every.host_of, names=every.devices, name=np.arange(count), kind_ps=kind_ps,
-        window_ps=kind_ps.sum(axis=1),
+        window_ps=kind_ps.sum(axis=1), lost_ps=sums_by(causes.device, causes.time_ps * (causes.cause == _LOST), count),
     )  # fmt: skip
 
 
@@ -277,7 +284,11 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
     causes = every.causes
     by_kind = sums_by(causes.kind, causes.time_ps, len(KINDS)).tolist()
     by_cause = sums_by(causes.cause, causes.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
-    window, most = sum(by_kind), max(range(len(GAP_CAUSES)), key=by_cause.__getitem__)
+    window, known_ps, most = (
+        sum(by_kind),
+        sum(by_kind) - by_cause[_LOST],
+        max(range(len(GAP_CAUSES)), key=by_cause.__getitem__),
+    )
     nothing = (None, every.why_unknown or "no device ran anything")
     lost: Known = by_cause[most] if by_cause[most] else (None, "devices compute all the time" if window else nothing[1])
     if every.why_unknown and not window:
@@ -289,8 +300,8 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
         "window_ps": window,
         "busy_ps": window - by_kind[IDLE],
         **{f"{kind}_ps": by_kind[place] for place, kind in enumerate(KINDS)},
-        "compute_share": by_kind[COMPUTE] / window if window else nothing,
-        "idle_share": by_kind[IDLE] / window if window else nothing,
+        "compute_share": by_kind[COMPUTE] / known_ps if known_ps else nothing,
+        "idle_share": (by_kind[IDLE] - by_cause[_LOST]) / known_ps if known_ps else nothing,
         "largest_cause": GAP_CAUSES[most] if by_cause[most] else lost,
         "largest_cause_ps": lost,
         "largest_cause_share": by_cause[most] / window if by_cause[most] else lost,
@@ -303,7 +314,7 @@ def _notices(every: BudgetOfHosts) -> Iterator[Notice]:
     if not every.devices:
         ran = "No device ran anything: no ops are recorded on devices, nor on threads of the host."
         yield Notice("info", NothingRan(ran))
-    lost = sums_by(every.causes.cause, every.causes.time_ps, len(CAUSE_NAMES))[GAP_CAUSES.index("lost_records")]
+    lost = sums_by(every.causes.cause, every.causes.time_ps, len(CAUSE_NAMES))[_LOST]
     if lost:
         yield Notice(
             "warning",

@@ -175,6 +175,11 @@ def test_the_time_of_lost_records_is_not_idle_time_with_a_cause() -> None:
     causes = {row["cause"]: row["cost_ps"] for row in found.tables["examined"].to_pylist()}
     assert causes["lost_records"] == 2_050_000_000
     assert found.scalars["compute_share"].value == pytest.approx(1.0 / 1.95)
+    gaps = profile.gaps()
+    assert gaps.scalars["compute_share"].value == found.scalars["compute_share"].value
+    assert gaps.scalars["idle_share"].value == pytest.approx(0.95 / 1.95)
+    (device,) = gaps.tables["devices"].select(["compute_share", "idle_share"]).to_pylist()
+    assert device == {name: gaps.scalars[name].value for name in device}
     assert str(found.scalars["headline"].value).startswith("Capture incomplete: 4 of 8 launches")
     assert [count for count, _ in log(profile, "lost_records")] == [1]
     assert any("4 of 8 launches" in one.text for one in profile.kernel_stats().notices)
