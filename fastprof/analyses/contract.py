@@ -107,10 +107,12 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence for the user: a recommendation, or a remark about the capture."""
+    """A sentence for the user: a recommendation, or a remark about the capture. ``shared``: analyses that come after
+    say it, too."""
 
     severity: str
     text: str
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

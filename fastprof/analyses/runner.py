@@ -206,6 +206,7 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
     if plan.keepers:
         return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
     facts = hosts.facts()
+    found = {name: _with_shared(one, reports) for name, one in found.items()}
     found = _with_flaws(kept.records, _of_session(facts, found))
     found = _with_choices(hosts.log, _without_skipped(hosts.log, found))
     reasons = _not_of_torch(facts.sources, names)
@@ -273,6 +274,13 @@ def _of_session(facts: Facts, reports: dict[str, Report]) -> dict[str, Report]:
         else one
         for name, one in reports.items()
     }
+
+
+def _with_shared(report: Report, reports: Mapping[str, Report]) -> Report:
+    """Return the report with the notices of its prerequisites that it has to say as well."""
+    before = [reports[name] for name in closure([report.analysis]) if name in reports]
+    shared = dict.fromkeys(one for each in before for one in each.notices if one.shared and one not in report.notices)
+    return dataclasses.replace(report, notices=(*report.notices, *shared)) if shared else report
 
 
 def _with_flaws(records: Sequence[HostRecords], reports: dict[str, Report]) -> dict[str, Report]:

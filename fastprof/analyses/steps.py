@@ -215,7 +215,7 @@ SCALARS = {
     "core_count": ScalarSpec(None, "number of cores that took part in steps"),
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
     "step_time_is_bound": ScalarSpec(None, "whether step times are lower bounds: no step is followed by the next one, "
-                                     "and each has its extent"),
+                                     "and each has its extent", "step times are lower bounds"),
     "slow_step_count": ScalarSpec(None, "complete steps out of line, of each host: longer than the median of steps of "
                                   "their name and main program by more than 5 median deviations and a tenth",
                                   "slow steps, summed over hosts"),
@@ -315,7 +315,7 @@ def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report
     figures = scalars(SCALARS, _values(known, database, reason) | _of_slow(every, reason))
     notices = [Notice("warning", reason)] if reason else list(_notices(known, every.beyond, database))
     if params.steps_from == AUTO:
-        notices += [Notice("info", text) for text in (*on_sources(known), *on_kinds(known))]
+        notices += [Notice("info", text, shared=True) for text in (*on_sources(known), *on_kinds(known))]
     if worst := verdict(database, times):
         notices.insert(0, Notice("recommendation", worst))
     elif together := kept_together(times):

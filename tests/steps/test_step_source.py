@@ -100,8 +100,7 @@ def test_markers_that_only_hold_the_dispatch_are_extended_to_what_they_launched(
     answer = report(space)
     assert source(answer) == "launched"
     assert [one.text for one in answer.notices] == [
-        "Steps are made from markers and what they launched: the markers only hold the dispatch: each step lasts until "
-        "the work that it launched is done."
+        "Steps are markers and what they launched: each lasts until the work that its marker launched is done."
     ]
 
 
@@ -152,8 +151,7 @@ def test_without_markers_executions_of_the_main_program_are_steps_with_their_exa
         for core, late in ((2, 0.0), (3, 5.0))
     ]
     assert [one.text for one in answer.notices] == [
-        "Steps are made from executions of programs: each execution of jit_f(1), the program that takes most time, is "
-        "a step."
+        "Steps are inferred (likely): each execution of jit_f(1), the program that takes most time, is a step."
     ]
 
 
@@ -283,3 +281,11 @@ def test_categories_add_up_to_the_step_on_every_capture(capture: Path, steps_fro
     kinds = answer.tables["breakdown"]
     shares = kinds["share"].to_numpy(zero_copy_only=False)
     assert not (shares > 1).any()
+
+
+def test_reports_on_steps_say_how_they_are_inferred() -> None:
+    profile = fastprof.load(Path(__file__).parents[1] / "reported" / "i64-vllm.json.gz")
+    text = "Steps are inferred (possible): each repeat of a pattern of launches is a step."
+    for report in profile.reports("steps", "overview", "diagnosis", "input_pipeline", "communication", "gaps").values():
+        assert [one.text for one in report.notices].count(text) == 1, report.analysis
+    assert text not in [one.text for one in profile.kernel_stats().notices]

@@ -308,11 +308,13 @@ def inferred_from(found: Sequence[str]) -> str | tuple[None, str]:
 
 
 def on_sources(kept: Sequence[HostSteps]) -> Iterator[str]:
-    """What steps are made from, unless each is a marker and no more."""
+    """Yield how steps are made and how certain that is, unless each is a marker and no more."""
     of_hosts = {host.why: host for host in kept if len(host.database) and host.source != MARKERS}
     for why, host in of_hosts.items():
         where = f" on {host.host}" if len(kept) > 1 else ""
-        yield f"Steps{where} are made from {SOURCES[host.source]}: {why}."
+        is_certain = CERTAINTY[host.source] == "certain"
+        made = SOURCES[host.source] if is_certain else f"inferred ({CERTAINTY[host.source]})"
+        yield f"Steps{where} are {made}: {why}."
 
 
 def on_kinds(kept: Sequence[HostSteps]) -> Iterator[str]:

@@ -228,7 +228,7 @@ def _of_markers(groups: Groups, marked: Int64s) -> StepSource:
         return StepSource(
             pool_work.with_runs(events, groups, runs, of_run, spans),
             LAUNCHED,
-            "the markers only hold the dispatch: each step lasts until the work that it launched is done",
+            "each lasts until the work that its marker launched is done",
             spans,
         )
     found = _of_modules(groups, every=False)
@@ -256,7 +256,7 @@ def _of_annotation(groups: Groups, forest: Callable[[], Forest]) -> StepSource |
 
 def _of_repeated(groups: Groups, forest: Callable[[], Forest], repeated: repeating.Repeated) -> StepSource | None:
     events = groups.events
-    why = f"the annotation {repeated.name} repeats: each is a step"
+    why = f"each annotation {repeated.name} is a step"
     if not _has_devices(events):
         made = _of_executions(groups, repeating.as_executions(events, repeated), ANNOTATIONS, why)
         return replace(made, marks=repeated.rows)
@@ -285,7 +285,7 @@ def _of_launches(groups: Groups) -> StepSource | None:
     found = repeating.launches(groups.events)
     if not found:
         return None
-    return _of_executions(groups, found, LAUNCHES, "a pattern of launches repeats: each time it does is a step")
+    return _of_executions(groups, found, LAUNCHES, "each repeat of a pattern of launches is a step")
 
 
 def _of_executions(groups: Groups, of_planes: list[Executions], source: str, why: str) -> StepSource:
