@@ -173,7 +173,7 @@ def test_steps_of_tables_are_the_time_that_they_take_on_each_host(run: Path) -> 
     assert sum(batch.num_rows for batch in chosen.scan()) == 4
     between = p.select(steps=(1, 3))
     assert [name for host, name in names(between) if host == "vm0"] == ["train", "op1", "between", "train", "op2"]
-    with pytest.raises(fastprof.UsageError, match=r"^no steps 7:9; there are steps 0:3$"):
+    with pytest.raises(fastprof.UsageError, match=r"^no step in 7:9; choose from 0:3 \(ends excluded\)$"):
         names(p.select(steps=(7, 9)))
 
 

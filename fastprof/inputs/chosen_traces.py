@@ -55,7 +55,7 @@ def _other_phases(directory: str, workers: Mapping[str, str]) -> dict[str, tuple
     read = max(sorted(several), key=lambda phase: (len(of_phase[phase]), last_change(directory, of_phase[phase])))
     others = sorted(several - {read})
     text = (
-        f"not read: ranks have a trace for each phase, and {read} is read, not {few(others)}; give the traces of one "
-        "phase to read that"
+        f"not read: ranks have a trace for each phase, and those of {read} are read, without {few(others)}; to read "
+        "another phase, give its traces only"
     )
     return {name: (OTHER_PHASE, text) for phase in others for name in of_phase[phase]}

@@ -39,14 +39,18 @@ def paragraphs(table: pa.Table, look: Look) -> Iterator[tuple[str, list[tuple[st
 
 def _head(fields: list[pa.Field], row: dict[str, Any]) -> str:
     """The first cell, with the amounts of the row. A column ``is_bound`` has whether these are upper bounds, and
-    ``rest_share`` leaves start-up out."""
-    amounts = [
-        quantities.measured(row[field.name], _unit(field)) + _OF.get(field.name, "")
+    ``rest_share`` leaves start-up out; it is left out itself if it looks like ``share``."""
+    amounts = {
+        field.name: quantities.measured(row[field.name], _unit(field))
         for field in fields[1:]
         if isinstance(row[field.name], int | float) and not isinstance(row[field.name], bool)
-    ]
+    }
+    if amounts.get("rest_share") == amounts.get("share"):
+        amounts.pop("rest_share", None)
+    if not amounts:
+        return str(row[fields[0].name])
     bound = "up to " if row.get("is_bound") else ""
-    return f"{row[fields[0].name]}{': ' if amounts else ''}{bound if amounts else ''}{', '.join(amounts)}"
+    return f"{row[fields[0].name]}: {bound}" + ", ".join(text + _OF.get(name, "") for name, text in amounts.items())
 
 
 _OF: Final = {"rest_share": " without start-up"}

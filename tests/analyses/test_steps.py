@@ -211,13 +211,13 @@ def test_numbers_of_executions_choose_executions() -> None:
 @pytest.mark.parametrize("name", ["steps", "overview", "op_stats", "memory_viewer"])
 def test_steps_that_are_not_there_are_an_error_that_lists_those_that_are(name: str) -> None:
     profile = fastprof.load(cpu(4))
-    with pytest.raises(UsageError, match=r"^no steps 9; there are steps 0:4$"):
+    with pytest.raises(UsageError, match=r"^no step 9; choose from 0:4 \(ends excluded\)$"):
         profile.select(steps=9).report(name)
     with pytest.raises(UsageError, match=r"^no steps 1:; there is only step 0$"):
         fastprof.load(cpu(1)).select(steps=(1, None)).report(name)
-    with pytest.raises(UsageError, match=r"^no steps eval=1; there are steps 0:4$"):
+    with pytest.raises(UsageError, match=r"^no step eval=1; choose from 0:4 \(ends excluded\)$"):
         profile.select(steps="eval=1").report(name)
-    with pytest.raises(UsageError, match=r"^no steps 30:50; there are steps 0:4$"):
+    with pytest.raises(UsageError, match=r"^no step in 30:50; choose from 0:4 \(ends excluded\)$"):
         _ = profile.select(steps=(30, 50)).events
 
 

@@ -240,6 +240,6 @@ def test_pages_of_steps_that_are_not_there_say_which_are(
         page.goto("about:blank")
         page.goto(f"{address}#/{analysis}?steps=99")
         settle(page)
-        assert "no steps 99; there are steps 0:8" in page.inner_text("[role=alert]:visible"), analysis
+        assert "no step 99; choose from 0:8 (ends excluded)" in page.inner_text("[role=alert]:visible"), analysis
     assert faults and all("400" in fault for fault in faults)
     faults.clear()

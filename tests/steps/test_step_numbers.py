@@ -58,7 +58,7 @@ def test_the_choice_of_steps_takes_these_numbers_and_keeps_them() -> None:
         (8, "train 8", 1), (10, "train 10", 2),
     ]  # fmt: skip
     assert ops(profile.select(steps=(8, None)).select(steps=(None, 10))) == ["op 1"]
-    with pytest.raises(UsageError, match=r"^no steps 9; there are steps 7:9, 10$"):
+    with pytest.raises(UsageError, match=r"^no step 9; choose from 7:9, 10 \(ends excluded\)$"):
         profile.select(steps=9).steps()
     with pytest.raises(UsageError, match=r"^steps: 'train=' is not a range of steps"):
         profile.select(steps="train=")
@@ -89,7 +89,7 @@ def test_names_distinguish_steps_of_one_number() -> None:
     of_eval = profile.select(steps="eval=3:").report("steps", steps_from="markers")
     assert rows(of_eval.tables["steps"], "step", "name") == [(3, "eval 3"), (4, "eval 4")]
     assert not [notice.text for notice in of_eval.notices if "number" in notice.text]
-    with pytest.raises(UsageError, match=r"^no steps test=3; there are steps train=3:5, eval=3:5$"):
+    with pytest.raises(UsageError, match=r"^no step test=3; choose from train=3:5, eval=3:5 \(ends excluded\)$"):
         profile.select(steps="test=3").report("steps", steps_from="markers")
 
 
@@ -122,7 +122,7 @@ def test_a_name_that_no_marker_has_is_an_error_unless_another_host_has_it() -> N
 
 def test_long_and_odd_names_are_shortened_and_quoted() -> None:
     profile = fastprof.load(marked(*((f"{letter}{'x' * 5_000}", 3) for letter in "abcdefgh")))
-    with pytest.raises(UsageError, match=r"^no steps y{39}…=3:5; there are steps ") as caught:
+    with pytest.raises(UsageError, match=r"^no step in y{39}…=3:5; choose from ") as caught:
         profile.select(steps="y" * 5_000 + "=3:5").steps()
     assert len(str(caught.value)) < 450
     for name, quoted in (("auto ", "'auto '"), ("y" * 5_000, f"'{'y' * 39}…'")):

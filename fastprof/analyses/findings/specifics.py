@@ -214,14 +214,20 @@ def _of_launch(facts: Facts, finding: Finding) -> Finding:
     if finding.is_once:
         return replace(finding, detail=_waits_once(once), advice=_FIRST_LAUNCH)
     count = max(facts.launch_waits - once.count, 1)
-    wait, waits = time_text((time_ps - once.time_ps) // count), counted(count, "wait", "waits")
+    rest_ps = time_ps - once.time_ps
+    waits = _each(count, "wait", "waits", rest_ps)
     if not facts.kernels:
-        return replace(finding, detail=f"{waits} of {wait} on average.")
-    mean = time_text(int(facts.figure("kernel_stats", "total_ps") or 0) // facts.kernels)
-    kernels = f"{counted(facts.kernels, 'kernel', 'kernels')} of {mean} on average were launched"
+        return replace(finding, detail=f"{waits}.")
+    kernels = _each(facts.kernels, "kernel", "kernels", int(facts.figure("kernel_stats", "total_ps") or 0))
+    kernels += " was launched" if facts.kernels == 1 else " were launched"
     if count == facts.kernels:
-        return replace(finding, detail=f"{kernels}; devices wait {wait} for each.")
-    return replace(finding, detail=f"{waits} of {wait} on average; {kernels}.")
+        return replace(finding, detail=f"{kernels}; devices wait {time_text(rest_ps // count)} for each.")
+    return replace(finding, detail=f"{waits}; {kernels}.")
+
+
+def _each(count: int, one: str, more: str, time_ps: int) -> str:
+    """Return how many there are, and how long each takes: one has no average."""
+    return f"{counted(count, one, more)} of {time_text(time_ps // count)}{' on average' if count > 1 else ''}"
 
 
 def _waits_once(once: Once) -> str:
@@ -238,9 +244,9 @@ _FIRST_LAUNCH: Final = (
 def _of_queue(facts: Facts, finding: Finding) -> Finding:
     """How often work waits that was launched."""
     rows = facts.lost_to(finding.cause)
-    count, time_ps, longest = total(rows.count), total(rows.time_ps), time_text(int(rows.longest_ps.max()))
-    waits = counted(count, "wait", "waits")
-    return replace(finding, detail=f"{waits} of {time_text(time_ps // count)} on average, the longest {longest}.")
+    count = total(rows.count)
+    longest = f", the longest {time_text(int(rows.longest_ps.max()))}" if count > 1 else ""
+    return replace(finding, detail=f"{_each(count, 'wait', 'waits', total(rows.time_ps))}{longest}.")
 
 
 def _of_memory(facts: Facts, finding: Finding) -> Finding:

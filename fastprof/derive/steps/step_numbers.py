@@ -123,6 +123,10 @@ def _ranges(number: Int64s) -> list[str]:
 def absent(steps: Steps, number: Int64s, label: Sequence[str]) -> str:
     """Return the message that ``steps`` are missing, with the steps that exist."""
     steps = steps._replace(name=shortened(steps.name)) if steps.name else steps
+    missing = f"no step {'in ' if ':' in str(steps) else ''}{steps}"
     if not len(number):
-        return f"no steps {steps}; the session has none"
-    return f"no steps {steps}; there {'is only step' if len(number) == 1 else 'are steps'} {listed(number, label)}"
+        return f"{missing}; the session has no steps"
+    if len(number) == 1:
+        return f"{missing}; the only step is {listed(number, label)}"
+    ranges = listed(number, label)
+    return f"{missing}; choose from {ranges}{' (ends excluded)' if ':' in ranges else ''}"
