@@ -314,7 +314,8 @@ def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) 
         "latency": after["inference"].tables["latency"],
         "hosts": TABLES["hosts"].of(kept),
     })  # fmt: skip
-    notices = (*_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
+    failed = (one for one in after["diagnosis"].notices if one.severity in ("warning", "error"))
+    notices = (*failed, *_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
     return Report(NAME, tables, figures, notices, dict(after), overview)
 
 

@@ -55,7 +55,7 @@ def test_input_in_a_step_is_named_after_the_annotation() -> None:
     report = gaps(host, gpu([launched("k", 80, 15, 1), launched("k", 180, 15, 2)]))
     assert in_us(rows(report, "by_cause", *CAUSES)) == [
         ("/device:GPU:0", "input", "idle", 120, "load_batch"),
-        ("/device:GPU:0", "python", "idle", 30, "train"),
+        ("/device:GPU:0", "python", "idle", 30, None),
         ("/device:GPU:0", "launch", "idle", 20, "cudaLaunchKernel"),
     ]
     assert in_us(rows(report, "by_step", "step", "cause", "time_ps")) == [
@@ -199,7 +199,7 @@ def test_threads_that_run_ops_are_one_device() -> None:
     report = gaps(host)
     assert in_us(rows(report, "devices", "device", "window_ps", "compute_ps", "idle_ps")) == [("CPU", 100, 35, 65)]
     assert in_us(rows(report, "by_cause", "cause", "time_ps", "event")) == [
-        ("input", 40, "$app.py:1 next"), ("python", 15, "train"), ("launch", 10, "PjitFunction(f)"),
+        ("input", 40, "$app.py:1 next"), ("python", 15, None), ("launch", 10, "PjitFunction(f)"),
     ]  # fmt: skip
 
 

@@ -213,7 +213,7 @@ def test_steps_that_are_not_there_are_an_error_that_lists_those_that_are(name: s
     profile = fastprof.load(cpu(4))
     with pytest.raises(UsageError, match=r"^no step 9; choose from 0:4 \(ends excluded\)$"):
         profile.select(steps=9).report(name)
-    with pytest.raises(UsageError, match=r"^no steps 1:; there is only step 0$"):
+    with pytest.raises(UsageError, match=r"^no step in 1:; the only step is 0$"):
         fastprof.load(cpu(1)).select(steps=(1, None)).report(name)
     with pytest.raises(UsageError, match=r"^no step eval=1; choose from 0:4 \(ends excluded\)$"):
         profile.select(steps="eval=1").report(name)
@@ -255,7 +255,7 @@ def kernels(count: int) -> bytes:
 )
 def test_where_there_are_no_steps_a_sentence_says_why(captures: list[bytes], reason: str) -> None:
     report = report_of(*captures, steps_from="markers")
-    (notice,) = report.notices
+    (notice,) = (one for one in report.notices if not one.text.startswith("Capture incomplete: 1 GPU is listed"))
     assert notice.severity == "warning" and notice.text.startswith(("The session has no events: ", reason))
     assert report.scalars["step_count"].value == 0
     for name, scalar in report.scalars.items():

@@ -204,7 +204,7 @@ def test_numbers_of_steps_have_18_digits_at_most(ask: Callable[..., Ran], text: 
 
 def test_steps_reach_the_analysis(ask: Callable[..., Ran]) -> None:
     ran = ask(VERB, "--steps", "0:1")
-    assert (ran.code, ran.out, ran.err) == (2, "", "fastprof: no steps 0; the session has none\n")
+    assert (ran.code, ran.out, ran.err) == (2, "", "fastprof: no step 0; the session has no steps\n")
 
 
 def test_a_broken_host_is_an_error_unless_it_is_left_out(ask: Callable[..., Ran], session: Path) -> None:

@@ -99,7 +99,7 @@ def test_steps_that_do_not_exist_are_met_with_those_that_do(tmp_path: Path, caps
             assert capsys.readouterr().err == f"fastprof: no steps 100; there {listed}\n"
     source.write_bytes(xspace(plane("/host:CPU", [line("main", [event("a", 0, 9)])])))
     assert main(["events", str(source), "--steps", "100"]) == 2
-    assert capsys.readouterr().err == "fastprof: no steps 100; the session has none\n"
+    assert capsys.readouterr().err == "fastprof: no step 100; the session has no steps\n"
 
 
 @pytest.mark.parametrize(
