@@ -111,7 +111,8 @@ TABLES = {
         Picoseconds("min_ps", "duration of the shortest occurrence", _of_row(lambda row: row.ps[2])),
         Picoseconds("max_ps", "duration of the longest occurrence", _of_row(lambda row: row.ps[3])),
         Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: "
-             "the capture does not record who made the GPU", _of_row(lambda row: row.uses)),
+             "the capture does not record who made the GPU, or kernels of this name do either", _of_row(
+                 lambda row: row.uses)),
         Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
              "convolution, or another op whose kernel uses them, and it does more than transpose or copy",
              _of_row(lambda row: row.could)),
@@ -330,6 +331,7 @@ class _Namer:
         self.launch = cache(lambda number: kernel_launch.parse(events.text(number)) if number >= 0 else Launch())
         self.tf_op = cache(lambda number: tf_op.parse(events.text(number))[1:])
         self.uses = cache(lambda meta, vendor: tensor_cores.kernel_uses(events.names[meta], vendor))
+        self.known_uses = cache(lambda meta, vendor: tensor_cores.runs_on_units(events.names[meta], vendor))
         self.torch_op = partial(_provenance, events, host.modules)
         self.hlo_op = cache(lambda program, text: host.modules.op_name(program, events.text(text).split("::")[-1]))
         """The framework op of an HLO instruction; None if the capture has no such instruction."""
@@ -377,11 +379,10 @@ class _Namer:
             could or (of_framework and uses),
             name,
         )
-        likely = self.uses(meta, vendor) or tensor_cores.kernel_names_units(self._events.names[meta], vendor)
-        known = likely if tensor_cores.knows(vendor) else None
+        known = self.known_uses(meta, vendor)
         named = self._events.text(module) if module >= 0 else hlo_op >= 0 and (self.title(program) or "unknown")
         kind = kind_of(kernel.name, name, op_type, named.partition("(")[0] if named else "")
-        return kernel, (launch, vendor, known, could or (of_framework and likely), kind, details >= 0)
+        return kernel, (launch, vendor, known, could or (of_framework and known is True), kind, details >= 0)
 
 
 def _provenance(events: HostEvents, modules: Modules, place: int) -> str:
@@ -455,6 +456,13 @@ def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, misse
     share = _share(missed, total)
     if share is not None and share >= WORTH_SAYING:
         yield _missed(rows, share)
+    is_open = sum(row.ps[1] for row in rows if row.uses is None and tensor_cores.knows(row.vendor))
+    if (_share(is_open, total) or 0.0) >= WORTH_SAYING:
+        yield Notice(
+            "info",
+            f"The names of kernels that take {100 * is_open / total:.1f} % of kernel time do not show whether they use "
+            f"{tensor_cores.units_of(rows[0].vendor)}: they count as neither.",
+        )
     wrong = sum(kernel_launch.is_garbled(row.launch) for row in rows)
     if wrong:
         yield Notice(

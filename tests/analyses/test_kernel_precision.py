@@ -42,6 +42,11 @@ def nothing() -> tuple[str, ...]:
         ("volta_dgemm_64x64_nn", "f64"),
         ("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT", "bf16"),
         ("nvjet_hsh_128x256_64x4_1x2_h_bz_NNT", "f16"),
+        ("nvjet_sm103_qqtst_128x256_128x6_2x1_2cta_v_bz_TNT", "f8"),
+        ("nvjet_sm103_ootst_128x256_v_bz_TNT", "f4"),
+        ("nvjet_sss_tf32_128x256_TNT", "tf32"),
+        ("bmm_E2m1_E2m1E2m1_Fp32_bA16_bB16_bC16_t128x32x512u2_s4", "f4"),
+        ("void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 2112u, 7168u, 1u>(float*, int*)", "f8"),
         ("void layer_norm<c10::BFloat16, float>(int, float)", "bf16"),
         ("void f<c10::Half, float, c10::Half>(long)", "f16"),
         ("void Eigen::internal::EigenMetaKernel<Eigen::half const>(int)", "f16"),
@@ -149,7 +154,78 @@ def test_products_of_bfloat16_on_amd_are_in_16_bits_but_for_xprof(
     ],
 )
 def test_fused_attention_in_16_bits_runs_on_tensor_cores(name: str, uses: bool) -> None:
-    assert tensor_cores.kernel_names_units(name, "Nvidia") is uses
-    assert not tensor_cores.kernel_names_units(name, "AMD")
+    assert tensor_cores.runs_on_units(name, "Nvidia") is uses
+    assert not tensor_cores.runs_on_units(name, "AMD")
     report = session_of(gpu(kernel(name, 0, 5))).kernel_stats()
     assert column(report, "kernels", "uses_tensor_cores") == [uses]
+
+
+@pytest.mark.parametrize(
+    ("name", "uses"),
+    [
+        ("nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT", True),
+        ("nvjet_sm100_tst_64x32_64x16_2x1_2cta_v_bz_TNT", True),
+        ("nvjet_qqtst_128x256_128x6_2x1_2cta_v_bz_TNT", True),
+        ("cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f32_128x128x64_2x1x1_0_ntn_align8", True),
+        ("cutlass3x_sm100_simt_sgemm_f32_f32_f32_f32_f32_128x64x16_1x1x1_3_tnn_align1_bias_f32_relu", False),
+        ("void cutlass::device_kernel<vllm::f<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4>>>", True),
+        ("void cutlass::device_kernel<f<cute::TiledMMA<cute::MMA_Atom<cute::SM80_16x8x16_F32BF16BF16F32_TN>>>>", True),
+        ("void cutlass::device_kernel<at::cuda::detail::prepare_grouped_gemm_data>", False),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_ffma_aligna4_alignc4", False),
+        ("sm90_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8", False),
+        ("void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 2112u, 7168u, 1u>(float*, int*)", True),
+        ("void deep_gemm::fp8_gemm_kernel<7168u, 2048u, 128u>(float*)", True),
+        ("void deep_gemm::smxx_clean_logits<256u>(unsigned int)", False),
+        ("void marlin::Marlin<(long)1125899906910725, (long)1125899906843648>(int4 const*)", True),
+        ("void marlin_moe_wna16::Marlin<c10::Half, 8589934852L>(int4 const*)", True),
+        ("void gptq_marlin_repack_kernel<256, 4, false>(unsigned int const*)", False),
+        ("void flash::flash_fwd_splitkv_mla_kernel<Flash_fwd_kernel_traits_mla<576>>(Flash_fwd_mla_params)", True),
+        ("kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at_", True),
+        ("void flashinfer::BatchPrefillWithPagedKVCacheKernel<flashinfer::KernelTraits<1>>(Params)", True),
+        ("void flashinfer::BatchDecodeWithPagedKVCacheKernel<flashinfer::KernelTraits<1>>(Params)", False),
+        ("fmhaSm100fKernel_QkvBfloat16OBfloat16H128PagedKvCausalP64VarSeqQ128Kv128PersistentContext", True),
+        ("bmm_Bfloat16_E2m1E2m1_Fp32_bA16_bB16_t128x64x256u2_s5_et128x64_m128x64x64", True),
+        ("tinygemm_m16n8k16_chunk_kernel<A, B>", True),
+        ("void vllm::paged_attention_v1_kernel<__nv_bfloat16, 128, 16>(float*)", False),
+        ("triton_poi_fused_add_mul_0", False),
+        ("triton_tem_fused_addmm_relu_3", None),
+        ("fused_moe_kernel", None),
+        ("_w8a8_block_fp8_matmul", None),
+        ("void mul_mat_q<(ggml_type)8, 128, false>(char const*)", None),
+    ],
+)  # fmt: skip
+def test_names_of_libraries_on_nvidia(name: str, uses: bool | None) -> None:
+    report = session_of(gpu(kernel(name, 0, 5))).kernel_stats()
+    assert column(report, "kernels", "uses_tensor_cores") == [uses]
+    open_names = [notice.text for notice in report.notices if "do not show whether" in notice.text]
+    assert open_names == (
+        ["The names of kernels that take 100.0 % of kernel time do not show whether they use Tensor Cores: they count "
+         "as neither."] if uses is None else []
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "uses"),
+    [
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT256x224x64_MI16x16x1_SN_LDSB1", True),
+        ("void ck::kernel_gemm_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3>()", True),
+        ("void ck_tile::kentry<256, 1, ck_tile::FmhaFwdKernel<ck_tile::BlockFmhaPipelineQRKSVSAsync>>()", True),
+        ("void ck_tile::kentry<256, 2, ck_tile::FmhaFwdSplitKVCombineKernel<int>>()", False),
+        ("void paged_attention_ll4mi_QKV_mfma16_kernel<__hip_bfloat16>()", True),
+        ("_ZN5aiter24fmha_fwd_hd128_bf16_rtneE", True),
+        ("aiter::fmoe_bf16_blockscaleFp8_g1u1_vs_silu_1tg_32x256", True),
+        ("void aiter::cross_device_reduce_1stage<__hip_bfloat16, 8>()", False),
+        ("void aiter::add_rmsnorm_quant_kernel<bf16>()", False),
+        ("fused_moe_kernel", None),
+    ],
+)
+def test_names_of_libraries_on_amd(name: str, uses: bool | None) -> None:
+    report = session_of(gpu(kernel(name, 0, 5), vendor="AMD")).kernel_stats()
+    assert column(report, "kernels", "uses_tensor_cores") == [uses]
+
+
+def test_kernels_of_cublas_since_hopper_show_the_maker_and_the_generation() -> None:
+    name = "nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT"
+    report = session_of(xspace(plane("/device:GPU:0", [line("Stream #1", [kernel(name, 0, 5)])]))).kernel_stats()
+    assert column(report, "kernels", "uses_tensor_cores") == [True]
+    assert tensor_cores.least_capability([name]) == ((9, 0), name)

@@ -253,7 +253,7 @@ def test_names_of_types_that_only_tensor_cores_have(name: str) -> None:
     """TF32 is one; XProf's form has its own rule."""
     report = report_of(gpu(kernel(name, 0, 5)))
     assert column(report, "kernels", "uses_tensor_cores") == [True]
-    assert not tensor_cores.kernel_names_units(name, "AMD")
+    assert not tensor_cores.runs_on_units(name, "AMD")
 
 
 @pytest.mark.parametrize(

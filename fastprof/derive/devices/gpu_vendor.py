@@ -25,7 +25,7 @@ _OF_NVIDIA: Final = frozenset({
 _OF_AMD: Final = frozenset({(9, 4), (9, 5), (11, 5)})
 _KERNELS: Final = {
     NVIDIA: pattern_of(
-        r"^(volta|turing|ampere|hopper|sm\d\d|maxwell|cutlass|nccl)|_sm\d\d|cudnn|cublas|cutlass|\bcub::"
+        r"^(volta|turing|ampere|hopper|sm\d\d|maxwell|cutlass|nccl|nvjet)|_sm\d\d|cudnn|cublas|cutlass|\bcub::"
     ),
     AMD: pattern_of(r"^Cijk_|\.kd$|rocclr|hipcub|rocprim|miopen|MIOpen|rccl|_mfma"),
 }

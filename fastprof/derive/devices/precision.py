@@ -22,7 +22,8 @@ _OF_TENSILE: Final = {
 }  # fmt: skip
 _COMMUNICATES: Final = pattern_of(r"^[nr]ccl")
 _NAMED: Final = tuple((name, pattern_of(pattern, re.IGNORECASE)) for name, pattern in (
-    ("f8", r"e[45]m[23]|float8"),
+    ("f4", r"e2m1|^nvjet_(?:sm\d+_)?oo"),
+    ("f8", r"e[45]m[23]|float8|fp8_\w*(?:gemm|matmul|mqa)|^nvjet_(?:sm\d+_)?q"),
     ("s8", r"i8816|i16832|imma|i8i8_"),
     ("bf16", r"bf(?:loat)?16|^nvjet_(?:sm\d+_)?t"),
     ("f16", r"(?<!b)f(?:p|loat)?16(?!\d)|(?<![a-z])half(?![a-z])|h884|h1688|h16816|s884|(?<![a-z])h(?:gemm|cudnn)"

@@ -1,7 +1,8 @@
 """Which GPU kernels run on matrix units, and which ops could, by name and vendor.
 
 Nvidia calls the units Tensor Cores, AMD Matrix Cores. Neither records their use in a trace. Libraries write the
-instruction or the template into the names of their kernels; a kernel of any other name counts as one that does without.
+instruction or the template into the names of their kernels. A kernel of any other name counts as one that does without,
+unless it is compiled for either.
 """
 
 from __future__ import annotations
@@ -21,20 +22,43 @@ _NVIDIA = (
 )
 _AMD = (
     r"Custom_Cijk_|_xdl|attn_fwd|gemm_fusion|mfma|wmma|gtcx|miopenSp3AsmConvRage|TileFmhaShape<|TileFmhaBwdShape<"
-    r"|TileGemmShape<|aiter|bwd_kernel_|moe_gemm|_MI[0-9]+x[0-9]+x[0-9]+"
+    r"|TileGemmShape<|bwd_kernel_|moe_gemm|_MI[0-9]+x[0-9]+x[0-9]+"
 )
-_KERNELS = {NVIDIA: _NVIDIA, AMD: _AMD}
-_UNITS_NAMED = pattern_of(r"tf32|tensorop|tensor\d+x\d+x\d+|wgmma", re.IGNORECASE)
-"""Types and instructions that only Tensor Cores have. XProf does not know these names."""
-_ATTENTION = pattern_of(
-    r"flash_fwd_(?:splitkv_)?kernel|flash_bwd_dq_dk_dv_|FlashAttn(?:Fwd|Bwd)Sm\d|fmha_cutlass[FB]_b?f16_"
-    r"|fmha_v2_\w*(?:b?f|fp)16|cudnn\w*_sdpa_\w*(?:flash|knob)"
+_OF_XPROF = {NVIDIA: _NVIDIA, AMD: f"{_AMD}|aiter"}
+"""What XProf finds in the names of kernels that use the units."""
+_INSTRUCTIONS = (
+    r"(?i:tf32|tensorop|tensor\d+x\d+x\d+|wgmma|tcgen05|umma|mma_?sync|[hiqod]mma|wmma|m(?:8|16|32|64)n\d+k\d+)"
+    r"|MainloopSm90\w*Gmma|MainloopSm1\d\d|MMA_Atom<\S*SM(?:[789]\d|1\d\d)_\w*\d+x\d+x\d+"
 )
-"""Kernels of fused attention whose products have operands of 16 bits or fewer: the libraries FlashAttention and cuDNN
-have no others. Kernels beside them that add up parts or convert the result do without. XProf does not know these."""
+"""Types and instructions that only Tensor Cores have, also as CUTLASS names them."""
+_LIBRARIES = (
+    r"(?:^|\W)nvjet_"  # cuBLAS since Hopper
+    r"|deep_gemm::(?:sm\d+_)?\w*(?:gemm|mqa_logits)"
+    r"|(?:^|\W)Marlin(?:_24)?<"
+    r"|flash_fwd_(?:splitkv_)?(?:mla_)?kernel|flash_bwd_dq_dk_dv_|compute_attn_ws<"
+    r"|FlashAttn(?:Fwd|Bwd)Sm\d|FlashAttention(?:Forward|Backward)Sm\d"  # FlashAttention 2, 3 and 4, FlashMLA
+    r"|flashinfer::\w*(?:Prefill\w*|MLAPagedAttention)Kernel"
+    r"|fmha_cutlass[FB]_b?f16_|fmha_v2_\w*(?:b?f16|fp16|e4m3)|cudnn\w*_sdpa_\w*(?:flash|knob)"
+    r"|(?:^|\W)fmhaSm\d+\w*Kernel_Q|(?:^|\W)(?:bmm|gemm)_\w*(?:E2m1|E4m3|Fp16|Bfloat16)\w*_t\d+x\d+x\d+"  # TensorRT-LLM
+)
+"""Kernels of libraries that multiply in 16 bits or fewer, or in TF32, by no other means. Kernels beside them that add
+up parts or convert the result do without."""
+_UNITS = {
+    NVIDIA: f"{_NVIDIA}|{_INSTRUCTIONS}|{_LIBRARIES}",
+    AMD: rf"{_AMD}|aiter\W*\d*\w*(?:fmha_|mla_|fmoe|flatmm|gemm)|ck_tile::\w*Fmha(?:Fwd|Bwd)\w*(?<!Combine)Kernel<",
+}
+_WITHOUT_UNITS = {
+    NVIDIA: r"(?i:simt|ffma|dp4a|(?:^|[_\W])(?:fp32_)?[sdcz]gemm)|[_\W]gemm_f32f32_f32f32_f32_(?!.*(?:tf32|tensor\d))",
+    AMD: r"(?!)",
+}
+"""Instructions of other units in names that have what _UNITS has, too."""
+_OPEN = pattern_of(
+    r"(?:^|\W)(?:triton_tem_\w*|fused_moe_kernel|matmul_kernel|_matmul_ogs|\w+_matmul)\b|(?:^|\W)mul_mat_q<"
+)
+"""Products whose kernels are compiled for the units or without them, by type and GPU, under one name."""
 _BEFORE_TF32 = pattern_of(r"^(?:maxwell|pascal|volta|turing)_|(?:^|_)sm[567]\d_")
 _SINCE_TF32 = pattern_of(
-    r"^(?:ampere|ada|hopper|blackwell)_|(?:^|_)sm_?(?:[89]\d|1\d\d)|cutlass_(?:[89]\d|1\d\d)_|tf32"
+    r"^(?:ampere|ada|hopper|blackwell|nvjet)_|(?:^|_)sm_?(?:[89]\d|1\d\d)|cutlass_(?:[89]\d|1\d\d)_|tf32"
 )
 
 _FAMILIES = tuple((pattern_of(pattern), capability) for pattern, capability in (
@@ -44,7 +68,7 @@ _FAMILIES = tuple((pattern_of(pattern), capability) for pattern, capability in (
     (r"^turing_|(?:^|_)sm_?75_|cutlass_75_", (7, 5)),
     (r"^ampere_|(?:^|_)sm_?8[0-8]_|cutlass_80_", (8, 0)),
     (r"^ada_|(?:^|_)sm_?89_", (8, 9)),
-    (r"^hopper_|(?:^|_)sm_?90_|cutlass_90_", (9, 0)),
+    (r"^(?:hopper|nvjet)_|(?:^|_)sm_?90_|cutlass_90_", (9, 0)),
     (r"^blackwell_|(?:^|_)sm_?1\d\d_|cutlass_1\d\d_", (10, 0)),
 ))  # fmt: skip
 """What names of kernels begin with that libraries wrote for GPUs of a compute capability."""
@@ -74,7 +98,7 @@ _OP_PARTS = (
 
 
 _MOVES = pattern_of(r"transpose|copy|im[0-9]*d?2col|nchwtonhwc|nhwctonchw|memset", re.IGNORECASE)
-_MULTIPLIES = pattern_of(r"gemm|conv|cijk|_dot_", re.IGNORECASE)
+_MULTIPLIES = pattern_of(r"gemm|conv|cijk|_dot_|nvjet", re.IGNORECASE)
 
 
 def units_of(vendor: str | None) -> str:
@@ -84,7 +108,7 @@ def units_of(vendor: str | None) -> str:
 
 def knows(vendor: str | None) -> bool:
     """Whether names of the kernels on the matrix units of this vendor's GPUs are known."""
-    return vendor in _KERNELS
+    return vendor in _UNITS
 
 
 def only_moves(kernel: str) -> bool:
@@ -98,15 +122,20 @@ def multiplies(kernel: str) -> bool:
 
 
 def kernel_uses(kernel: str, vendor: str | None) -> bool:
-    """Whether a kernel of this name runs on matrix units of the vendor's GPUs. No names are known of other vendors."""
-    names = _KERNELS.get(vendor or "")
+    """Whether XProf finds that a kernel of this name runs on matrix units of the vendor's GPUs."""
+    names = _OF_XPROF.get(vendor or "")
     return names is not None and re.search(names, kernel) is not None
 
 
-def kernel_names_units(kernel: str, vendor: str | None) -> bool:
-    """Whether the name of a kernel of Nvidia's has what only Tensor Cores do, such as TF32 or fused attention in 16
-    bits."""
-    return vendor == NVIDIA and (_UNITS_NAMED.search(kernel) or _ATTENTION.search(kernel)) is not None
+def runs_on_units(kernel: str, vendor: str | None) -> bool | None:
+    """Return whether a kernel runs on matrix units of the vendor's GPUs, as its name says; None: kernels of this name
+    may do either, or names of this vendor's kernels are not known."""
+    names = _UNITS.get(vendor or "")
+    if names is None or vendor is None:
+        return None
+    if re.search(_WITHOUT_UNITS[vendor], kernel):
+        return False
+    return True if re.search(names, kernel) else None if _OPEN.search(kernel) else False
 
 
 SINCE_TF32 = (8, 0)

@@ -32,7 +32,7 @@ class Kernel(NamedTuple):
 
 class Row(NamedTuple):
     """A kernel of a host. ``vendor``: who made the GPU, as recorded or as other facts show; ``uses``: whether the
-    kernel runs on matrix units; None: of the vendor's kernels, those that do are unknown; ``op_could``: whether its
+    kernel runs on matrix units; None: its name does not show it; ``op_could``: whether its
     op could. ``kernel`` has both by the recorded vendor alone. ``kind``, ``fusible``: see derive/ops/elementwise.py.
     ``precision``: the type of the numbers that it computes with; None: unknown.
     ``ps``: count, total, minimum and maximum of its durations; ``ns``: the same in whole nanoseconds, as XProf adds

@@ -57,9 +57,9 @@ function sums(data, by, short = (name) => shortened(name, 200)) {
 /** Kernel time by whether it ran on Tensor Cores, or could have. */
 function cores(kernels) {
   const kind = ({ uses_tensor_cores: uses, could_use_tensor_cores: could }) => {
+    if (uses === null) return "not known";
     if (uses) return "uses them";
-    if (could) return "could, but does not";
-    return uses === null && could === null ? "not known" : "does not";
+    return could ? "could, but does not" : "does not";
   };
   return [...Map.groupBy(kernels.rows(), kind)].map(([name, rows]) => ({
     name,
