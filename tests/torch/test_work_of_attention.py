@@ -124,3 +124,48 @@ def test_the_attention_of_a_real_capture() -> None:
     (row,) = [row for row in rows if row["category"] == "aten::_flash_attention_forward"]
     assert row["flops"] == 24 * 4 * 16 * 16 * 559 * 559 * 64
     assert row["accessed_bytes"] == 24 * 4 * 2 * 16 * 16 * 559 * 64
+
+
+# ---- vLLM: 8 heads of queries, 2 of keys, of size 64, in pages of 16 tokens
+
+HALF = "c10::BFloat16"
+
+
+def _decode(op: str, sequences: int, longest: str) -> Call:
+    """A token of each sequence."""
+    query, cache = [sequences, 8, 64], [[100, 2, 8, 16, 8], [100, 2, 64, 16]]
+    before = [query] if op.endswith("v1") else [query, [sequences, 8, 4], [sequences, 8, 4], [sequences, 8, 4, 64]]
+    dims = [*before, query, *cache, [], [], [sequences, 7], [sequences], [], []]
+    types = [*[HALF] * (len(before) + 3), "Scalar", "Scalar", "int", "int", "Scalar", "Scalar"]
+    return _call(op, dims, types, ["" if one else "16" for one in dims[:-1]] + [longest])
+
+
+def _varlen(op: str, dims_of_key: list[int], begins: int, longest: str) -> Call:
+    """30 tokens; the length of the longest sequence of keys is the last argument here."""
+    longest_at, query = (11, 4) if op == "_vllm_fa2_C::varlen_fwd" else (13, 7)
+    dims: list[Any] = [[30, 8, 64], dims_of_key, dims_of_key, *[[] for _ in range(longest_at - 2)]]
+    dims[query] = dims[query + 1] = [begins]
+    types = [HALF] * 3 + ["int"] * (longest_at - 2)
+    return _call(op, dims, types, [""] * longest_at + [longest])
+
+
+FLOPS = 4 * 8 * 64 * 100
+KEYS = 100 * 2 * 64 * 2 * 2
+
+
+@pytest.mark.parametrize("op", ["_C::paged_attention_v1", "_C::paged_attention_v2"])
+def test_decoding_of_one_sequence_is_as_long_as_the_longest(op: str) -> None:
+    assert attention_work(_decode(op, 1, "100")) == Work(FLOPS, 2 * 2 * 8 * 64 + KEYS)
+    for call in (_decode(op, 2, "100"), _decode(op, 1, "")):
+        with pytest.raises(Unknown, match="lengths of the sequences in its pages are not recorded"):
+            attention_work(call)
+
+
+@pytest.mark.parametrize("op", ["_vllm_fa2_C::varlen_fwd", "_vllm_fa3_C::fwd"])
+def test_flash_attention_of_vllm_has_keys_in_pages_or_one_after_the_other(op: str) -> None:
+    pages = [100, 16, 2, 64]
+    assert attention_work(_varlen(op, pages, 2, "100")) == Work(30 * FLOPS, 30 * 2 * 2 * 8 * 64 + KEYS)
+    with pytest.raises(Unknown, match="lengths of the sequences in its pages are not recorded"):
+        attention_work(_varlen(op, pages, 3, "100"))
+    keys = 100 * 2 * 64 * 2
+    assert attention_work(_varlen(op, [100, 2, 64], 2, "100")) == Work(30 * FLOPS, 30 * 2 * 2 * 8 * 64 + 2 * keys)

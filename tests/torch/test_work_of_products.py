@@ -147,3 +147,50 @@ def test_real_captures(name: str, flops: dict[str, int | None]) -> None:
     found = {row["name"]: row["flops"] for row in rows if row["host_or_device"] == "Device"}
     assert {op: found[f"aten::{op}"] for op in flops} == flops
     assert found.get("aten::add_") is None
+
+
+F8, F4, SCALE = "c10::Float8_e4m3fn", "c10::Float4_e2m1fn_x2", "float"
+
+
+def _scaled(dims: list[Any], types: list[str], values: dict[int, str], op: str = "aten::_scaled_mm") -> Call:
+    texts = [values.get(place, "") for place in range(len(dims))]
+    return Call(op, json.dumps(dims), json.dumps(types), json.dumps(texts) if values else "")
+
+
+@pytest.mark.parametrize(
+    ("call", "work"),
+    [
+        # [3, 32] x [32, 16] with a scale each, into bfloat16
+        (_scaled([[3, 32], [32, 16], [], [], [], [], [], []], [F8, F8, SCALE, SCALE, "", "", "Scalar", "Scalar"],
+                 {6: "15", 7: "True"}), Work(2 * 3 * 32 * 16, 96 + 512 + 2 * 48)),
+        # a scale of each row and column, a bias, into float
+        (_scaled([[3, 32], [32, 16], [3, 1], [1, 16], [16], [], [], []],
+                 [F8, F8, SCALE, SCALE, "c10::BFloat16", "", "Scalar", "Scalar"], {6: "6", 7: "False"}),
+         Work(2 * 3 * 32 * 16, 96 + 512 + 4 * 3 + 4 * 16 + 2 * 16 + 4 * 48)),
+        # no type of the result: that of the first matrix
+        (_scaled([[3, 32], [32, 16], [1], [1], [], [], [], []], [F8, F8, SCALE, SCALE, "", "", "", "Scalar"],
+                 {7: "False"}), Work(2 * 3 * 32 * 16, 96 + 512 + 4 + 4 + 48)),
+        # arguments of PyTorch up to 2.3, and the array for the result
+        (_scaled([[3, 32], [32, 16], [], [], [], []], [F8, F8, "", "Scalar", "float", "float"], {3: "15"}),
+         Work(2 * 3 * 32 * 16, 96 + 512 + 2 * 48)),
+        (_scaled([[3, 32], [32, 16], [1], [1], [], [], [], [], [3, 16]],
+                 [F8, F8, SCALE, SCALE, "", "", "Scalar", "Scalar", "c10::BFloat16"], {6: "15", 7: "True"}),
+         Work(2 * 3 * 32 * 16, 96 + 512 + 4 + 4 + 2 * 48)),
+        # two numbers in each byte, scales of 8 bits for 16 of them
+        (_scaled([[4, 32], [32, 8], [4, 4], [8, 4], [], [], [], []],
+                 [F4, F4, "c10::Float8_e4m3fn", "c10::Float8_e4m3fn", "", "", "Scalar", "Scalar"], {6: "15"}),
+         Work(2 * 4 * 64 * 8, 128 + 256 + 16 + 32 + 2 * 32)),
+        (_scaled([[3, 32], [32, 16], [], [], [], [], [], []], [F8, F8, "?", "?", "", "", "", ""], {}),
+         Work(2 * 3 * 32 * 16, 0)),  # options are not recorded: the type of the result is unknown
+        (_scaled([[3, 16], [3, 32], [32, 16], [3, 1], [1, 16], []],
+                 ["c10::BFloat16", F8, F8, SCALE, SCALE, ""], {}, "_C::cutlass_scaled_mm"),
+         Work(2 * 3 * 32 * 16, 96 + 512 + 12 + 64 + 96)),
+    ],
+)  # fmt: skip
+def test_work_of_scaled_products(call: Call, work: Work) -> None:
+    assert work_of(call, {}) == work
+
+
+def test_scaled_products_of_other_shapes_are_unknown() -> None:
+    with pytest.raises(Unknown, match="not those of such an op"):
+        work_of(_scaled([[3, 32], [16, 32], [], []], [F8] * 4, {}), {})

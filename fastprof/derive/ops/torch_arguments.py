@@ -98,8 +98,8 @@ def argument_bytes(call: Call) -> int:
 
 _BYTES: Final = {
     "double": 8, "float": 4, "Half": 2, "BFloat16": 2, "Float8_e4m3fn": 1, "Float8_e5m2": 1, "Float8_e4m3fnuz": 1,
-    "Float8_e5m2fnuz": 1, "signed char": 1, "unsigned char": 1, "complex<float>": 8, "complex<double>": 16, "int": 4,
-    "long int": 8, "long": 8,
+    "Float8_e5m2fnuz": 1, "Float8_e8m0fnu": 1, "Float4_e2m1fn_x2": 1, "signed char": 1, "unsigned char": 1,
+    "complex<float>": 8, "complex<double>": 16, "int": 4, "long int": 8, "long": 8,
 }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from fastprof.derive.ops.torch_arguments import (
 )
 
 _NO_LENGTHS: Final = "the lengths of its packed sequences are not recorded"
+_NO_CONTEXT: Final = "the lengths of the sequences in its pages are not recorded"
 
 
 class _Attention(NamedTuple):
@@ -42,7 +43,7 @@ _FORWARD: Final = (
     "flash_attn_3::fwd", "flash_attn_3::_flash_attn_forward", "aiter::_flash_attn_forward",
     "aiter::_flash_attn_varlen_forward", "aiter::mha_fwd", "aiter::mha_varlen_fwd", "aiter::fmha_v3_fwd",
     "aiter::fmha_v3_varlen_fwd", "xformers_flash::flash_fwd", "xformers::efficient_attention_forward_cutlass",
-    "xformers::efficient_attention_forward_ck",
+    "xformers::efficient_attention_forward_ck", "_vllm_fa2_C::varlen_fwd", "_vllm_fa3_C::fwd",
 )  # fmt: skip
 _BACKWARD: Final = (
     "flash_attn::_flash_attn_backward", "flash_attn::_flash_attn_varlen_backward", "flash_attn_3::bwd",
@@ -63,13 +64,37 @@ _ATTENTIONS: Final = {
     **dict.fromkeys(_FORWARD, _Attention(False)),
     **dict.fromkeys(_BACKWARD, _Attention(False, True)),
 }
-ATTENTIONS: Final = frozenset(_ATTENTIONS)
+
+
+class _Paged(NamedTuple):
+    """Places of arguments of attention whose keys are in pages. ``sequences``: has the number of sequences as its size,
+    or one more, ``begins``; ``longest``: the length of the longest; ``heads``: the dimension of the pages."""
+
+    query: int
+    key: int
+    sequences: int
+    begins: int
+    longest: int
+    heads: int
+
+
+_PAGED: Final = {
+    "_C::paged_attention_v1": _Paged(1, 2, 7, 0, 9, 1),
+    "_C::paged_attention_v2": _Paged(4, 5, 10, 0, 12, 1),
+    "_vllm_fa2_C::varlen_fwd": _Paged(0, 1, 4, 1, 11, 2),
+    "_vllm_fa3_C::fwd": _Paged(0, 1, 7, 1, 13, 2),
+}
+"""Kernels of vLLM. Its builds of FlashAttention take keys one after the other, too."""
+ATTENTIONS: Final = frozenset({*_ATTENTIONS, *_PAGED})
 """Ops whose work is known here."""
 
 
 def attention_work(call: Call) -> Work:
     """Return the work of a call of one of ATTENTIONS, or raise Unknown with the reason."""
-    kind, dims = _ATTENTIONS[call.op], all_dims(call)
+    dims = all_dims(call)
+    if call.op in _PAGED and len(shape_at(dims, _PAGED[call.op].key)) > 3:
+        return _paged_work(call, dims, _PAGED[call.op])
+    kind = _ATTENTIONS[call.op]
     first = int(kind.is_backward)
     query, key, value = (shape_at(dims, first + place) for place in range(3))
     if len({len(query), len(key), len(value)}) > 1 or len(query) < 3:
@@ -84,6 +109,20 @@ def attention_work(call: Call) -> Work:
     moved = sum(prod(shape) * size for shape, size in zip((query, key, value), sizes, strict=True))
     moved = (1 + first) * moved + prod(output) * sizes[0]
     return checked_work(3 * scores + 2 * values if first else scores + values, moved if all(sizes) else 0)
+
+
+def _paged_work(call: Call, dims: Sequence[Any], places: _Paged) -> Work:
+    """Return the work of attention whose keys are in pages, known if there is one sequence: its length is that of the
+    longest."""
+    query, pages, sequences = (shape_at(dims, place) for place in (places.query, places.key, places.sequences))
+    length = value_at(call, places.longest)
+    if len(query) != 3 or len(sequences) != 1 or not pages[places.heads] or query[1] % pages[places.heads]:
+        raise Unknown(OTHER_SHAPES)
+    if sequences[0] - places.begins != 1 or not isinstance(length, int) or length < 0:
+        raise Unknown(_NO_CONTEXT)
+    sizes = [size_at(call, place) for place in (places.query, places.key, places.key + 1)]
+    moved = 2 * prod(query) * sizes[0] + length * pages[places.heads] * query[2] * (sizes[1] + sizes[2])
+    return checked_work(4 * prod(query) * length, moved if all(sizes) else 0)
 
 
 def _dense(kind: _Attention, query: Dims, key: Dims, value: Dims) -> tuple[int, int]:

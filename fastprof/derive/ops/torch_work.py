@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from operator import mul
 from typing import Any, Final, NamedTuple
 
 from fastprof.derive.ops.torch_arguments import (
@@ -22,6 +23,7 @@ from fastprof.derive.ops.torch_arguments import (
     is_shape,
     shape_at,
     size_at,
+    type_at,
     value_at,
 )
 from fastprof.derive.ops.torch_attention import ATTENTIONS, attention_work
@@ -60,12 +62,20 @@ _CONVOLUTIONS: Final = {
     **dict.fromkeys(("aten::cudnn_convolution_transpose", "aten::miopen_convolution_transpose"),
                     _Forward(is_transposed=True)),
 }  # fmt: skip
+_SCALED: Final = {"aten::_scaled_mm": 0, "_C::cutlass_scaled_mm": 1}
+"""Products of scaled 8-bit or 4-bit matrices: the place of the first; vLLM has the result before it."""
+_HALVED: Final = "Float4_e2m1fn_x2"
+"""A type of which an element holds two numbers along the dimension that is summed."""
+_BYTES_BY_CODE: Final = {5: 2, 6: 4, 7: 8, 15: 2, 23: 1, 24: 1}
+"""Bytes of PyTorch's types by their numbers: half, float, double, bfloat16 and two of 8 bits."""
 _BACKWARD: Final = "aten::convolution_backward"
 OLD_BACKWARD: Final = "aten::cudnn_convolution_backward"
 """Calls the next two, which compute one gradient each."""
 _INPUT_GRADIENT: Final = "aten::cudnn_convolution_backward_input"
 WEIGHT_GRADIENT: Final = "aten::cudnn_convolution_backward_weight"
-PRODUCTS: Final = frozenset({*_MATRICES, *_CONVOLUTIONS, *ATTENTIONS, _BACKWARD, _INPUT_GRADIENT, WEIGHT_GRADIENT})
+PRODUCTS: Final = frozenset({
+    *_MATRICES, *_SCALED, *_CONVOLUTIONS, *ATTENTIONS, _BACKWARD, _INPUT_GRADIENT, WEIGHT_GRADIENT,
+})  # fmt: skip
 """Ops whose work is known here."""
 GRADIENTS: Final = frozenset({_BACKWARD, OLD_BACKWARD})
 """Ops with the shapes of input, weight and output of a convolution: others lack some of these."""
@@ -98,6 +108,8 @@ def work_of(call: Call, outputs: Outputs) -> Work:
     if call.op in ATTENTIONS:
         return attention_work(call)
     dims = all_dims(call)
+    if call.op in _SCALED:
+        return _of_scaled(call, dims, _SCALED[call.op])
     if call.op in _MATRICES:
         return _of_matrices(call, dims)
     if call.op in _CONVOLUTIONS:
@@ -134,6 +146,24 @@ def _of_matrices(call: Call, dims: Sequence[Any]) -> Work:
     given = size_at(call, places[-1]) if places[-1] >= inputs else 0
     written = rows * columns * (given or size_at(call, at_first))
     return checked_work(2 * rows * first[-1] * columns, moved + written if all(sizes) else 0)
+
+
+def _of_scaled(call: Call, dims: Sequence[Any], at: int) -> Work:
+    """[m, k] times [k, n], their scales and what is added. The type of the result is that of an array for it, else an
+    option behind the scales, or before them up to PyTorch 2.3, else that of the first matrix."""
+    (rows, inner, *more), second = shape_at(dims, at), shape_at(dims, at + 1)
+    if more or len(second) != 2 or second[0] != inner:
+        raise Unknown(OTHER_SHAPES)
+    columns = second[1]
+    flops = 2 * rows * inner * columns * (2 if type_at(call, at) == _HALVED else 1)
+    places = [place for place, one in enumerate(dims) if one and is_shape(one)]
+    results = [0] if at else [place for place in places if place > 7 and dims[place] == [rows, columns]]
+    sizes = [size_at(call, place) for place in places if place not in results]
+    given = [prod(dims[place]) for place in places if place not in results]
+    code = next((one for one in (value_at(call, 6), value_at(call, 3)) if type(one) is int), None)
+    written = size_at(call, results[0]) if results else _BYTES_BY_CODE.get(code, 0) if code else size_at(call, at)
+    moved = sum(map(mul, given, sizes)) + rows * columns * written
+    return checked_work(flops, moved if all(sizes) and written and (results or call.values) else 0)
 
 
 def _of_convolution(call: Call, dims: Sequence[Any], places: _Forward, outputs: Outputs) -> Work:
