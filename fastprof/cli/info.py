@@ -1,4 +1,4 @@
-"""The content of a session: hosts, planes, lines, devices, counts, times, faults.
+"""The content of a session: hosts, planes, lines, devices, counts, times, faults; of several jobs, one by one.
 
 JSON holds everything; CSV and Arrow hold the table of planes. With --runs, the runs of a log directory are listed
 instead, newest first.
@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> None:
     with output.opened(args, form) as sink:
         from fastprof.cli import facts
 
+        profile = profile.by_job
         content = {name: facts.gather(one, args.talk.progress) for name, one in profile.runs.items()}
         args.talk.progress.clear()
         if form in ("table", "json"):

@@ -186,5 +186,10 @@ def note_jobs(hosts: Sequence[str], facts: Sequence[JobFacts | None], log: Impor
     return jobs
 
 
+def is_job_name(name: str) -> bool:
+    """Return whether a name is one that jobs get."""
+    return name.startswith("job ") and name[4:].isdecimal()
+
+
 def name_jobs(jobs: Jobs) -> dict[str, list[int]]:
     return {f"job {number}": job for number, job in enumerate(jobs, 1)}

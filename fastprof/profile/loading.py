@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from fastprof.decode.jobs import is_job_name
 from fastprof.decode.selection import Interval, Patterns
 from fastprof.decode.task_environment import KINETO
 from fastprof.decode.workers import Progress
-from fastprof.errors import CaptureError, FastprofError, UnreadableError, UsageError
+from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
 from fastprof.inputs import graph_files, unpacking
 from fastprof.inputs import resolve as sessions
 from fastprof.inputs.resolve import Named, Run
@@ -45,7 +46,8 @@ def load(
 
     ``path``: a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, bytes, a binary file
     object, or a list of these. gzip and zstd are recognized by content. From a log directory with several runs the
-    newest run is loaded, unless ``run`` names another, or a list of others (see ``runs``).
+    newest run is loaded, unless ``run`` names another, or a list of others (see ``runs``). If the traces are of several
+    jobs (``Profile.by_job``), ``run`` names one of these, as "job 1".
 
     Several runs stay apart: tables have the column ``run``, and each run has its own reports (``Profile.runs``).
     ``as_hosts``: read all captures as hosts of one run instead.
@@ -116,6 +118,20 @@ def load_again(path: Named | Sequence[Named], **how: Any) -> Profile:
 
 
 def _profile(path: Named | Sequence[Named], how: dict[str, Any], **rest: Any) -> Profile:
+    """The profile of a session, or of jobs of it if ``run`` names these: ``job 1``."""
+    try:
+        return _of_runs(path, how, rest)
+    except (NotFoundError, UsageError):
+        wanted = [how["run"]] if isinstance(how.get("run"), str) else list(how.get("run") or ())
+        if not wanted or not all(map(is_job_name, wanted)):
+            raise
+        by_job = _of_runs(path, {**how, "run": None}, rest).by_job
+        if not by_job.has_runs:
+            raise
+    return by_job.runs[wanted[0]] if len(wanted) == 1 else by_job.select(runs=wanted)
+
+
+def _of_runs(path: Named | Sequence[Named], how: dict[str, Any], rest: dict[str, Any]) -> Profile:
     opened, several = open_runs(path, **how, **rest)
     if not several:
         tables = next(iter(opened.values()))

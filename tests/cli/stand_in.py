@@ -81,6 +81,7 @@ class StandIn:
         self.run = "run1"
         self.runs = {self.run: self}
         self.has_runs = False
+        self.by_job = self
         self.sources = [row[1] for row in HOSTS]
 
     def __getattr__(self, name: str) -> pa.Table:

@@ -16,7 +16,7 @@ from trace_builder import event, line, plane, stat, task_environment, xspace
 import fastprof
 from fastprof.cli.main import main
 from fastprof.engines.process_pool import processes
-from fastprof.errors import UsageError
+from fastprof.errors import NotFoundError, UsageError
 
 H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
 MI300X = [{"id": 0, "name": "AMD Instinct MI300X"}]
@@ -119,6 +119,46 @@ def test_the_hosts_of_a_job_can_be_selected_and_all_be_read_together(tmp_path: P
     assert fastprof.load(folder).reports_together("kernel_stats")["kernel_stats"].scalars["occurrences"].value == 32
     again = pickle.loads(pickle.dumps(fastprof.load(folder)))
     assert list(again.kernel_stats().runs) == ["job 1", "job 2"]
+
+
+def names_in(hosts: dict[str, Any]) -> list[str]:
+    """The names in a table of hosts as JSON."""
+    at = [column["name"] for column in hosts["columns"]].index("host")
+    return [row[at] if isinstance(row, list) else row["host"] for row in hosts["rows"]]
+
+
+def test_jobs_are_selected_as_runs_are_and_listed_one_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = written(tmp_path, SEVERAL["other times"][0])
+    one = fastprof.load(folder, run="job 2")
+    assert one.hosts["host"].to_pylist() == ["b", "c"]
+    assert one.kernel_stats().scalars["occurrences"].value == 16
+    assert pickle.loads(pickle.dumps(one)).hosts["host"].to_pylist() == ["b", "c"]
+    files = sorted(map(str, folder.iterdir()))
+    assert fastprof.load(files, run="job 3").hosts["host"].to_pylist() == ["d"]
+    two = fastprof.load(folder, run=["job 1", "job 3"])
+    assert {name: run.hosts["host"].to_pylist() for name, run in two.runs.items()} == {
+        "job 1": ["a"], "job 3": ["d"]
+    }  # fmt: skip
+    with pytest.raises(NotFoundError, match="there are: job 1, job 2, job 3"):
+        fastprof.load(folder, run="job 4")
+    with pytest.raises(NotFoundError, match="other"):
+        fastprof.load(folder, run="other")
+    assert main(["kernel-stats", str(folder), "--run", "job 2", "--format", "json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["scalars"]["occurrences"]["value"] == 16
+    assert main(["info", str(folder), "--format", "json", "-q"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert {name: names_in(run["hosts"]) for name, run in runs.items()} == {
+        "job 1": ["a"], "job 2": ["b", "c"], "job 3": ["d"]
+    }  # fmt: skip
+    assert main(["info", str(folder), "--run", "job 3", "--format", "json", "-q"]) == 0
+    assert names_in(json.loads(capsys.readouterr().out)["hosts"]) == ["d"]
+
+
+def test_a_job_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        fastprof.load(written(tmp_path, ONE["nothing is recorded"]), run="job 1")
 
 
 def test_with_an_executor_a_notice_says_so(tmp_path: Path) -> None:
