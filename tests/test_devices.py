@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from fastprof.tables.host_reader import read_host
 class Plane:
     kind: str | None
     stats: dict[str, Any] = field(default_factory=dict)
+    name: str = "/device:GPU:0"
 
 
 def gpu(vendor: str | None, major: int, minor: int, **stats: Any) -> Plane:
@@ -128,7 +129,7 @@ def test_without_a_compute_capability_a_gpu_has_no_known_peak_and_no_generation(
     found = likely_peaks([plane], kernels)
     assert found is not None and (found.teraflops_per_s, found.name) == (0.0, "Nvidia GPU")
     assert found.reasons[1:] == (
-        "the capture does not say the GPU's compute capability, so its peak FLOP/s is not known",
+        "the capture does not say the device's compute capability, so its peak FLOP/s is not known",
         "it runs kernels such as turing_fp16_s1688gemm, so its compute capability is 7.5 or later",
     )
     assert recorded_capability([plane]) is None
@@ -160,7 +161,7 @@ def test_of_an_unknown_vendor_only_the_bandwidth_is_known(vendor: Any) -> None:
     peaks = peaks_of(gpu(vendor, 7, 0))
     assert peaks.teraflops_per_s == 0.0 and peaks.ridge_point == 0.0
     assert peaks.bandwidths_gb_per_s == (1555.0, 0.0, 0.0)
-    assert "does not say who made the GPU" in peaks.reasons[0]
+    assert "does not say who made the device" in peaks.reasons[0]
 
 
 def test_amd_architectures_that_are_not_listed_have_no_peak() -> None:
@@ -288,3 +289,10 @@ def test_less_bandwidth_than_any_gpu_of_its_kind_has_is_doubted_and_kept() -> No
     (reason,) = peaks.reasons
     assert "2,662 GB/s" in reason and "2.0 times too high" in reason
     assert with_published(peaks_of(gpu("AMD", 9, 4, memory_bandwidth=5_300_000_000_000))).reasons == ()
+
+
+def test_a_device_that_nothing_calls_gpu_has_its_own_name_and_no_likely_maker() -> None:
+    npu = replace(gpu(None, 7, 0), name="/device:NPU:3")
+    assert device_name(npu) == "NPU"
+    assert likely_peaks([npu], ("ncclKernel",)) is None
+    assert likely_peaks([gpu(None, 7, 0)], ("ncclKernel",)) is not None

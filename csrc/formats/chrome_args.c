@@ -33,6 +33,7 @@ chrome_arg chrome_arg_of(chrome_dialect dialect, const uint8_t *name, size_t len
     chrome_arg arg;
   } kineto[] = {{"correlation", ARG_CORRELATION}, {"device", ARG_DEVICE}, {"stream", ARG_STREAM}, {"registers per thread", ARG_REGISTERS}, {"shared memory", ARG_SHARED},
                 {"grid", ARG_GRID}, {"block", ARG_BLOCK}, {"theoretical occupancy %", ARG_OCCUPANCY}, {"est. achieved occupancy %", ARG_ESTIMATE},
+                {"blocks per sm", ARG_BLOCKS_PER_SM}, {"warps per sm", ARG_WARPS_PER_SM},
                 {"bytes", ARG_BYTES}, {"todevice", ARG_TO_DEVICE}, {"size", ARG_BYTES}, {"direction", ARG_DIRECTION}, {"task type", ARG_TASK_TYPE}};
   if (dialect == CHROME_XPROF && chrome_is_same(name, length, "step_num")) return ARG_STEP_NUM;
   if (dialect == CHROME_XPROF) return is_numeric(name, length) ? ARG_NUMERIC : ARG_NONE;

@@ -202,7 +202,9 @@ static bool put_counter(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
     if (name < 0) chrome->failed = true;
     if (name < 0) return true;
   }
-  chrome_put_event(chrome, named_line(chrome, event, CHROME_COUNTERS, "_counters_", NULL, 0), name, event->cat, event->time, 0);
+  int32_t line = chrome_counter_line(chrome, event);
+  if (line < 0) line = named_line(chrome, event, CHROME_COUNTERS, "_counters_", NULL, 0);
+  chrome_put_event(chrome, line, name, event->cat, event->time, 0);
   return true;
 }
 

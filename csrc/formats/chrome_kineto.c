@@ -55,6 +55,15 @@ bool chrome_is_kineto_category(const uint8_t *text, size_t length) {
   return category_of(text, length) || side_by_ending(text, length) != UNKNOWN_SIDE;
 }
 
+/* Kineto labels devices of all makers as GPUs; categories of calls and work name them. */
+static void note_device_word(fp_chrome *chrome, const uint8_t *cat, size_t length) {
+  static const char *const words[][2] = {{"xpu_", "XPU"}, {"hpu_", "HPU"}, {"mtia_", "MTIA"}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    size_t size = strlen(words[i][0]);
+    if (length > size && chrome_is_same(cat, size, words[i][0])) chrome->device_word = words[i][1];
+  }
+}
+
 /* The side of a category, which is looked up once. */
 static side side_of(fp_chrome *chrome, int32_t cat) {
   if (cat < 0) return HOST_SIDE;
@@ -62,6 +71,7 @@ static side side_of(fp_chrome *chrome, int32_t cat) {
     size_t length;
     const uint8_t *text = chrome_string(&chrome->cats, (int32_t)next, &length);
     const struct category *found = category_of(text, length);
+    note_device_word(chrome, text, length);
     fp_bytes_byte(&chrome->sides, (uint8_t)(found ? found->side : side_by_ending(text, length)));
     if (chrome->sides.failed) {
       chrome->failed = true;
@@ -105,8 +115,9 @@ static chrome_role role_of(const fp_chrome *chrome, const chrome_event *event, s
   size_t length;
   if (on == HOST_SIDE || on == CALL_SIDE || on == STEP_SIDE || on == UNKNOWN_SIDE) return CHROME_THREAD;
   if (on == NOTES_SIDE) return CHROME_NOTES;
-  if (on != MTIA_SIDE) return on == SYNC_SIDE ? CHROME_SYNC : CHROME_STREAM;
   const uint8_t *name = chrome_string(&chrome->names, event->name, &length);
+  if (on == KERNEL_SIDE && begins_with(name, length, "metrics: ")) return CHROME_NOTES; /* XPU: counters of a kernel, around it */
+  if (on != MTIA_SIDE) return on == SYNC_SIDE ? CHROME_SYNC : CHROME_STREAM;
   return begins_with(name, length, "event_") ? CHROME_SYNC : CHROME_STREAM; /* event_wait, event_record */
 }
 
@@ -157,6 +168,28 @@ int32_t chrome_thread_line(fp_chrome *chrome, const chrome_event *event) {
   return chrome_line_of(chrome, chrome_plane_of_process(chrome, process), process, CHROME_THREAD, event->tid, -1);
 }
 
+/* Counters of a device have its number as pid: those of XPU and MTIA by their category, others by the label of the process. */
+int32_t chrome_counter_line(fp_chrome *chrome, const chrome_event *event) {
+  static const char *const endings[] = {"_counters", "_scope_profiler"};
+  const chrome_id none = {CHROME_NO_ID, 0};
+  size_t length;
+  int64_t device, labelled;
+  int32_t number = chrome_process_of(chrome, event->pid);
+  if (chrome->dialect != CHROME_KINETO || number < 0 || event->pid.kind != CHROME_INT_ID) return -1;
+  const chrome_process *process = (const chrome_process *)chrome->processes.items + number;
+  bool is_of_device = chrome_labelled_device(chrome, process, &labelled) && !process->is_host;
+  const uint8_t *cat = chrome_string(&chrome->cats, event->cat, &length);
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    size_t size = strlen(endings[i]);
+    is_of_device |= length > size && chrome_is_same(cat + length - size, size, endings[i]);
+  }
+  if (!is_of_device || !id_number(chrome, event->pid, &device)) return -1;
+  side_of(chrome, event->cat);
+  int32_t name = fp_strings_add(&chrome->texts, (const uint8_t *)"_counters_", strlen("_counters_"));
+  if (name < 0) chrome->failed = true;
+  return name < 0 ? -1 : chrome_line_of(chrome, chrome_device_plane(chrome, device), number, CHROME_COUNTERS, none, name);
+}
+
 /* ---- derived stats ---- */
 
 /* Appends " key:value" of an arg, whose brackets and blanks are left out. */
@@ -183,6 +216,8 @@ static void put_kernel_details(fp_chrome *chrome, const chrome_event *event) {
   put_detail(text, event, ARG_BLOCK, "block");
   put_detail(text, event, ARG_OCCUPANCY, "occ_pct");
   put_detail(text, event, ARG_ESTIMATE, "est_occ_pct");
+  put_detail(text, event, ARG_BLOCKS_PER_SM, "blocks_per_sm");
+  put_detail(text, event, ARG_WARPS_PER_SM, "warps_per_sm");
   chrome->failed |= text->failed;
   if (text->size) chrome_add_derived_text(chrome, WORD_KERNEL_DETAILS, text->data, text->size);
 }
@@ -263,7 +298,7 @@ static void derive_kineto(fp_chrome *chrome, const chrome_event *event) {
     chrome_add_derived_int(chrome, WORD_CORRELATION_ID, correlation);
   if (on == KERNEL_SIDE) put_kernel_details(chrome, event);
   if (on == COPY_SIDE || (on == MTIA_SIDE && event->args_found >> ARG_DIRECTION & 1)) put_memcpy_details(chrome, event);
-  if (on == RANGE_SIDE) chrome_add_derived_int(chrome, WORD_PROFILER_RANGE, 1);
+  if (on == RANGE_SIDE || (on == KERNEL_SIDE && role_of(chrome, event, on) == CHROME_NOTES)) chrome_add_derived_int(chrome, WORD_PROFILER_RANGE, 1);
   if (on == STEP_SIDE) put_step(chrome, event);
   if (on == HOST_SIDE) note_span(chrome, event);
 }

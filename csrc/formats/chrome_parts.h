@@ -98,7 +98,8 @@ typedef struct chrome_last_metadata {
 /* Args that a dialect derives stats or lines from. */
 typedef enum chrome_arg {
   ARG_NONE, ARG_NUMERIC, ARG_STEP_NUM, ARG_CORRELATION, ARG_DEVICE, ARG_STREAM, ARG_REGISTERS, ARG_SHARED, ARG_GRID,
-  ARG_BLOCK, ARG_OCCUPANCY, ARG_ESTIMATE, ARG_BYTES, ARG_TO_DEVICE, ARG_DIRECTION, ARG_TASK_TYPE, ARG_NAME, ARG_OP, ARGS
+  ARG_BLOCK, ARG_OCCUPANCY, ARG_ESTIMATE, ARG_BLOCKS_PER_SM, ARG_WARPS_PER_SM, ARG_BYTES, ARG_TO_DEVICE, ARG_DIRECTION, ARG_TASK_TYPE,
+  ARG_NAME, ARG_OP, ARGS
 } chrome_arg;
 
 typedef enum chrome_field {
@@ -243,6 +244,7 @@ struct fp_chrome {
   int32_t words[WORDS];
   fp_bytes arg_of; /* by stat: what it is for */
   fp_bytes sides;  /* Kineto, by category: 1 + the side */
+  const char *device_word; /* what categories call devices that labels call GPU; NULL: nothing else */
   chrome_usual_line usual_lines[CHROME_USUAL];
   chrome_usual_process usual_processes[CHROME_USUAL];
   int32_t last_device_plane;

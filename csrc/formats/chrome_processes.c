@@ -6,7 +6,7 @@
  *    process "Overlap Analysis"                sums of both: annotations
  *    labels "MTIA 9", cat of another vendor    work of device 9
  *
- * Labels also name the planes of devices: /device:MTIA:9, /device:NPU:0. */
+ * Labels also name the planes of devices: /device:MTIA:9, /device:NPU:0. Where they say GPU, categories may name them. */
 #include <stdio.h>
 
 #include "formats/chrome_processes.h"
@@ -141,13 +141,14 @@ void chrome_put_device_name(const fp_chrome *chrome, fp_bytes *out, const chrome
   char number[32];
   size_t word = 0, length;
   int64_t unused;
-  const uint8_t *text = (const uint8_t *)"GPU";
+  const char *other = chrome->device_word ? chrome->device_word : "GPU";
+  const uint8_t *text = NULL;
   bool is_named = process && split_label(chrome, process, &word, &unused);
   if (is_named) text = chrome_string(&chrome->texts, process->label, &length);
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) is_named &= !is_text(text, word, others[i]);
   snprintf(number, sizeof number, ":%lld", (long long)plane->ordinal);
   fp_bytes_text(out, "/device:");
   if (is_named) fp_bytes_put(out, text, word);
-  else fp_bytes_text(out, "GPU");
+  else fp_bytes_text(out, other);
   fp_bytes_text(out, number);
 }

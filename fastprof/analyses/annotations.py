@@ -86,7 +86,7 @@ SECTIONS = (
             shown=has_rows("annotations"), parts=_PARTS),
     Section("By step (time of devices: summed over them)", "steps",
             ("step", *_COLUMNS[:4], "max_ps", *_COLUMNS[8:]), rows=20, shown=has_rows("annotations"), parts=_PARTS),
-    Section("On GPUs, from the first kernel of each to its last", "gpu_annotations", ("device", "name", "streams",
+    Section("On devices, from the first kernel of each to its last", "gpu_annotations", ("device", "name", "streams",
             "count", "total_ps", "mean_ps", "stdev_ps", "min_ps", "max_ps"), rows=20,
             shown=has_rows("gpu_annotations")),
     Section("Scopes in the names of ops", "scopes", ("name", "ops", "occurrences", "device_ps", "share"), "share", 30,

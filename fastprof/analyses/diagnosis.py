@@ -32,11 +32,13 @@ from fastprof.analyses.findings.names_of_host import NamesOfHost, joined, names_
 from fastprof.analyses.findings.specifics import specific
 from fastprof.analyses.findings.start_up import parts
 from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
+from fastprof.decode.plane_kinds import device_of, device_word, several
 from fastprof.decode.tfprof_profile import carries_profile
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices import device_count
 from fastprof.derive.devices.devices import recorded_capability
 from fastprof.derive.devices.framework import PYTORCH, UNKNOWN, framework_of_host, together
+from fastprof.derive.devices.gpu_vendor import maker_of
 from fastprof.derive.devices.run_environment import HARDWARE
 from fastprof.derive.devices.tracer_levels import TracerLevels, least, tracer_levels
 from fastprof.derive.host import CPU_ONLY, GPU, Host
@@ -189,6 +191,9 @@ class KeptHost:
     graph: Examined | None
     """What tfprof's advisor finds, if the capture is a profile of tfprof."""
     records: HostRecords
+    device: str
+    """What to call its devices."""
+    maker: str | None
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
@@ -199,7 +204,12 @@ def of_host(host: Host, params: Params) -> KeptHost:
     names = names_of(host.raw, host.entire.events)
     return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names, levels,
                     recorded_capability(host.raw.planes), is_of_server(host.raw), graph,
-                    record_checks.records_of(host.entire.raw))  # fmt: skip
+                    record_checks.records_of(host.entire.raw), _device(host), maker_of(host.raw))  # fmt: skip
+
+
+def _device(host: Host) -> str:
+    planes = [name for name in host.raw.plane_names if device_of(name)[0] == GPU]
+    return device_word(planes) if host.hardware == GPU else host.hardware
 
 
 def _examined_graph(capture: Capture) -> Examined | None:
@@ -217,7 +227,10 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     levels = least(one.levels for one in kept)
     capability = min((one.capability for one in kept if one.capability is not None), default=None)
     graphs = tuple(one.graph for one in kept if one.graph is not None)
-    facts = Facts(framework, hardware, after, joined(one.names for one in kept), levels, capability, graphs)
+    words, makers = ({getattr(one, name) for one in kept if one.hardware == hardware} for name in ("device", "maker"))
+    device, maker = words.pop() if len(words) == 1 else "device", makers.pop() if len(makers) == 1 else None
+    names = joined(one.names for one in kept)
+    facts = Facts(framework, hardware, after, names, levels, capability, graphs, device, maker)
     costs = [within_run(one, facts.window_ps) for rule in RULES for one in rule.found(facts) if facts.window_ps]
     every = [specific(facts, part) for one in costs for part in parts(facts, one)]
     findings = [advised(facts, one) for one in ranked(every, facts.window_ps)]
@@ -334,4 +347,4 @@ def _of_devices(facts: Facts) -> str:
     count, computing = int(facts.figure("gaps", "device_count") or 0), facts.computing_count
     if facts.framework == PYTORCH or facts.hardware == CPU_ONLY or not computing or computing >= count:
         return ""
-    return f"Of {count} {facts.hardware}s, {computing} compute{'s' if computing == 1 else ''}. "
+    return f"Of {count} {several(facts.device)}, {computing} compute{'s' if computing == 1 else ''}. "

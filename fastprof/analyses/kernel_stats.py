@@ -31,7 +31,7 @@ from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.decode.task_environment import XPROF
 from fastprof.derive.devices import kernel_launch, precision, tensor_cores
 from fastprof.derive.devices import op_names as tf_op
-from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, vendors
+from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, stats_of_gpus, vendors
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.devices.nothing_ran import NothingRan
@@ -72,12 +72,12 @@ WORTH_SAYING = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """There are none."""
+    pass
 
 
 _NO_VENDOR = (
-    "the capture does not say who made the GPU (device_vendor), and nothing else shows it, so which kernels run on its "
-    "matrix units is not known"
+    "the capture does not say who made the device (device_vendor), and nothing else shows it, so which kernels run on "
+    "its matrix units is not known"
 )
 
 
@@ -96,7 +96,8 @@ def _of_op(of: Callable[[str, list[Row], int], Any]) -> Formula:
 
 _NULL = "null: not recorded, or larger than on any GPU"
 _SHARE = "total_ps / total_ps of all kernels; null: the kernels took no time"
-_Percent = Kind(pa.float64(), "%")
+_UNRECORDED = "null: not recorded, as by all profilers but PyTorch's"
+_Percent, _Ratio = Kind(pa.float64(), "%"), Kind(pa.float64())
 _Name = Kind(pa.string())
 TABLES = {
     "kernels": TableSchema("kernels", "a kernel of a host, with its op and launch configuration, longest total first", (
@@ -110,9 +111,8 @@ TABLES = {
         Picoseconds("mean_ps", "total_ps / occurrences, rounded down", _of_row(lambda row: row.ps[1] // row.ps[0])),
         Picoseconds("min_ps", "duration of the shortest occurrence", _of_row(lambda row: row.ps[2])),
         Picoseconds("max_ps", "duration of the longest occurrence", _of_row(lambda row: row.ps[3])),
-        Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: "
-             "the capture does not record who made the GPU, or kernels of this name do either", _of_row(
-                 lambda row: row.uses)),
+        Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: who "
+             "made the GPU is not recorded, or kernels of this name do either", _of_row(lambda row: row.uses)),
         Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
              "convolution, or another op whose kernel uses them, and it does more than transpose or copy",
              _of_row(lambda row: row.could)),
@@ -125,21 +125,20 @@ TABLES = {
         Count("registers_per_thread", f"registers of each thread; {_NULL}", _of_launch(lambda one: one.registers)),
         Bytes("shared_bytes", f"shared memory of a block, static and dynamic; on ROCm group_mem; {_NULL}",
               _of_launch(lambda one: one.shared)),
-        Bytes("static_shared_bytes", f"static shared memory of a block; {_NULL}",
-              _of_launch(lambda one: one.static_shared)),
-        Bytes("dynamic_shared_bytes", f"dynamic shared memory of a block; {_NULL}",
-              _of_launch(lambda one: one.dynamic_shared)),
+        Bytes("static_shared_bytes", f"its static part; {_NULL}", _of_launch(lambda one: one.static_shared)),
+        Bytes("dynamic_shared_bytes", f"its dynamic part; {_NULL}", _of_launch(lambda one: one.dynamic_shared)),
         Text("grid_dim", f"number of blocks along x,y,z; {_NULL}", _of_launch(lambda one: _dim_text(one.grid))),
-        Text("block_dim", f"number of threads of a block along x,y,z; {_NULL}",
-             _of_launch(lambda one: _dim_text(one.block))),
+        Text("block_dim", f"threads of a block along x,y,z; {_NULL}", _of_launch(lambda one: _dim_text(one.block))),
         Count("block_count", f"number of blocks of the grid; {_NULL}", _of_launch(lambda one: _product(one.grid))),
-        Count("threads_per_block", f"number of threads of a block; {_NULL}",
-              _of_launch(lambda one: _product(one.block))),
+        Count("threads_per_block", f"threads of a block; {_NULL}", _of_launch(lambda one: _product(one.block))),
         _Percent("occupancy_percent", "warps that fit on a multiprocessor / warps that it can hold, in the first "
                  "occurrence; in PyTorch's traces the estimate of the profiler, lower if the grid does not fill the "
                  f"GPU; {_NULL}", _of_launch(lambda one: one.occupancy)),
-        Column("device_count", pa.int32(), "number of GPUs of the host that ran the kernel",
-               of=_of_row(lambda row: row.devices)),
+        _Ratio("blocks_per_sm", f"blocks / multiprocessors of the device, of the first occurrence; {_UNRECORDED}",
+               _of_launch(lambda one: one.blocks_per_sm)),
+        _Ratio("warps_per_sm", f"warps of the grid / multiprocessors, of the first occurrence; {_UNRECORDED}",
+               _of_launch(lambda one: one.warps_per_sm)),
+        Column("device_count", pa.int32(), "GPUs of the host that ran the kernel", of=_of_row(lambda row: row.devices)),
     ), derived=True),
     "ops": TableSchema("ops", "a framework op, with the kernels that it launched on all hosts, longest total first", (
         _Name("op_name", "framework op; null: the row is of kernels whose op is unknown",
@@ -150,8 +149,8 @@ TABLES = {
               _of_op(lambda _op, rows, _ps: sum(row.ps[0] for row in rows))),
         Picoseconds("total_ps", "sum of the durations of its kernels", _of_op(lambda _op, _rows, ps: ps)),
         Share("total_share", _SHARE, lambda ops: [_share(ps, ops.total) for _, _, ps in ops.each]),
-        Picoseconds("tensor_core_ps", "time of its kernels that use Tensor Cores; null: the capture does not record "
-                    "who made the GPU", _of_op(lambda _op, rows, _ps: tensor_core_ps(rows))),
+        Picoseconds("tensor_core_ps", "time of its kernels that use Tensor Cores; null: uses_tensor_cores of one is "
+                    "null", _of_op(lambda _op, rows, _ps: tensor_core_ps(rows))),
         Flag("could_use_tensor_cores", "whether any of its kernels could run on Tensor Cores",
              _of_op(lambda _op, rows, _ps: any(row.could for row in rows))),
     ), derived=True),
@@ -325,7 +324,7 @@ class _Namer:
         """``names``: of the kernels."""
         recorded = {number: _text(plane.stats.get(VENDOR_STAT)) for number, plane in planes.items()}
         events = host.raw
-        known, self.reasons = vendors({number: plane.stats for number, plane in planes.items()}, recorded, names)
+        known, self.reasons = vendors(stats_of_gpus(planes.values()), recorded, names)
         self._events, self._recorded, self._vendors = events, recorded, known
         # what is cached holds no `self`: a circle would keep the host's events until they are collected
         self.launch = cache(lambda number: kernel_launch.parse(events.text(number)) if number >= 0 else Launch())
@@ -475,10 +474,11 @@ def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, misse
 def _missed(rows: Sequence[Row], share: float) -> Notice:
     first = next(row for row in rows if row.misses)
     worst, units = first.kernel, tensor_cores.units_of(first.vendor)
+    types = "Half precision" if first.vendor == tensor_cores.AMD else "Half precision, or TF32,"
     return Notice(
         "recommendation",
         f"{100 * share:.1f} % of kernel time is in kernels without {units}, of ops that could use them; the "
-        f"longest is {worst.name} of {worst.op or 'an unknown op'}. Half precision, or TF32, and sizes that are "
+        f"longest is {worst.name} of {worst.op or 'an unknown op'}. {types} and sizes that are "
         "multiples of 8 let libraries choose kernels that do.",
     )
 

@@ -281,7 +281,7 @@ SECTIONS = (
             alike=Alike(("name", "framework_op"), _SHOWN, op.SIMILAR)),
     Section("Host ops (summed over threads)", "host_ops", ("name", "type", *_SHOWN), "self_share", 20,
             alike=Alike(("name",), _SHOWN), shown=lambda report: not _launches(report)),
-    Section("Host ops (summed over threads), and what GPUs ran for them", "host_ops", ("name", *_SHOWN, *_ON_GPUS),
+    Section("Host ops (summed over threads), and what devices ran for them", "host_ops", ("name", *_SHOWN, *_ON_GPUS),
             "self_share", 20, shown=lambda report: _launches(report)),
     Section("Hosts", "hosts", ("host", "device_op_ps", "device_op_share", "host_op_ps", "host_op_share")),
     Section("tf.functions", "tf_functions", ("name", "mode", "calls", "self_ps", "compiler", "tracing_count"),

@@ -132,7 +132,7 @@ TABLES = {
         Flag("could_use_tensor_cores", "whether the op could run on Tensor Cores; null: the capture has no GPU kernel "
              "of the op", lambda rows: [could for could, _ in rows.on_kernels]),
         Flag("uses_tensor_cores", "whether one of its kernels runs on Tensor Cores; null: the capture has no GPU "
-             "kernel of the op, or does not record who made the GPU",
+             "kernel of the op, or uses_tensor_cores of one of them is null",
              lambda rows: [None if time is None else time > 0 for _, time in rows.on_kernels]),
     ), derived=True),
     "latency": inference.TABLES["latency"],

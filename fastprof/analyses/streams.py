@@ -230,16 +230,16 @@ SCALARS = {
 }  # fmt: skip
 OPENING = Opening(
     (
-        "GPUs are idle for {idle_share} of their time. Of the breaks of {main_stream}, which computes longest, "
+        "Devices are idle for {idle_share} of their time. Of the breaks of {main_stream}, which computes longest, "
         "{host_wait_share} is time in which the next kernel was not launched yet.",
-        "GPUs are idle for {idle_share} of their time. Of the breaks of the streams that compute longest, "
+        "Devices are idle for {idle_share} of their time. Of the breaks of the streams that compute longest, "
         "{host_wait_share} is time in which the next kernel was not launched yet.",
     ),
     ("idle_share", "host_wait_share", "hidden_share", "delay_mean_ps", "longest_queue", "stream_count"),
 )
 SECTIONS = (
-    Section("GPUs and their streams", scalars=tuple(SCALARS)),
-    Section("GPUs", "devices", ("device", "window_ps", "compute_ps", "communication_ps", "copy_ps", "idle_ps",
+    Section("Devices and their streams", scalars=tuple(SCALARS)),
+    Section("Devices", "devices", ("device", "window_ps", "compute_ps", "communication_ps", "copy_ps", "idle_ps",
             "hidden_share", "idle_share"), "idle_share", 16, shown=has_rows("devices")),
     Section("Streams by what they ran", "streams", ("device", "stream", "count", "compute_ps", "communication_ps",
             "copy_ps"), rows=16, shown=has_rows("streams")),

@@ -6,6 +6,7 @@ All devices of streams and kernels are of type GPU, whoever makes them and whate
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from fastprof.wording.patterns import pattern_of
@@ -35,6 +36,18 @@ def vendor_word(plane: str) -> str | None:
     """Return what a plane calls its device of type GPU, such as NPU or MTIA; None if it is GPU."""
     word = plane.split(":")[1] if is_gpu_plane(plane) else "GPU"
     return None if word == "GPU" else word
+
+
+def device_word(planes: Iterable[str]) -> str:
+    """Return what to call the devices of type GPU that these planes show: GPU, NPU, MTIA, …; device if they are of
+    several kinds, GPU if there are none."""
+    words = {vendor_word(plane) or "GPU" for plane in planes}
+    return "device" if len(words) > 1 else next(iter(words), "GPU")
+
+
+def several(word: str) -> str:
+    """Return the plural of such a word: GPUs, MTIA devices."""
+    return f"{word}s" if word.endswith(("PU", "device")) else f"{word} devices"
 
 
 def device_of(plane: str) -> tuple[str | None, int | None]:

@@ -1,4 +1,5 @@
-"""Hardware counters of CUPTI's range profiler, which PyTorch records as args of ranges under the names of counters."""
+"""Hardware counters of the range profiler of CUPTI and the scope profiler of XPU, which PyTorch records as args of
+ranges."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native import records
+from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.tables.event_stats import Stat
 from fastprof.tables.host_events import HostEvents
 
@@ -15,10 +17,11 @@ PROFILER_RANGE: Final = "profiler_range"
 """The stat of events that are ranges."""
 COUNTER: Final = "counter of a range: "
 """How stats begin that ranges have only; the name of the counter follows."""
-PLANES: Final = (r"^/device:GPU:",)
+PLANES: Final = (GPU_PLANES,)
 _NUMBERS: Final = (records.INT64, records.UINT64, records.DOUBLE)
 _OTHERS: Final = frozenset(
-    {PROFILER_RANGE, "device", "context", "stream", "correlation", "correlation_id", "external id", "cat"}
+    {PROFILER_RANGE, "device", "context", "stream", "correlation", "correlation_id", "external id", "cat", "queue"}
+    | {"kernel_id"}
 )
 """Args that are no counters."""
 

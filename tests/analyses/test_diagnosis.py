@@ -304,7 +304,7 @@ def test_advice_names_no_other_framework(cause: str) -> None:
         TENSORFLOW_1: ("jax", "JAX", "torch", "PyTorch", "ProfilerOptions", "tracer level"),
     }
     for framework in FRAMEWORKS:
-        text = advice(cause, framework)
+        text = advice(cause, framework, on_gpus=True)
         assert text.endswith(".")
         assert not [word for word in words.get(framework, ()) if word in text], (cause, framework)
 

@@ -21,13 +21,15 @@ from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, Finding
 from fastprof.analyses.findings.names_of_host import NamesOfHost
 from fastprof.derive.devices.framework import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW
+from fastprof.derive.devices.tensor_cores import AMD, NVIDIA
 from fastprof.derive.host import GPU, TPU
 
 
 def advised(capture: bytes, cause: str, framework: str) -> set[str]:
     """The rules that apply to the finding of a cause, as if the framework had made the capture."""
     reports = runner.run(session_of(capture).table_set, diagnosis.AFTER)
-    facts = Facts(framework, GPU, reports, NamesOfHost())
+    maker = AMD if b"Cijk_" in capture else NVIDIA
+    facts = Facts(framework, GPU, reports, NamesOfHost(), maker=maker)
     found = [one for rule in diagnosis.RULES for one in rule.found(facts) if one.cause == cause]
     assert found, f"no finding of {cause}"
     return {rule.name for rule in knowledge.RULES if knowledge.applies(rule, facts, found[0])}
@@ -242,7 +244,7 @@ def test_a_rule_applies_where_its_evidence_is_and_only_there(name: str) -> None:
 def texts() -> Iterator[tuple[str, str]]:
     for rule in knowledge.RULES:
         for framework in FRAMEWORKS:
-            if text := rule.text(framework):
+            if text := rule.text(Facts(framework, GPU, {}, NamesOfHost())):
                 yield framework, text
 
 
@@ -266,7 +268,9 @@ def test_advice_of_rules_follows_that_of_the_cause() -> None:
 
 def test_advice_for_tpus_has_nothing_for_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knowledge, "RULES", ())
-    finding = Finding("communication", "all-reduce", 1, CERTAIN, "", advice("communication", JAX))
-    on = {kind: knowledge.advised(Facts(JAX, kind, {}, NamesOfHost()), finding).advice for kind in (GPU, TPU)}
+    finding = Finding("communication", "all-reduce", 1, CERTAIN, "", advice("communication", JAX, on_gpus=True))
+    on = {
+        kind: knowledge.advised(Facts(JAX, kind, {}, NamesOfHost(), device=kind), finding).advice for kind in (GPU, TPU)
+    }
     assert "(--xla_gpu_enable_latency_hiding_scheduler=true on GPUs)" in on[GPU]
     assert "GPU" not in on[TPU] and on[TPU].startswith("Let XLA overlap: the latency hiding scheduler, larger ")

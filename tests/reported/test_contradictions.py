@@ -85,7 +85,7 @@ def test_several_wrong_ends_are_found_within_the_run_and_beyond(until_us: int) -
     profile = changed("i04-bogusdur", change)
     kernels = profile.kernel_stats().scalars
     assert kernels["occurrences"].value == 18
-    assert "2 events of GPUs are impossible" in incomplete(profile)
+    assert "2 device events are impossible" in incomplete(profile)
 
 
 def test_kernels_that_begin_before_the_one_before_them_ends_are_usual() -> None:
@@ -159,7 +159,7 @@ def test_clocks_of_host_and_gpu_that_differ_are_named() -> None:
         return without_wrong_end(events)
 
     profile = changed("i04-bogusdur", change)
-    assert "of 20 events of GPUs begin before the calls that launched them" in incomplete(profile)
+    assert "of 20 device events begin before the calls that launched them" in incomplete(profile)
     assert profile.kernel_stats().scalars["occurrences"].value == 20
     assert len(log(profile, "clocks_differ")) == 1
 
@@ -261,7 +261,7 @@ def unknown(profile: fastprof.Profile, text: str) -> None:
 
 def test_launches_without_any_kernel_are_lost_records() -> None:
     profile = load("i36-nokernels")
-    unknown(profile, "8 of 8 launches have no kernel (100 %): no activity of a GPU is recorded")
+    unknown(profile, "8 of 8 launches have no kernel (100 %): no activity of a device is recorded")
     assert incomplete(profile).startswith("8 of 8 launches")
 
 
@@ -302,7 +302,7 @@ def test_an_event_of_jax_outlasts_its_stream() -> None:
     kernels = _kernels(8)
     kernels[1] = ran("fusion_1", 1_100, 3_000_000, correlation_id=2)
     profile = jax(kernels)
-    assert incomplete(profile).startswith("1 event of a GPU is impossible and not counted: fusion_1")
+    assert incomplete(profile).startswith("1 device event is impossible and not counted: fusion_1")
     assert profile.diagnosis().scalars["window_ps"].value == 8_000_000_000
     assert profile.diagnosis().scalars["compute_share"].value == pytest.approx(0.175)
 

@@ -37,7 +37,7 @@ REPORTED = {
     "p5-mtia": Right("/device:MTIA:9", 8, 1800, 80, 0.45, 4, 80),
     "i30b-ascend": Right("/device:NPU:0", 8, 1600, 1200, 0.4, 4),
     "i08b-legacy": Right("/device:GPU:0", 1, 134.175995, 0, 1.0, 0),
-    "i74-hpu": Right("/device:GPU:0", 4, 1600, 0, 0.4, 4),
+    "i74-hpu": Right("/device:HPU:0", 4, 1600, 0, 0.4, 4),
 }
 
 
@@ -54,7 +54,7 @@ def check(profile: fastprof.Profile, right: Right) -> None:
     assert communication.scalars["exposed_ps"].value == right.exposed_us * US
     assert profile.kernel_stats().scalars["occurrences"].value == right.kernels
     assert profile.steps().scalars["step_count"].value == right.steps
-    assert overview["device_type"].value == "GPU"
+    assert overview["device_type"].value == right.device.split(":")[1]
 
 
 @pytest.mark.parametrize("name", REPORTED)

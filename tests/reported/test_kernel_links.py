@@ -48,6 +48,45 @@ def test_recorded_occupancy_is_shown_and_judged() -> None:
     assert costs["low_occupancy"] == 1_056_000_000
 
 
+def test_blocks_and_warps_of_a_multiprocessor_are_shown_where_recorded(tmp_path: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
+        for event in document["traceEvents"]:
+            if event.get("name") == "softmax_warp_forward":
+                event["args"] |= {"blocks per SM": 0.25, "warps per SM": 2.5}
+            elif event.get("cat") == "kernel":
+                event["args"].pop("blocks per SM", None)
+                event["args"].pop("warps per SM", None)
+
+    profile = changed(tmp_path, "p4-occupancy", change)
+    none = dict.fromkeys(OCCUPANCY)
+    assert column(profile, "blocks_per_sm") == none | {"softmax_warp_forward": 0.25}
+    assert column(profile, "warps_per_sm") == none | {"softmax_warp_forward": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "blocks", "cost_ps"),
+    [
+        ("nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT", 1.0, None),
+        ("nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT", None, None),
+        ("nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT", 0.25, 900_000_000),
+        ("void at::native::reduce_kernel<512, 1>(float)", 1.0, 1_056_000_000),
+    ],
+)
+def test_products_on_tensor_cores_need_few_warps(
+    kernel: str, blocks: float | None, cost_ps: int | None, tmp_path: Path
+) -> None:
+    """They run well at an occupancy of 12 %. Blocks for a quarter of the multiprocessors cost 3 x 0.4 x 3/4 ms."""
+
+    def change(document: dict[str, Any]) -> None:
+        for event in document["traceEvents"]:
+            if event.get("name") == "ampere_sgemm_128x64_nn":
+                event["name"] = kernel
+                event["args"]["blocks per SM"] = blocks
+
+    rows = changed(tmp_path, "p4-occupancy", change).diagnosis().tables["findings"].to_pylist()
+    assert [row["cost_ps"] for row in rows if row["cause"] == "low_occupancy"] == ([cost_ps] if cost_ps else [])
+
+
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [

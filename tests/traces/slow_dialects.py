@@ -79,6 +79,8 @@ def of_kineto(row: dict[str, Any]) -> list[Stat]:
             for key, occupancy in (
                 ("occ_pct", "theoretical occupancy %"),
                 ("est_occ_pct", "est. achieved occupancy %"),
+                ("blocks_per_sm", "blocks per sm"),
+                ("warps_per_sm", "warps per sm"),
             ):
                 text += f" {key}:{text_of(args[occupancy])}" if occupancy in args else ""
             stats.append(("kernel_details", "str", text))

@@ -451,7 +451,11 @@ class _Reader:
             line += " annotations"
         elif category in ("cuda_sync", "xpu_sync"):
             line = f"stream {stream} (sync)"
-        return f"/device:GPU:{device}", line
+        return f"/device:{self._device_word()}:{device}", line
+
+    def _device_word(self) -> str:
+        cats = {text_of(row.get("cat")).lower().split("_")[0] for row in self.rows if isinstance(row, dict)}
+        return next((word for word in ("XPU", "HPU", "MTIA") if word.lower() in cats), "GPU")
 
     # ---- time
 

@@ -1,4 +1,4 @@
-"""What to do about each cause, in the framework that made the capture, and never in another's words.
+"""What to do about each cause, in the framework that made the capture and for its devices, and never in other words.
 
 Sources: TensorFlow's guides to the profiler, GPU performance and data performance; JAX's tips for GPUs and its guide to
 profiling; PyTorch's tuning guide.
@@ -10,11 +10,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
+from fastprof.wording.patterns import pattern_of
 
 WITHOUT_TF32: Final = "precision without TF32"
 """The cause precision, on a GPU before Ampere."""
 OLD_KERNELS: Final = "precision by kernels of families before Ampere"
 """The cause precision, on a GPU whose generation is not recorded."""
+ON_AMD: Final = "precision on AMD"
+"""The cause precision, on a GPU of AMD."""
 
 ON_CPU: Final = {cause: f"{cause} on the CPU" for cause in ("input", "python", "idle")}
 """Causes whose advice differs for a program that uses no device."""
@@ -24,6 +27,9 @@ WITH_WORKERS: Final = "input of a loader with workers"
 OF_QUEUE: Final = "input of a queue"
 """The cause input, if the program waits for a queue that another thread or process fills."""
 
+TO_DEVICE: Final = "transfer to the device"
+TO_HOST: Final = "transfer to the host"
+"""The cause transfer, if copies of one direction take nearly all of the time."""
 MORE_THAN_COMPUTE: Final = "transfer that no compute can hide"
 """The cause transfer, if copies take nearly all of the time, or far longer than compute."""
 
@@ -70,6 +76,24 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "(steps_per_execution), and prefetch to the device with tf.data.experimental.prefetch_to_device.",
         PYTORCH: "Avoid .item(), .cpu() and print of tensors in the loop; copy from pinned memory with "
                  "non_blocking=True.",
+    },
+    TO_DEVICE: {
+        UNKNOWN: "Keep data on the device between steps, copy batches ahead of use, and overlap the copies that remain "
+                 "with compute.",
+        JAX: "Keep arrays on the device: donate arguments (donate_argnums), and call jax.device_put ahead of use. If "
+             "parameters or activations are offloaded to host memory, offload less, or start their copies earlier.",
+        TENSORFLOW: "Copy ahead of use: tf.data.experimental.prefetch_to_device; keep on the device what does "
+                    "not change.",
+        PYTORCH: "Create tensors on the device (device=…) instead of moving them, and copy batches ahead of use, from "
+                 "pinned memory with non_blocking=True.",
+    },
+    TO_HOST: {
+        UNKNOWN: "Read results every N steps instead of each, or those of an earlier step.",
+        JAX: "Read metrics every N steps instead of each (np.asarray, float and print wait for a copy). If parameters "
+             "or activations are offloaded to host memory, offload less.",
+        TENSORFLOW: "Do not call .numpy() in the loop, and run several steps per call (steps_per_execution).",
+        PYTORCH: "Avoid .item(), .cpu() and print of tensors in the loop; copy with non_blocking=True, and read "
+                 "results a step later.",
     },
     MORE_THAN_COMPUTE: {
         UNKNOWN: "Move fewer bytes: copies take far longer than compute, or nearly all of the time, so that compute "
@@ -234,6 +258,12 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         TENSORFLOW: "Set the policy keras.mixed_precision.set_global_policy(\"mixed_float16\").",
         PYTORCH: "Use torch.autocast with float16: this GPU has no TF32, and no bfloat16 in its Tensor Cores.",
     },
+    ON_AMD: {
+        UNKNOWN: "Compute in 16 bits, so that kernels can use Matrix Cores.",
+        JAX: "Compute in bfloat16 or float16.",
+        TENSORFLOW: "Set the policy keras.mixed_precision.set_global_policy(\"mixed_bfloat16\" or \"mixed_float16\").",
+        PYTORCH: "Use torch.autocast with bfloat16 or float16.",
+    },
     OLD_KERNELS: {
         UNKNOWN: f"Compute in float16, so that kernels can use Tensor Cores. {_IF_OLD}",
         TENSORFLOW: "Set the policy keras.mixed_precision.set_global_policy(\"mixed_float16\"). " + _IF_OLD,
@@ -258,6 +288,39 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Record more of the host: with_stack=True, and both CPU and device activities.",
     },
 }  # fmt: skip
+
+_NOT_ON_GPUS: Final[dict[str, dict[str, str]]] = {
+    "input": {
+        PYTORCH: "Give the DataLoader num_workers > 0 and persistent_workers=True, and move batches to the device "
+                 "ahead of use.",
+    },
+    "transfer": {
+        PYTORCH: "Avoid .item(), .cpu() and print of tensors in the loop, and copy batches ahead of use.",
+    },
+    TO_DEVICE: {
+        PYTORCH: "Create tensors on the device (device=…) instead of moving them, and copy batches ahead of use.",
+    },
+    "launch": {
+        PYTORCH: "Give the device more work per launch: larger batches, or torch.compile, which fuses ops.",
+    },
+    "queue": {
+        PYTORCH: "The host launched it in time, so larger batches do not help. Look at what it is queued behind: a "
+                 "collective of other ranks, an event of another stream, another process. Record all ranks.",
+    },
+    "between_kernels": {
+        JAX: "Each change from one kernel to the next takes time: put more of the step under one jax.jit, so that XLA "
+             "fuses ops.",
+        PYTORCH: "Each change from one kernel to the next takes time: torch.compile fuses kernels.",
+        UNKNOWN: "Each change from one kernel to the next takes time: fewer, larger kernels have fewer of them.",
+    },
+    "memory_pressure": {
+        TENSORFLOW: "Use smaller batches or tf.recompute_grad.",
+        PYTORCH: "Use activation checkpointing or smaller batches.",
+    },
+}  # fmt: skip
+"""In place of the texts that name CUDA, for programs of other devices: TPUs, MTIA, NPUs, XPUs, …"""
+_OF_GPUS: Final = pattern_of(r" \([^()]*\bon GPUs\b[^()]*\)")
+"""What advice has in brackets for GPUs only."""
 
 _OF_COLLECTIVE: Final[dict[str, dict[str, str]]] = {
     "all-reduce": {
@@ -294,15 +357,22 @@ _OF_COLLECTIVE: Final[dict[str, dict[str, str]]] = {
 """By kind of collective, as derive.devices.communication_kinds has it: what hides it, for what it is used as a rule."""
 
 
-def on_collectives(kinds: Iterable[str], framework: str) -> str:
+def on_collectives(kinds: Iterable[str], framework: str, *, on_gpus: bool) -> str:
     """What to do about these kinds of collectives, the costliest first."""
-    general = advice("communication", framework)
+    general = advice("communication", framework, on_gpus=on_gpus)
     of_kinds = [_OF_COLLECTIVE.get(kind, {}) for kind in kinds]
     texts = [of_kind.get(framework, of_kind.get(UNKNOWN, general)) for of_kind in of_kinds]
     return " ".join(dict.fromkeys(texts)) or general
 
 
-def advice(cause: str, framework: str) -> str:
-    """What to do about a cause, for programs of a framework."""
+def advice(cause: str, framework: str, *, on_gpus: bool) -> str:
+    """What to do about a cause, for programs of a framework. ``on_gpus``: whether their devices are GPUs of CUDA or
+    ROCm, and no others."""
     of_cause = _TEXTS[cause]
-    return of_cause.get(framework, of_cause[UNKNOWN])
+    text = of_cause.get(framework, of_cause[UNKNOWN])
+    return text if on_gpus else without_gpus(_NOT_ON_GPUS.get(cause, {}).get(framework, text))
+
+
+def without_gpus(text: str) -> str:
+    """Return advice without what it has for GPUs only."""
+    return _OF_GPUS.sub("", text)

@@ -18,6 +18,7 @@ from fastprof.analyses.findings.of_ops import single_precision_kernels
 from fastprof.analyses.findings.specifics import slow_pipeline
 from fastprof.derive.causes.budget import CAUSE_NAMES
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
+from fastprof.derive.devices.tensor_cores import NVIDIA
 from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.step_source import LAUNCHED, MARKERS
 from fastprof.wording.patterns import pattern_of
@@ -39,7 +40,6 @@ WORTH_WORDS: Final = 0.05
 """Findings that cost less of the run get no advice on how launches are made."""
 _FROM_DEVICE: Final = pattern_of(r"^(?:cu|cuda|hip)(?:Mem)?(?:Alloc|Malloc|Free)")
 _FIRST: Final = pattern_of(r"nchw", re.IGNORECASE)
-_ON_AMD: Final = pattern_of(r"^Cijk_|\.kd$|rocclr|hipcub|rocprim|miopen|_mfma", re.IGNORECASE)
 
 
 # ---- input pipelines
@@ -164,8 +164,7 @@ def channels_first(facts: Facts, _finding: Finding) -> bool:
 
 
 def bandwidth_of_nvidia(facts: Facts, _finding: Finding) -> bool:
-    names = facts.table("kernel_stats", "kernels")["name"].to_pylist()
-    return facts.hardware == GPU and not any(_ON_AMD.search(name) for name in names)
+    return facts.on_gpus and facts.maker == NVIDIA
 
 
 def allocates_from_device(_facts: Facts, finding: Finding) -> bool:

@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import Report, Scalar, Value
+from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.names_of_host import NamesOfHost
+from fastprof.decode.plane_kinds import several
 from fastprof.derive.causes.budget import CAUSE_NAMES, Budget, BudgetOfHosts
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.tracer_levels import TracerLevels
-from fastprof.derive.host import CPU_ONLY
+from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.schema.array_types import Bools, Float64s, Int64s
@@ -30,7 +32,8 @@ class Facts:
     """``framework``: that made the capture, see derive.devices.framework; ``hardware``: CPU_ONLY, GPU or TPU;
     ``reports``: by name of the analysis; ``names``: what names of events show, of all hosts; ``levels``: what the
     profiler was asked to record of all hosts, None: unknown; ``capability``: the least compute capability of GPUs,
-    None: unknown; ``graphs``: what tfprof's advisor finds."""
+    None: unknown; ``graphs``: what tfprof's advisor finds; ``device``: what to call a device: GPU, TPU, MTIA, NPU, …;
+    ``maker``: who made the GPUs, as tensor_cores has it, None: unknown, or several."""
 
     framework: str
     hardware: str
@@ -39,6 +42,8 @@ class Facts:
     levels: TracerLevels | None = None
     capability: tuple[int, int] | None = None
     graphs: tuple[Examined, ...] = ()
+    device: str = GPU
+    maker: str | None = None
 
     @cached_property
     def memo(self) -> dict[str, Any]:
@@ -207,11 +212,23 @@ class Facts:
         """The figure with the reason why it is unknown, if it is."""
         return self.reports[analysis].scalars[name]
 
+    @property
+    def on_gpus(self) -> bool:
+        """Whether the devices are GPUs of CUDA or ROCm."""
+        return self.device == GPU
+
+    def advise(self, cause: str) -> str:
+        """What to do about a cause, in the words of the framework, for these devices."""
+        return advice(cause, self.framework, on_gpus=self.on_gpus)
+
     def devices(self) -> str:
         """The devices as the subject of a sentence, with a verb."""
         if self.hardware == CPU_ONLY:
             return "Compute waits"
-        return f"The {self.hardware} waits" if self.device_count == 1 else f"{self.hardware}s wait"
+        if self.device_count == 1:
+            return f"The {self.device} waits"
+        named = several(self.device)
+        return f"{named[0].upper()}{named[1:]} wait"
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,18 @@ made the capture. docs/analyses/diagnosis.md lists the rules.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from fastprof.analyses.findings import evidence as shows
+from fastprof.analyses.findings.advice import without_gpus
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import Finding
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
-from fastprof.derive.host import TPU
+from fastprof.derive.devices.tensor_cores import NVIDIA, units_of
 from fastprof.schema.value_classes import dataclass
 
-_OF_GPUS: Final = re.compile(r" \([^()]*\bon GPUs\b[^()]*\)")
-"""What advice has in brackets for GPUs only."""
 _DATA: Final = "TensorFlow: Better performance with the tf.data API"
 _GPU: Final = "TensorFlow: Optimize GPU performance with the Profiler"
 _KERAS: Final = "TensorFlow: Optimize TensorFlow performance using the Profiler"
@@ -30,28 +28,33 @@ _TORCH: Final = "PyTorch: Performance Tuning Guide"
 @dataclass(frozen=True, slots=True)
 class Rule:
     """``causes``: of the findings that it serves; ``texts``: by framework, UNKNOWN: for those without words of their
-    own; a framework without a text does not get the advice. ``guide``: where it comes from."""
+    own; a framework without a text does not get the advice. ``guide``: where it comes from; ``only_gpus``: frameworks
+    whose text is for GPUs of CUDA or ROCm only."""
 
     name: str
     causes: tuple[str, ...]
     applies: Callable[[Facts, Finding], bool]
     texts: Mapping[str, str]
     guide: str
+    only_gpus: tuple[str, ...] = ()
 
-    def text(self, framework: str) -> str | None:
-        return self.texts.get(framework, self.texts.get(UNKNOWN)) or None
+    def text(self, facts: Facts) -> str | None:
+        if facts.framework in self.only_gpus and not facts.on_gpus:
+            return None
+        text = self.texts.get(facts.framework, self.texts.get(UNKNOWN)) or None
+        return text and text.replace("Tensor Cores", units_of(facts.maker or NVIDIA))
 
 
 def advised(facts: Facts, finding: Finding) -> Finding:
     """The finding with the advice of all rules that apply to it."""
-    texts = [rule.text(facts.framework) for rule in RULES if applies(rule, facts, finding)]
+    texts = [rule.text(facts) for rule in RULES if applies(rule, facts, finding)]
     advice = " ".join([finding.advice, *(text for text in texts if text)])
-    return replace(finding, advice=_OF_GPUS.sub("", advice) if facts.hardware == TPU else advice)
+    return replace(finding, advice=advice if facts.on_gpus else without_gpus(advice))
 
 
 def applies(rule: Rule, facts: Facts, finding: Finding) -> bool:
     """Whether the capture has the evidence of a rule that serves the finding, and the rule words for its framework."""
-    return finding.cause in rule.causes and rule.text(facts.framework) is not None and rule.applies(facts, finding)
+    return finding.cause in rule.causes and rule.text(facts) is not None and rule.applies(facts, finding)
 
 
 def _of_tf_data(text: str) -> dict[str, str]:
@@ -75,7 +78,7 @@ RULES: Final = (
     Rule("gpu_threads", ("launch", "small_ops"), shows.input_beside_launches, {
         TENSORFLOW: "Threads of tf.data work meanwhile and take cores from those that launch kernels: give these "
                     "threads of their own with TF_GPU_THREAD_MODE=gpu_private, and tf.data fewer with "
-                    "options.threading.private_threadpool_size."}, _GPU),
+                    "options.threading.private_threadpool_size."}, _GPU, (TENSORFLOW,)),
     Rule("jit_compile", ("launch", "small_ops", "memory_bound"), shows.no_xla, {
         TENSORFLOW: "XLA compiles nothing here: jit_compile=True of tf.function or Model.compile fuses ops, so that "
                     "fewer kernels are launched and fewer results pass through memory."}, _GPU),
@@ -84,10 +87,10 @@ RULES: Final = (
                     "of your own, put several into one tf.function.",
         JAX: "Steps are short: run several of them in one call, with jax.lax.scan or fori_loop.",
         PYTORCH: "Steps are short: torch.compile(mode=\"reduce-overhead\") or a CUDA graph replays a step in one "
-                 "launch."}, _KERAS),
+                 "launch."}, _KERAS, (PYTORCH,)),
     Rule("command_buffers", ("launch", "small_ops"), shows.many_kernels_of_programs, {
         JAX: "Each program launches many kernels: command buffers start them together (--xla_gpu_enable_command_buffer "
-             "lists the kinds of ops that they may hold, such as FUSION,CUBLAS,CUSTOM_CALL)."}, _JAX),
+             "lists the kinds of ops that they may hold, such as FUSION,CUBLAS,CUSTOM_CALL)."}, _JAX, (JAX,)),
     Rule("sixteen_bits", ("memory_bound", "low_utilization", "low_occupancy"), shows.single_precision, {
         JAX: "Matrix products run in 32 bits: bfloat16 moves half of the bytes and uses Tensor Cores.",
         TENSORFLOW: "Matrix products run in 32 bits: the policy mixed_float16 or mixed_bfloat16 of "

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.findings.advice import advice, on_collectives
+from fastprof.analyses.findings.advice import on_collectives
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
 from fastprof.derive.communication.clock_remarks import in_words, saving_of
@@ -75,7 +75,7 @@ def found(facts: Facts) -> Iterator[Finding]:
         spent.common_ps,
         CERTAIN,
         f"{COMMUNICATION}.operations" if ops else f"{COMMUNICATION}.devices",
-        on_collectives(_of_share(kinds, NOTABLE), facts.framework),
+        on_collectives(_of_share(kinds, NOTABLE), facts.framework, on_gpus=facts.on_gpus),
         is_bound=True,
         op=ops[0]["name"] if ops else None,
         detail=_by_kind(facts, kinds),
@@ -111,7 +111,7 @@ def _straggler(facts: Facts, spent: _Spent) -> Finding:
         cost,
         POSSIBLE if missing or not met else CERTAIN if host else LIKELY,
         evidence,
-        advice("straggler", facts.framework),
+        facts.advise("straggler"),
         is_bound=is_bound,
         detail=" ".join([*([detail] if detail else []), *([_HOW] if evidence == _BY_STEP else [])]) or None,
         host=host,

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.wording.quantities import counted, measured, time_text
@@ -35,7 +34,7 @@ def found(facts: Facts) -> Iterator[Finding]:
         fusible,
         LIKELY,
         f"kernel_stats.kernels?kind={CAUSE}",
-        advice(CAUSE, facts.framework),
+        facts.advise(CAUSE),
         is_bound=True,
         op=ops[0][0] if ops else None,
         detail=f"{counted(count, 'kernel takes', 'kernels take')} {time_text(total)} in all. Fused with their "

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from fastprof.analyses.findings.advice import ON_CPU, advice
+from fastprof.analyses.findings.advice import ON_CPU
 from fastprof.analyses.findings.facts import Facts, Lost, total
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
 from fastprof.analyses.findings.of_steps import in_slow_steps
@@ -179,7 +179,7 @@ def _on_cpu(facts: Facts) -> bool:
 
 
 def _advice(facts: Facts, cause: str) -> str:
-    return advice(ON_CPU.get(cause, cause) if _on_cpu(facts) else cause, facts.framework)
+    return facts.advise(ON_CPU.get(cause, cause) if _on_cpu(facts) else cause)
 
 
 def _step(facts: Facts, cause: str) -> int | None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote
 
-from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
 from fastprof.wording.patterns import pattern_of
@@ -27,7 +26,7 @@ def found(facts: Facts) -> Iterator[Finding]:
             None,
             CERTAIN,
             f"memory_profile.active?allocator={quote(str(allocator))}",
-            advice("memory_pressure", facts.framework),
+            facts.advise("memory_pressure"),
             device=str(allocator),
         )
 

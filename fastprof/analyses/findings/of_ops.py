@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.findings.advice import OLD_KERNELS, WITHOUT_TF32, advice
+from fastprof.analyses.findings.advice import OLD_KERNELS, ON_AMD, WITHOUT_TF32
 from fastprof.analyses.findings.facts import Facts, numbers, times
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, POSSIBLE, Finding
-from fastprof.derive.devices.tensor_cores import SINCE_TF32, lack_tf32, multiplies
+from fastprof.derive.devices.tensor_cores import AMD, NVIDIA, SINCE_TF32, lack_tf32, multiplies, units_of
 from fastprof.derive.ops.kernel_names import plain
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 from fastprof.schema.value_classes import dataclass
@@ -25,7 +25,7 @@ from fastprof.wording.patterns import pattern_of
 PADDED_SHARE: Final = 0.1
 """Less padding is what tiles of any size cost."""
 FEW_WARPS_PERCENT: Final = 30.0
-"""Kernels of a lower occupancy hide little of the latency of memory."""
+"""Kernels of a lower occupancy hide little of the latency of memory, unless they run on Tensor Cores."""
 NEAR_ROOFLINE_PERCENT: Final = 60.0
 """Percent of the roofline from which an op is bound by the resource that is nearest to its peak."""
 AT_ROOFLINE_PERCENT: Final = 80.0
@@ -83,7 +83,7 @@ def found(facts: Facts) -> Iterator[Finding]:
         if total:
             yield Finding(
                 cause,
-                title,
+                title.replace("Tensor Cores", units_of(facts.maker or NVIDIA)),
                 total,
                 certainty,
                 evidence,
@@ -95,11 +95,13 @@ def found(facts: Facts) -> Iterator[Finding]:
 
 
 def _advice(facts: Facts, cause: str) -> str:
-    """That on a cause, for GPUs as old as these."""
+    """That on a cause, for GPUs of this maker, as old as these."""
+    if cause == "precision" and facts.maker == AMD:
+        return facts.advise(ON_AMD)
     if cause == "precision" and facts.capability is not None and facts.capability < SINCE_TF32:
-        return advice(WITHOUT_TF32, facts.framework)
+        return facts.advise(WITHOUT_TF32)
     old = cause == "precision" and lack_tf32(facts.table("kernel_stats", "kernels")["name"].to_pylist())
-    return advice(OLD_KERNELS if old and facts.capability is None else cause, facts.framework)
+    return facts.advise(OLD_KERNELS if old and facts.capability is None else cause)
 
 
 # ---- the rules, the first that applies to an op counts
@@ -181,7 +183,7 @@ def _ops(facts: Facts) -> _Ops:
     at = [*of_op, *alone]
     exposed = set(facts.table("communication", "operations")["name"].to_pylist())
     bound = [*roofline["bound_by"].to_pylist(), *[None] * extra]
-    kernel_names, percents = kernels["name"].to_pylist(), numbers(kernels, "occupancy_percent")
+    kernel_names, occupancy = kernels["name"].to_pylist(), _occupancy(kernels)
     single = single_precision_kernels(kernels)
 
     def more(values: Float64s) -> Float64s:
@@ -201,7 +203,7 @@ def _ops(facts: Facts) -> _Ops:
         roofline_percent=more(numbers(roofline, "roofline_percent")),
         compute_percent=more(numbers(roofline, "compute_peak_percent")),
         padding_share=more(numbers(hlo, "padding_share")),
-        occupancy_percent=np.array([percents[k] if k >= 0 else np.nan for k in at], np.float64),
+        occupancy_percent=np.array([occupancy[k] if k >= 0 else np.nan for k in at], np.float64),
     )
 
 
@@ -216,6 +218,15 @@ def _kernels(facts: Facts, ops: list[str]) -> tuple[pa.Table, list[int], list[in
     of_op, taken = [rows.get(key, -1) for key in keys], set(keys)
     alone = [row for row, (name, op) in enumerate(names) if not {plain(name), f"{op}/{plain(name)}"} & taken]
     return kernels, of_op, alone
+
+
+def _occupancy(kernels: pa.Table) -> Float64s:
+    """Return by kernel how full of warps it keeps multiprocessors, in percent. Kernels on Tensor Cores need few warps:
+    what counts is how many multiprocessors have a block, NaN if that is not recorded."""
+    uses, could = (kernels[name].to_pylist() for name in ("uses_tensor_cores", "could_use_tensor_cores"))
+    on_units = [on is True or (on is None and may is True) for on, may in zip(uses, could, strict=True)]
+    filled = 100.0 * np.minimum(numbers(kernels, "blocks_per_sm"), 1.0)
+    return np.where(np.array(on_units, bool), filled, numbers(kernels, "occupancy_percent"))
 
 
 def _key(op: str) -> str:

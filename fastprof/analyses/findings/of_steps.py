@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 import numpy as np
 
-from fastprof.analyses.findings.advice import advice
 from fastprof.analyses.findings.facts import Facts
 from fastprof.analyses.findings.finding import CERTAIN, LIKELY, Finding
 from fastprof.derive.causes.budget import BETWEEN_STEPS, CAUSE_NAMES
@@ -64,7 +63,7 @@ def _slow_host(facts: Facts) -> Iterator[Finding]:
         round(worst["excess_ps"] * worst["compared_count"]),
         LIKELY,
         f"steps.hosts?host={quote(worst['host'])}",
-        advice("slowest host", facts.framework),
+        facts.advise("slowest host"),
         is_bound=True,
         host=worst["host"],
         detail=f"It is the slowest in {worst['slowest_count']:,} of {steps}"
@@ -152,7 +151,7 @@ def _slow_ones(facts: Facts) -> Iterator[Finding]:
         sum(_own_excess(facts, found, step) for step in slow),
         CERTAIN,
         f"steps.slow_steps?step={worst}",
-        advice("slow_step", facts.framework),
+        facts.advise("slow_step"),
         host=first["host"],
         step=worst,
         op=known["what"] if known and known["kind"] == "op" else None,

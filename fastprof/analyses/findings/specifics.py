@@ -6,11 +6,11 @@ sentences, and the line of source where the tracer of Python recorded it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, OF_QUEUE, WITH_WORKERS, advice
+from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, OF_QUEUE, TO_DEVICE, TO_HOST, WITH_WORKERS
 from fastprof.analyses.findings.facts import Facts, total
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.analyses.findings.of_tfprof import use_in_words
@@ -71,7 +71,7 @@ def _of_input(facts: Facts, finding: Finding) -> Finding:
     row = slow_pipeline(facts, finding)
     event = finding.annotation
     if row is None and event is not None and (kind := _filled_by(event)) is not None:
-        return replace(finding, advice=advice(kind, facts.framework))
+        return replace(finding, advice=facts.advise(kind))
     if row is None:
         return replace(finding, advice=f"{_make_faster(finding.annotation)}{finding.advice}")
     share, pipeline, of_each = measured(row["critical_share"], "share"), row["pipeline"], time_text(row["critical_ps"])
@@ -191,10 +191,23 @@ def _of_transfer(facts: Facts, finding: Finding) -> Finding:
     rows = [row for row in facts.table("communication", "kinds").to_pylist() if row["scope"] == WITH_HOST]
     rows = sorted((row for row in rows if row["exposed_ps"]), key=lambda row: -int(row["exposed_ps"]))
     words = [_copies(row) for row in rows if row["exposed_ps"] * 20 >= rows[0]["exposed_ps"]]
-    found = replace(finding, detail=" ".join(words) or None)
+    found = replace(finding, detail=" ".join(words) or None, advice=_on_copies(facts, finding, rows))
     if not copies_fill(facts.table("communication", "devices"), facts.table("communication", "kinds")):
         return found
-    return replace(found, advice=advice(MORE_THAN_COMPUTE, facts.framework))
+    return replace(found, advice=facts.advise(MORE_THAN_COMPUTE))
+
+
+def _on_copies(facts: Facts, finding: Finding, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Advice on copies of the direction that devices wait for, or on both."""
+    exposed = {row["kind"]: int(row["exposed_ps"]) for row in rows}
+    for kind, cause in (("copy host to device", TO_DEVICE), ("copy device to host", TO_HOST)):
+        if exposed.get(kind, 0) >= _ONE_WAY * sum(exposed.values()) > 0:
+            return facts.advise(cause)
+    return finding.advice
+
+
+_ONE_WAY: Final = 0.9
+"""Copies of this share of the time are what to avoid."""
 
 
 def _copies(row: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 from fastprof.analyses.findings.facts import Facts
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
+from fastprof.derive.devices.tensor_cores import AMD, NVIDIA
 from fastprof.derive.devices.tracer_levels import ALL_OF_HOST
 from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.ops.record_checks import Flaw
@@ -64,12 +65,16 @@ _PROGRAMS: Final = {
 
 _WORK: Final = (
     "record_shapes=True gives that of matrix products, convolutions and attention; of other kernels no option of "
-    "PyTorch's profiler does: measure the longest with NVIDIA Nsight Compute or ROCm Compute Profiler."
+    "PyTorch's profiler does: measure the longest with {}."
 )
 _WORK_OF_OTHERS: Final = (
     "That of products is known from their shapes. Of other kernels no option of PyTorch's profiler records it: measure "
-    "the longest with NVIDIA Nsight Compute or ROCm Compute Profiler."
+    "the longest with {}."
 )
+_NSIGHT, _ROCM = "NVIDIA Nsight Compute", "ROCm Compute Profiler"
+_TOOLS: Final = {NVIDIA: _NSIGHT, AMD: _ROCM, "XPU": "Intel unitrace", "NPU": "msprof", GPU: f"{_NSIGHT} or {_ROCM}"}
+_ANY_TOOL: Final = "the profiler of the device's maker"
+"""Tools that measure kernels, by maker of GPUs or kind of device; of other devices."""
 
 
 _OF_DEVICES: Final = (
@@ -107,9 +112,10 @@ def unrecorded(facts: Facts, flaws: Sequence[Flaw], *, has_threads: bool, has_py
         at_level = levels is not None and levels.host >= ALL_OF_HOST
         yield Unrecorded("allocations", "memory_pressure", _NO_ALLOCATIONS if at_level else how(_ALLOCATIONS))
     if facts.framework == PYTORCH and facts.hardware == GPU:
+        tool = _TOOLS.get(facts.maker or facts.device, _ANY_TOOL)
         shapes = "shapes" in facts.table("roofline", "ops")["flops_source"].to_pylist()
         yield Unrecorded("arithmetic and memory traffic of kernels", "padding, memory_bound, low_utilization",
-                         _WORK_OF_OTHERS if shapes else _WORK)  # fmt: skip
+                         (_WORK_OF_OTHERS if shapes else _WORK).format(tool))  # fmt: skip
     elif not facts.figure("hlo_stats", "program_count"):
         yield Unrecorded("programs", "padding, memory_bound, low_utilization", how(_PROGRAMS))
     elif facts.figure("roofline", "peak_flops_per_s") is None:

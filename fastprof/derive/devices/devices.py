@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
+from fastprof.decode.plane_kinds import vendor_word
 from fastprof.derive.devices.gpu_vendor import NOT_RECORDED, VENDOR_STAT, likely_vendor, models_of
 from fastprof.derive.devices.published_peaks import GPUS, LEAST_OF_AMD, NAMED, SOURCES, TPUS
 from fastprof.derive.devices.tensor_cores import least_capability
@@ -56,6 +57,9 @@ CHOSEN: Final = "parameter"
 
 class Device(Protocol):
     """A plane of events, as far as it describes its device."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def kind(self) -> str | None: ...
@@ -122,13 +126,13 @@ def likely_peaks(planes: Sequence[Device], kernels: Iterable[str]) -> Peaks | No
     """Of the first GPU, whose maker is not recorded, those of the maker that other facts point to, with a reason that
     says so; None: the maker is recorded, or nothing points to one. ``kernels``: names of what ran on the devices."""
     plane = next((plane for plane in planes if plane.kind == GPU), None)
-    if plane is None or isinstance(plane.stats.get(VENDOR_STAT), str):
+    if plane is None or isinstance(plane.stats.get(VENDOR_STAT), str) or vendor_word(plane.name) is not None:
         return None
     likely = likely_vendor(plane.stats, models_of(plane.stats), kernels)
     if likely is None:
         return None
     vendor, why = likely
-    known = _gpu_peaks(_Described(plane.kind, {**plane.stats, VENDOR_STAT: vendor}))
+    known = _gpu_peaks(_Described(plane.name, plane.kind, {**plane.stats, VENDOR_STAT: vendor}))
     reasons = [NOT_RECORDED.format(vendor, why), *known.reasons]
     least = least_capability(kernels) if _NO_CAPABILITY in reasons else None
     if least is not None:
@@ -145,6 +149,7 @@ def recorded_capability(planes: Iterable[Device]) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Described:
+    name: str
     kind: str | None
     stats: Mapping[str, Any]
 
@@ -207,9 +212,9 @@ def _published(given: Peaks) -> tuple[float, float, str] | None:
 
 
 def device_name(plane: Device) -> str:
-    """``Nvidia GPU (Hopper)``, ``AMD GPU - gfx942``, ``TPU v6 Lite``; if it is not recorded, GPU or TPU."""
+    """``Nvidia GPU (Hopper)``, ``AMD GPU - gfx942``, ``TPU v6 Lite``; if it is not recorded, GPU, TPU, MTIA, …"""
     if plane.kind == GPU:
-        return _gpu_name(plane.stats)
+        return _gpu_name(plane)
     named = plane.stats.get("device_type_string")
     return named if isinstance(named, str) and named else (plane.kind or "")
 
@@ -258,15 +263,16 @@ def _tpu_peaks(plane: Device) -> Peaks:
 
 
 _UNKNOWN_CAPABILITY: Final = (0, 0)
-_NO_CLOCK: Final = "the capture does not say the GPU's clock (clock_rate) and cores (core_count)"
-_NO_CAPABILITY: Final = "the capture does not say the GPU's compute capability, so its peak FLOP/s is not known"
+_NO_CLOCK: Final = "the capture does not say the device's clock (clock_rate) and cores (core_count)"
+_NO_CAPABILITY: Final = "the capture does not say the device's compute capability, so its peak FLOP/s is not known"
 
 
 def _capability(stats: Mapping[str, Any]) -> tuple[int, int]:
     return _integer(stats, "compute_cap_major"), _integer(stats, "compute_cap_minor")
 
 
-def _gpu_name(stats: Mapping[str, Any]) -> str:
+def _gpu_name(plane: Device) -> str:
+    stats = plane.stats
     major, minor = _capability(stats)
     match stats.get("device_vendor"):
         case "Nvidia":
@@ -280,7 +286,7 @@ def _gpu_name(stats: Mapping[str, Any]) -> str:
             if gfx := _gfx(stats):
                 return f"AMD GPU - {gfx}"
             return f"AMD GPU - gfx-{major}XX series" if major in (9, 10, 11) else "AMD GPU"
-    return "GPU"
+    return vendor_word(plane.name) or "GPU"
 
 
 def _gfx(stats: Mapping[str, Any]) -> str:
@@ -307,7 +313,7 @@ def _per_cycle(stats: Mapping[str, Any]) -> tuple[int, int, str | None]:
         gfx = _gfx(stats)
         reason = None if gfx in AMD_FLOPS else f"the peaks of AMD GPU {gfx or '(which is not named)'} are not known"
         return AMD_FLOPS.get(gfx, 0), AMD_SHARED_BYTES.get(gfx, 0), reason
-    return 0, 0, "the capture does not say who made the GPU (device_vendor), so its peaks are not known"
+    return 0, 0, "the capture does not say who made the device (device_vendor), so its peaks are not known"
 
 
 def _gpu_peaks(plane: Device) -> Peaks:
@@ -322,7 +328,7 @@ def _gpu_peaks(plane: Device) -> Peaks:
         reasons.append(_NO_CLOCK)
     return Peaks(
         GPU,
-        _gpu_name(stats),
+        _gpu_name(plane),
         teraflops,
         (_number(stats, "memory_bandwidth") / 1e9, *sram),
         reasons=tuple(reasons),

@@ -6,13 +6,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from fastprof.decode.plane_kinds import vendor_word
 from fastprof.derive.devices.tensor_cores import AMD, NVIDIA
 from fastprof.wording.patterns import pattern_of
 
+if TYPE_CHECKING:
+    from fastprof.tables.host_events import HostEvents, Plane
+
 VENDOR_STAT: Final = "device_vendor"
-NOT_RECORDED: Final = "the capture does not say who made the GPU (device_vendor): it is taken to be {}, because {}"
+NOT_RECORDED: Final = "the capture does not say who made the device (device_vendor): it is taken to be {}, because {}"
 _MODELS: Final = {
     NVIDIA: pattern_of(r"nvidia|tesla|quadro|geforce|\b[ablhpvt]\d{1,3}\b|\brtx\b|gh200|gb200", re.IGNORECASE),
     AMD: pattern_of(r"\bamd\b|instinct|radeon|^gfx[0-9a-f]{3,}|\bmi\d{2,3}[axp]?\b", re.IGNORECASE),
@@ -42,11 +46,11 @@ def vendors(
     planes: Mapping[int, Mapping[str, Any]], recorded: Mapping[int, str | None], names: Iterable[str]
 ) -> tuple[dict[int, str | None], tuple[str, ...]]:
     """Who made each GPU, as recorded or as its model, its compute capability or ``names`` of kernels show; and the
-    sentences that say which of these did. ``planes``: their stats by number."""
+    sentences that say which of these did. ``planes``: the stats of GPUs by number, without devices of other kinds."""
     found, reasons = dict(recorded), []
     names = list(names) if None in recorded.values() else []
     kinds: dict[str, tuple[str, str] | None] = {}  # the same for planes of equal stats: the names are searched once
-    for number in (number for number, vendor in recorded.items() if vendor is None):
+    for number in (number for number, vendor in recorded.items() if vendor is None and number in planes):
         stats = planes[number]
         kind = repr((models_of(stats), stats.get("compute_cap_major"), stats.get("compute_cap_minor")))
         if kind not in kinds:
@@ -69,6 +73,19 @@ def likely_vendor(stats: Mapping[str, Any], models: Iterable[str], kernels: Iter
         if capability in own:
             return vendor, f"only GPUs of {vendor} have compute capability {capability[0]}.{capability[1]}"
     return _by_kernels(kernels)
+
+
+def stats_of_gpus(planes: Iterable[Plane]) -> dict[int, Mapping[str, Any]]:
+    """Return the stats of the devices that nothing calls otherwise than GPU, by number."""
+    return {plane.number: plane.stats for plane in planes if vendor_word(plane.name) is None}
+
+
+def maker_of(events: HostEvents) -> str | None:
+    """Return who made the GPUs of a host, by all that shows it; None: nothing does, or several made them."""
+    planes = events.planes_of("GPU")
+    recorded = {plane.number: plane.stats.get(VENDOR_STAT) for plane in planes}
+    makers = set(vendors(stats_of_gpus(planes), recorded, events.names)[0].values())
+    return makers.pop() if len(makers) == 1 else None
 
 
 def _by_kernels(kernels: Iterable[str]) -> tuple[str, str] | None:

@@ -2,7 +2,8 @@
 
     regs:32 static_shared:0 dynamic_shared:1024 grid:8,1,1 block:128,1,1 occ_pct:50       Nvidia, AMD
     grid:256,1,1 block:256,1,1 private_mem:0 group_mem:2048 occ_pct:0                     newer ROCm
-    regs:32 group_mem:0 grid:8,1,1 block:128,1,1 est_occ_pct:7                            made of PyTorch's traces
+    regs:32 group_mem:0 grid:8,1,1 block:128,1,1 est_occ_pct:7                            made of PyTorch's traces,
+    … blocks_per_sm:0.07 warps_per_sm:0.3                                                 which may have these, too
 
 Some profilers write memory that they never set: TensorFlow up to 2.4, ROCm before ``group_mem``.
 """
@@ -31,7 +32,8 @@ MOST_BLOCKS = 2**31 - 1
 class Launch(NamedTuple):
     """Registers of a thread; bytes of shared memory that the kernel declares, that its launch adds, and (ROCm) both;
     blocks of the grid; threads of a block; warps that fit on a multiprocessor in percent of those that it holds, and an
-    estimate for the launch, whose grid may be smaller. None: not recorded."""
+    estimate for the launch, whose grid may be smaller; blocks and warps of the grid for each multiprocessor of the
+    device. None: not recorded."""
 
     registers: int | None = None
     static_shared: int | None = None
@@ -41,6 +43,8 @@ class Launch(NamedTuple):
     block: Dim | None = None
     occupancy: float | None = None
     estimated_occupancy: float | None = None
+    blocks_per_sm: float | None = None
+    warps_per_sm: float | None = None
 
     @property
     def shared(self) -> int | None:
@@ -67,7 +71,7 @@ def credible(launch: Launch) -> Launch:
     """Drop figures that no kernel on any GPU has, such as a theoretical occupancy of 0. They come from memory that
     was not set: if registers or shared memory are wrong, neither they nor the occupancy are trusted. ``occupancy`` is
     the estimate if there is one: 0 if rounded so, negative if the profiler does not know the device."""
-    registers, static, dynamic, group, grid, block, occupancy, estimate = launch
+    registers, static, dynamic, group, grid, block, occupancy, estimate, blocks, warps = launch
     if estimate is not None:
         occupancy = estimate if estimate >= 0 else None
     elif occupancy == 0:
@@ -81,12 +85,14 @@ def credible(launch: Launch) -> Launch:
         grid if grid is not None and min(grid) > 0 and max(grid) <= MOST_BLOCKS else None,
         block if block is not None and 0 < math.prod(block) <= MOST_THREADS else None,
         occupancy if sound and occupancy is not None and 0 <= occupancy <= 100 else None,
+        blocks_per_sm=blocks if blocks is not None and blocks > 0 else None,
+        warps_per_sm=warps if warps is not None and warps > 0 else None,
     )
 
 
 def is_garbled(launch: Launch) -> bool:
     """Return whether registers, shared memory or dimensions are incredible."""
-    no_occupancy = {"occupancy": None, "estimated_occupancy": None}
+    no_occupancy = dict.fromkeys(("occupancy", "estimated_occupancy", "blocks_per_sm", "warps_per_sm"))
     return credible(launch)._replace(**no_occupancy) != launch._replace(**no_occupancy)
 
 
@@ -102,7 +108,7 @@ def _dim(text: str) -> Dim | None:
     return (parts[0], parts[1], parts[2]) if len(parts) == text.count(",") + 1 == 3 else None
 
 
-def _percent(text: str) -> float | None:
+def _real(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -117,6 +123,8 @@ _FIELDS = {
     "group_mem": ("group_shared", _integer),
     "grid": ("grid", _dim),
     "block": ("block", _dim),
-    "occ_pct": ("occupancy", _percent),
-    "est_occ_pct": ("estimated_occupancy", _percent),
+    "occ_pct": ("occupancy", _real),
+    "est_occ_pct": ("estimated_occupancy", _real),
+    "blocks_per_sm": ("blocks_per_sm", _real),
+    "warps_per_sm": ("warps_per_sm", _real),
 }

@@ -80,7 +80,7 @@ def without_impossible(events: HostEvents, *, entire: bool) -> HostEvents:
 def in_words(found: tuple[Impossible, ...]) -> str:
     """Return the sentence on events that are left out, one or more."""
     first = max(found, key=lambda one: one.duration_ps)
-    are = "event of a GPU is" if len(found) == 1 else "events of GPUs are"
+    are = "device event is" if len(found) == 1 else "device events are"
     names = list(dict.fromkeys(shortened(one.name) for one in found))
     named = f" ({few(names, 3)})" if len(names) > 1 else ""
     return (

@@ -70,7 +70,7 @@ class Lost:
                 parts.append(f"{lost:,} of {of} {have} no {record} ({100 * lost / every:.3g} %)")
         first, last = time_text(int(self.times_ps[0])), time_text(int(self.times_ps[-1]))
         when = f"at {first}" if first == last else f"from {first} to {last}"
-        none = ": no activity of a GPU is recorded" if not self.recorded else ""
+        none = ": no activity of a device is recorded" if not self.recorded else ""
         none = f": nothing that was launched after {first} is recorded" if self.at_end else none
         return f"{' and '.join(parts)}{none}; calls {when}: {few(self.calls, 3)}"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fastprof.decode.import_log import LogRow
-from fastprof.decode.plane_kinds import device_of
+from fastprof.decode.plane_kinds import device_of, device_word, several
 from fastprof.decode.task_environment import XPROF
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.ops import impossible_events, lost_records
@@ -48,12 +48,13 @@ CODES: Final = frozenset((
 _KEEP_PROFILER: Final = (
     "Record fewer steps, or with larger buffers of the profiler, and end the profile after the device is synchronized."
 )
-_ENABLE_GPU: Final = (
-    "If the program uses the GPU, profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
-    "(XPU, HPU or MTIA for their devices)."
+_ENABLE_ACTIVITY: Final = (
+    "If the program uses the {}, profile with activities=[ProfilerActivity.CPU, ProfilerActivity.{}]."
 )
-_ENABLE_DEVICE: Final = "If the program uses the GPU, enable the profiler's device tracer (device_tracer_level=1)."
-_FIX_ERROR: Final = "Fix what the error names, such as permission to use the GPU's counters, and record again."
+_ACTIVITIES: Final = ("XPU", "HPU", "MTIA")
+"""Activities of PyTorch's profiler that are called like their devices. That of GPUs is CUDA, of others PrivateUse1."""
+_ENABLE_DEVICE: Final = "If the program uses the {}, enable the profiler's device tracer (device_tracer_level=1)."
+_FIX_ERROR: Final = "Fix what the error names, such as permission to use the device's counters, and record again."
 _RECORD_AGAIN: Final = "Record again; figures are without these events."
 _CLOCKS: Final = "Do not trust waits between launch and kernel; update the driver and the profiler."
 _SHORTER: Final = "Record less time, or read the XSpace (.xplane.pb) beside the trace, which has all events."
@@ -115,8 +116,11 @@ def _flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
     if lost.matters:
         yield Flaw("lost_records", lost.in_words(), _KEEP_PROFILER, True)
     elif gpus and not recorded and not errors and _has_threads(events):
-        listed = counted(len(gpus), "GPU is listed, but its activity was", "GPUs are listed, but their activity was")
-        remedy = _ENABLE_GPU if is_kineto(events) else _ENABLE_DEVICE
+        word = device_word(plane.name for plane in gpus)
+        one, more = f"{word} is listed, but its activity was", f"{several(word)} are listed, but their activity was"
+        listed = counted(len(gpus), one, more)
+        activity = "CUDA" if word == "GPU" else word if word in _ACTIVITIES else "PrivateUse1"
+        remedy = (_ENABLE_ACTIVITY if is_kineto(events) else _ENABLE_DEVICE).format(word, activity)
         yield Flaw("no_device_activity", f"{listed} not recorded, nor any call that starts work on it", remedy, True)
     if events.impossible:
         text = impossible_events.in_words(events.impossible)
@@ -140,7 +144,7 @@ def _has_threads(events: HostEvents) -> bool:
 
 
 def _wrong_clocks(events: HostEvents) -> str:
-    """Return the sentence on clocks of host and GPU that differ, or nothing."""
+    """Return the sentence on clocks of host and device that differ, or nothing."""
     for (rows, wrong_ps), what in (
         (before_calls(events), "begin before the calls that launched them"),
         (after_waits(events), "end after calls that waited for them"),
@@ -148,7 +152,7 @@ def _wrong_clocks(events: HostEvents) -> str:
         count = int(np.count_nonzero(wrong_ps > max(events.slack_ps, 0)))
         if count > _EARLY_SHARE * len(rows) and wrong_ps.max() >= _EARLY_PS:
             name = shortened(events.names[events.meta[rows[int(np.argmax(wrong_ps))]]])
-            return f"{count:,} of {len(rows):,} events of GPUs {what}, {name} by {time_text(int(wrong_ps.max()))}"
+            return f"{count:,} of {len(rows):,} device events {what}, {name} by {time_text(int(wrong_ps.max()))}"
     return ""
 
 

@@ -33,6 +33,8 @@ _UNITS: Final = {
     "_mw": "mW",
     "_c": "°C",
 }
+_BRACKETED: Final = pattern_of(r"\[([^][]{1,16})\]$")
+"""The unit in a name of XPU's scope profiler: ``GpuTime [ns]``."""
 _UNIT_OF_STAT: Final = {"% util": "%", "fills": "", "spills": ""}
 """Stats of hardware units, which say what a value is: the event has the name of the counter."""
 
@@ -115,7 +117,8 @@ def _of_stat(events: HostEvents, plane: Plane, process: Process, stat: str, take
 
 
 def _unit(name: str) -> str:
-    return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
+    bracketed = _BRACKETED.search(name)
+    return bracketed[1] if bracketed else next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
 
 
 # ---- memory

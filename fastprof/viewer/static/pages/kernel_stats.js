@@ -22,7 +22,7 @@ const TENSOR_CORES = {
 function draw(body, report, context) {
   const { kernels, ops } = report.tables;
   if (!kernels.length) {
-    sentence(body, "No GPU kernel ran during the capture.");
+    sentence(body, "No kernel ran on a device during the capture.");
     return;
   }
   rings(body, kernels, ops);

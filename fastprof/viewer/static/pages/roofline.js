@@ -138,7 +138,7 @@ function totalName(data, row) {
 function peaks(body, report) {
   const data = report.tables.device;
   if (!data.length) return;
-  const part = section(body, "Peaks of the device", { note: "Of one core, or of one GPU." });
+  const part = section(body, "Peaks of the device", { note: "Of one core, or of one device without cores." });
   const units = data.column("unit");
   table(part, data, { columns: [
     "resource",
