@@ -52,8 +52,8 @@ void fp_chrome_free(fp_chrome *chrome) {
                        &chrome->held_stats, &chrome->window, &chrome->spill, &chrome->environment, &chrome->stacks,
                        &chrome->keys};
   fp_vector *vectors[] = {&chrome->processes, &chrome->threads, &chrome->planes, &chrome->lines, &chrome->metadatas,
-                          &chrome->last_metadatas, &chrome->stat_list, &chrome->next_stat, &chrome->stat_seen, &chrome->held,
-                          &chrome->epochs, &chrome->fragments, &chrome->hours, &chrome->members, &chrome->frames,
+                          &chrome->last_metadatas, &chrome->stat_list, &chrome->next_stat, &chrome->stat_uses, &chrome->held,
+                          &chrome->epochs, &chrome->fragments, &chrome->hours, &chrome->frames,
                           &chrome->parts};
   for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) fp_strings_free(pools[i]);
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) fp_key_map_free(maps[i]);

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "formats/chrome_parts.h"
+#include "formats/chrome_stats.h"
 
 /* A property under the name that XSpace has for it. */
 static const char *property_name(const uint8_t *key, size_t length) {

@@ -1,6 +1,7 @@
 /* An event: its fields, then what its phase makes of it. Nothing is kept of an event before its last brace has been seen,
  * as the text may end before. Fields are read without the trace, so that another thread may do it (chrome_tape.c). */
 #include "formats/chrome_processes.h"
+#include "formats/chrome_stats.h"
 #include "formats/json_values.h"
 
 enum { PS_IN_US = 1000000 };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "formats/chrome_processes.h"
+#include "formats/chrome_stats.h"
 #include "formats/json_values.h"
 
 /* ---- categories and args ---- */

@@ -1,5 +1,6 @@
 /* What a document says beside its events, and what wrote it. */
 #include "formats/chrome_processes.h"
+#include "formats/chrome_stats.h"
 
 enum { MOST_SHOWN = 8, MOST_KEPT = 1 << 16, ENOUGH_EVENTS = 1000, MOST_FRAMES = 1 << 14 };
 
@@ -60,17 +61,11 @@ static void note_key(fp_chrome *chrome, const uint8_t *key, size_t length) {
 
 /* Whether a member counts: in a document the last of a name, of several documents the first's. */
 static bool is_kept(fp_chrome *chrome, int32_t name, bool *is_again) {
-  chrome_kept *kept = chrome->members.items;
-  *is_again = false;
-  for (size_t i = 0; i < chrome->members.count; i++) {
-    if (kept[i].name != name) continue;
-    *is_again = kept[i].document == chrome->document;
-    return *is_again;
-  }
-  chrome_kept *fresh = fp_vector_add(chrome->memory, &chrome->members, sizeof *fresh);
-  if (!fresh) chrome->failed = true;
-  else *fresh = (chrome_kept){name, chrome->document};
-  return fresh != NULL;
+  chrome_stat_use *use = (chrome_stat_use *)chrome->stat_uses.items + name;
+  *is_again = use->document == chrome->document + 1;
+  if (use->document) return *is_again;
+  use->document = chrome->document + 1;
+  return true;
 }
 
 /* A member as a text of the task environment. */
@@ -84,10 +79,7 @@ static bool keep_member(fp_chrome *chrome, const uint8_t *key, size_t key_length
   fp_bytes_byte(&name, 0);
   int32_t number = name.failed ? -1 : chrome_stat_number(chrome, (const char *)name.data);
   if (number >= 0 && is_kept(chrome, number, &is_again)) {
-    if (is_again) {
-      chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->member_end, 1);
-      chrome_drop_stat(&chrome->environment, number);
-    }
+    if (is_again) chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->member_end, 1);
     if (value->kind == FP_JSON_TEXT) fp_json_decode(&plain, text->text + value->from, value->to - value->from, &bad);
     else is_json = fp_json_compact(&plain, &text->view, value, MOST_KEPT, &bad, &at);
     size_t size = plain.size < MOST_KEPT ? plain.size : MOST_KEPT;

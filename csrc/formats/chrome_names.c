@@ -3,7 +3,7 @@
  *    M process_name pid 7 "python"      process 7  ->  plane "python"
  *    X pid 7 tid 9                      thread (7, 9)  ->  line 9 of the plane, named by thread_name
  */
-#include "formats/chrome_parts.h"
+#include "formats/chrome_stats.h"
 #include "formats/proto_write.h"
 
 #include <stdio.h>
@@ -229,7 +229,6 @@ static bool put_process_stats(fp_chrome *chrome, const chrome_event *event, int3
     if (name < 0) return true;
     if (chrome_is_again(chrome, name)) chrome_remark(chrome, CHROME_DUPLICATE_KEY, event->offset, 1);
     fp_bytes *stats = &((chrome_process *)chrome->processes.items)[number].stats;
-    chrome_drop_stat(stats, name);
     if (!chrome_put_stat(chrome, stats, name, event->view, &value, at)) return false;
     chrome->failed |= stats->failed;
   }

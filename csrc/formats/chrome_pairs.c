@@ -8,7 +8,7 @@
  * Groups of events that belong together lie side by side once they are sorted: those of a thread, or of an id. */
 #include <stdlib.h>
 
-#include "formats/chrome_parts.h"
+#include "formats/chrome_stats.h"
 #include "formats/proto_write.h"
 
 static const int64_t FIRST_ASYNC_GROUP = INT64_C(1) << 32;

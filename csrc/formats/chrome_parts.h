@@ -144,12 +144,6 @@ typedef struct chrome_event {
   size_t args_size; /* of the stats of args */
 } chrome_event;
 
-/* The stats of the event that is read: XStats, each with where it begins. */
-typedef struct chrome_stat {
-  int32_t name;
-  uint32_t from;
-} chrome_stat;
-
 /* The stat that came after another the last time, by a few bits of the category; -1: none. */
 enum { CHROME_STAT_KINDS = 8 };
 typedef struct chrome_next_stat {
@@ -157,11 +151,6 @@ typedef struct chrome_next_stat {
 } chrome_next_stat;
 
 /* A member of the document, and in which document it was. */
-typedef struct chrome_kept {
-  int32_t name;
-  uint32_t document;
-} chrome_kept;
-
 /* A frame that events refer to: as id, and as the stat whose name becomes the stack. */
 typedef struct chrome_frame {
   chrome_id id;
@@ -255,7 +244,8 @@ struct fp_chrome {
   fp_bytes event_stats;
   fp_vector stat_list; /* chrome_stat */
   fp_vector next_stat; /* chrome_next_stat, by stat */
-  fp_vector stat_seen; /* by stat: the last event that had it */
+  fp_vector stat_uses; /* chrome_stat_use, by stat */
+  bool are_scattered;  /* a stat was replaced: the bytes of event_stats are not in the order of the list */
   uint64_t event_number;
   int32_t before_stat;
   chrome_next_stat first_stat;
@@ -284,7 +274,6 @@ struct fp_chrome {
   bool has_base;
 
   fp_bytes environment; /* XStats of the plane Task Environment */
-  fp_vector members;    /* chrome_kept: members of the document that are kept */
   uint64_t member_end;  /* of the member that is taken, and in which document it is */
   uint32_t document;
   fp_bytes stacks;      /* stackFrames, as text */
@@ -351,39 +340,6 @@ chrome_arg chrome_arg_of(chrome_dialect dialect, const uint8_t *name, size_t len
 /* Whether a text is a name, whatever the case of its letters. `name`: in lower case. */
 bool chrome_is_same(const uint8_t *text, size_t length, const char *name);
 bool chrome_begins_with(const uint8_t *text, size_t length, const char *word);
-
-/* ---- chrome_stats.c: the stats of an event ---- */
-
-void chrome_begin_stats(fp_chrome *chrome);
-/* Whether the event has had a stat of this name, of those that are noted so. */
-bool chrome_is_again(fp_chrome *chrome, int32_t name);
-/* The number of the name of a stat. */
-int32_t chrome_stat_name(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *key);
-/* Adds the members of args. False: one is not JSON, at `*at`. */
-bool chrome_add_args(fp_chrome *chrome, chrome_event *event, uint32_t *at);
-/* Adds a field of an event: `event.NAME` if args have NAME. */
-void chrome_add_field_text(fp_chrome *chrome, chrome_word word, const uint8_t *text, size_t length);
-void chrome_add_field_int(fp_chrome *chrome, chrome_word word, int64_t value);
-/* Adds a derived stat, which is left out if args have its name. */
-void chrome_add_derived_text(fp_chrome *chrome, chrome_word word, const uint8_t *text, size_t length);
-void chrome_add_derived_int(fp_chrome *chrome, chrome_word word, int64_t value);
-/* Adds a reference to the stack of a frame of stackFrames. */
-void chrome_add_frame(fp_chrome *chrome, chrome_word word, chrome_id frame);
-/* Adds a numeric member of a counter's args. */
-bool chrome_add_series(fp_chrome *chrome, const chrome_event *event, uint32_t *at);
-/* An XStat on its own, appended to bytes. */
-void chrome_put_stat_text(fp_bytes *out, int32_t name, const uint8_t *text, size_t length);
-void chrome_put_stat_int(fp_bytes *out, int32_t name, int64_t value);
-/* Takes the XStat of a name out of others. */
-void chrome_drop_stat(fp_bytes *stats, int32_t name);
-int32_t chrome_word_number(fp_chrome *chrome, chrome_word word);
-int32_t chrome_stat_number(fp_chrome *chrome, const char *name);
-/* Appends a value as a stat of `name`: any kind. False: no JSON, at `*at`. */
-bool chrome_put_stat(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_json_view *view, const fp_json_value *value,
-                     uint32_t *at);
-/* Adds stats that are written already; of equal names the later value, at the place of the earlier. Fields: `event.NAME` if
- * args have NAME. */
-void chrome_add_written(fp_chrome *chrome, const uint8_t *stats, size_t size, bool are_fields);
 
 /* ---- chrome_names.c: processes, threads, planes, lines, metadata ---- */
 

@@ -6,7 +6,7 @@
  *
  * Offsets of events count from the base of their epoch: times that lie further apart than an epoch are in another one, so
  * that one wrong time does not make all others too large. */
-#include "formats/chrome_parts.h"
+#include "formats/chrome_stats.h"
 #include "formats/proto_write.h"
 
 enum { LEAST_WINDOW = 1 << 20, MOST_WINDOW = 1 << 24, BYTES_A_LINE = 1 << 12, LINE_EVENTS = 4, EVENT_METADATA = 1, EVENT_OFFSET = 2, EVENT_DURATION = 3 };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "formats/chrome_processes.h"
+#include "formats/chrome_stats.h"
 #include "formats/json_values.h"
 #include "formats/proto_write.h"
 
@@ -156,16 +157,10 @@ static void use(fp_chrome *chrome, chrome_plane *plane, int32_t name) {
 /* Puts XStats of a plane, and marks their names. */
 static void put_stats(fp_chrome *chrome, assembly *to, chrome_plane *plane, const fp_bytes *stats) {
   const uint8_t *p = stats->data, *end = p + stats->size;
-  while (stats->size && p < end) {
-    uint64_t length, name;
-    p++;
-    if (!wire_varint(&p, end, &length)) return;
-    const uint8_t *begin = p, *next = p + length;
-    p++;
-    if (!wire_varint(&p, end, &name)) return;
-    put_bytes(&to->bytes, PLANE_STATS, begin, (size_t)length);
-    use(chrome, plane, (int32_t)name - 1);
-    p = next;
+  chrome_written stat;
+  while (stats->size && chrome_next_written(&p, end, &stat)) {
+    put_bytes(&to->bytes, PLANE_STATS, stat.fields, (size_t)(stat.end - stat.fields));
+    use(chrome, plane, stat.name);
   }
 }
 
@@ -413,6 +408,7 @@ static void put_environment(fp_chrome *chrome) {
   proto_put_number(&to.bytes, PLANE_ID, ENVIRONMENT_ID);
   put_bytes(&to.bytes, PLANE_NAME, (const uint8_t *)name, sizeof name - 1);
   put_stats(chrome, &to, &plane, &stats);
+  chrome_keep_last(chrome, &chrome->environment);
   put_stats(chrome, &to, &plane, &chrome->environment);
   put_stat_metadata(chrome, &to, &plane);
   chrome->failed |= stats.failed;
@@ -482,6 +478,8 @@ void chrome_put_space(fp_chrome *chrome) {
   const fp_key own = {{ENVIRONMENT_ID, 0, 0, 0}};
   chrome->failed |= !done || fp_key_map_add(&taken, &own) < 0;
   if (done) drop_far_epochs(chrome);
+  chrome_process *processes = chrome->processes.items;
+  for (size_t i = 0; i < chrome->processes.count; i++) chrome_keep_last(chrome, &processes[i].stats);
   for (size_t i = 0; done && !chrome->failed && i < chrome->planes.count; i++) {
     const chrome_plane *plane = (const chrome_plane *)chrome->planes.items + places[i].number;
     if (plane->is_left_out) continue;

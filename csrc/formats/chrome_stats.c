@@ -4,7 +4,7 @@
  *
  * Events of one category have the same args in the same order, so the name that came behind a name the last time is
  * tried before the table of names. */
-#include "formats/chrome_parts.h"
+#include "formats/chrome_stats.h"
 #include "formats/json_values.h"
 #include "formats/proto_write.h"
 
@@ -15,8 +15,8 @@ static int32_t added_name(fp_chrome *chrome, const uint8_t *text, size_t length)
   int32_t number = fp_strings_add(&chrome->stats, text, length);
   while (number >= 0 && (size_t)number >= chrome->next_stat.count) {
     chrome_next_stat *next = fp_vector_add(chrome->memory, &chrome->next_stat, sizeof *next);
-    uint64_t *seen = next ? fp_vector_add(chrome->memory, &chrome->stat_seen, sizeof *seen) : NULL;
-    if (!seen) {
+    bool has_room = next && fp_vector_add(chrome->memory, &chrome->stat_uses, sizeof(chrome_stat_use));
+    if (!has_room) {
       chrome->failed = true;
       return -1;
     }
@@ -68,6 +68,7 @@ int32_t chrome_stat_name(fp_chrome *chrome, const fp_json_view *view, const fp_j
 
 void chrome_begin_stats(fp_chrome *chrome) {
   chrome->event_stats.size = chrome->stat_list.count = 0;
+  chrome->are_scattered = false;
   chrome->event_number++;
   chrome->before_stat = -1;
 }
@@ -185,74 +186,85 @@ bool chrome_put_stat(fp_chrome *chrome, fp_bytes *out, int32_t name, const fp_js
   return true;
 }
 
-void chrome_drop_stat(fp_bytes *stats, int32_t name) {
-  const uint8_t *p = stats->data, *end = p + stats->size;
-  while (stats->size && p < end) {
-    const uint8_t *begin = p++;
-    uint64_t length, number;
-    if (!wire_varint(&p, end, &length)) return;
-    const uint8_t *next = p++ + length;
-    if (!wire_varint(&p, end, &number)) return;
-    if ((int32_t)number - 1 == name) {
-      memmove(stats->data + (begin - stats->data), next, (size_t)(end - next));
-      stats->size -= (size_t)(next - begin);
-      return;
-    }
-    p = next;
-  }
+bool chrome_next_written(const uint8_t **p, const uint8_t *end, chrome_written *stat) {
+  uint64_t length, name;
+  if (*p >= end) return false;
+  stat->begin = (*p)++;
+  if (!wire_varint(p, end, &length)) return false;
+  stat->fields = (*p)++;
+  stat->end = stat->fields + length;
+  if (!wire_varint(p, end, &name)) return false;
+  stat->name = (int32_t)name - 1;
+  stat->value = *p;
+  *p = stat->end;
+  return true;
 }
 
 /* ---- stats of the event ---- */
 
+static chrome_stat_use *use_of(const fp_chrome *chrome, int32_t name) {
+  return (chrome_stat_use *)chrome->stat_uses.items + name;
+}
+
 static bool has_stat(const fp_chrome *chrome, int32_t name) {
-  return ((const uint64_t *)chrome->stat_seen.items)[name] == chrome->event_number;
+  return use_of(chrome, name)->event == chrome->event_number;
+}
+
+void chrome_keep_last(fp_chrome *chrome, fp_bytes *stats) {
+  if (!stats->size || stats->failed) return;
+  const uint8_t *p = stats->data, *end = p + stats->size;
+  uint8_t *to = stats->data;
+  chrome_written stat;
+  for (uint32_t place = 0; chrome_next_written(&p, end, &stat); place++) use_of(chrome, stat.name)->place = place;
+  p = stats->data;
+  for (uint32_t place = 0; chrome_next_written(&p, end, &stat); place++) {
+    if (use_of(chrome, stat.name)->place != place) continue;
+    memmove(to, stat.begin, (size_t)(stat.end - stat.begin));
+    to += stat.end - stat.begin;
+  }
+  stats->size = (size_t)(to - stats->data);
 }
 
 bool chrome_is_again(fp_chrome *chrome, int32_t name) {
   bool is_again = has_stat(chrome, name);
-  ((uint64_t *)chrome->stat_seen.items)[name] = chrome->event_number;
+  use_of(chrome, name)->event = chrome->event_number;
   return is_again;
 }
 
-/* Notes that a stat begins at the end of the stats. */
-static void note_stat(fp_chrome *chrome, int32_t name, size_t from) {
+/* Notes the last stat, which begins at `from`. One of its name gives it its place. */
+static void keep_stat(fp_chrome *chrome, int32_t name, size_t from) {
   chrome_stat *stat;
-  ((uint64_t *)chrome->stat_seen.items)[name] = chrome->event_number;
-  if (chrome->stat_list.count < chrome->stat_list.capacity)
-    stat = (chrome_stat *)chrome->stat_list.items + chrome->stat_list.count++;
-  else
-    stat = fp_vector_add(chrome->memory, &chrome->stat_list, sizeof *stat);
-  if (stat) *stat = (chrome_stat){name, (uint32_t)from};
+  chrome_stat_use *use = use_of(chrome, name);
+  if (chrome->event_stats.failed) return;
+  if (has_stat(chrome, name)) {
+    stat = (chrome_stat *)chrome->stat_list.items + use->place;
+    chrome->are_scattered = true;
+  } else {
+    use->event = chrome->event_number;
+    use->place = (uint32_t)chrome->stat_list.count;
+    if (chrome->stat_list.count < chrome->stat_list.capacity)
+      stat = (chrome_stat *)chrome->stat_list.items + chrome->stat_list.count++;
+    else
+      stat = fp_vector_add(chrome->memory, &chrome->stat_list, sizeof *stat);
+  }
+  if (stat) *stat = (chrome_stat){name, (uint32_t)(chrome->event_stats.size - from), from};
   else chrome->failed = true;
 }
 
-/* Moves the last stat, which begins at `from`, to the place of the earlier one of its name. */
-static void replace_stat(fp_chrome *chrome, int32_t name, size_t from) {
-  fp_bytes *out = &chrome->event_stats;
+/* Puts the stats in the order of the list, without those that were replaced. */
+static void gather_stats(fp_chrome *chrome) {
+  fp_bytes gathered = {.memory = chrome->memory};
   chrome_stat *list = chrome->stat_list.items;
-  size_t count = chrome->stat_list.count, i = 0, size = out->size - from;
-  if (out->failed) return;
-  while (list[i].name != name) i++;
-  size_t begin = list[i].from, end = i + 1 < count ? list[i + 1].from : from;
-  uint8_t *copy = fp_alloc(chrome->memory, size + 1); /* of size 0: a value that does not count */
-  if (!copy) {
-    chrome->failed = true;
-    return;
+  if (!chrome->are_scattered) return;
+  chrome->are_scattered = false;
+  for (size_t i = 0; i < chrome->stat_list.count; i++) {
+    size_t from = gathered.size;
+    fp_bytes_put(&gathered, chrome->event_stats.data + list[i].from, list[i].size);
+    list[i].from = from;
   }
-  memcpy(copy, out->data + from, size);
-  memmove(out->data + begin + size, out->data + end, from - end);
-  memcpy(out->data + begin, copy, size);
-  fp_release(chrome->memory, copy);
-  out->size = begin + size + (from - end);
-  for (i++; i < count; i++) list[i].from = (uint32_t)(list[i].from + size - (end - begin));
-}
-
-static void keep_stat(fp_chrome *chrome, int32_t name, size_t from) {
-  if (!has_stat(chrome, name)) {
-    note_stat(chrome, name, from);
-    return;
-  }
-  replace_stat(chrome, name, from);
+  chrome->failed |= gathered.failed;
+  fp_bytes_free(&chrome->event_stats);
+  chrome->event_stats = gathered;
 }
 
 /* The next member of args, from the list or the text. */
@@ -275,7 +287,7 @@ bool chrome_add_args(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
   if (args->kind != FP_JSON_OBJECT) {
     int32_t name = chrome_word_number(chrome, WORD_ARGS);
     if (name < 0 || !chrome_put_stat(chrome, out, name, event->view, args, at)) return chrome->failed;
-    note_stat(chrome, name, from);
+    keep_stat(chrome, name, from);
     return true;
   }
   fp_json_walk walk = fp_json_into(args);
@@ -291,6 +303,7 @@ bool chrome_add_args(fp_chrome *chrome, chrome_event *event, uint32_t *at) {
     event->args[arg] = value;
     event->args_found |= UINT32_C(1) << arg;
   }
+  gather_stats(chrome);
   *at = walk.at;
   return step == FP_WALK_END;
 }
@@ -319,6 +332,7 @@ void chrome_add_field_text(fp_chrome *chrome, chrome_word word, const uint8_t *t
   if (name < 0) return;
   chrome_put_stat_text(&chrome->event_stats, name, text, length);
   keep_stat(chrome, name, from);
+  gather_stats(chrome);
 }
 
 void chrome_add_field_int(fp_chrome *chrome, chrome_word word, int64_t value) {
@@ -327,6 +341,7 @@ void chrome_add_field_int(fp_chrome *chrome, chrome_word word, int64_t value) {
   if (name < 0) return;
   chrome_put_stat_int(&chrome->event_stats, name, value);
   keep_stat(chrome, name, from);
+  gather_stats(chrome);
 }
 
 void chrome_add_derived_text(fp_chrome *chrome, chrome_word word, const uint8_t *text, size_t length) {
@@ -356,6 +371,7 @@ void chrome_add_frame(fp_chrome *chrome, chrome_word word, chrome_id frame) {
   if (name < 0 || stat < 0) return;
   put_stat_number(&chrome->event_stats, name, STAT_REF, (uint64_t)stat + 1);
   keep_stat(chrome, name, from);
+  gather_stats(chrome);
 }
 
 /* ---- counters ---- */
@@ -397,6 +413,7 @@ bool chrome_add_series(fp_chrome *chrome, const chrome_event *event, uint32_t *a
     if (is_again) chrome_remark(chrome, CHROME_DUPLICATE_KEY, chrome->offset, 1);
     if (is_again || chrome->event_stats.size > from) keep_stat(chrome, name, from);
   }
+  gather_stats(chrome);
   *at = walk.at;
   return step == FP_WALK_END;
 }
@@ -404,21 +421,16 @@ bool chrome_add_series(fp_chrome *chrome, const chrome_event *event, uint32_t *a
 void chrome_add_written(fp_chrome *chrome, const uint8_t *p, size_t size, bool are_fields) {
   fp_bytes *out = &chrome->event_stats;
   const uint8_t *end = p + size;
-  while (size && p < end) {
-    uint64_t length, name;
-    p++;
-    if (!wire_varint(&p, end, &length)) return;
-    const uint8_t *next = p + length;
-    p++;
-    if (!wire_varint(&p, end, &name)) return;
-    size_t from = out->size, value_size = (size_t)(next - p);
-    int32_t number = (int32_t)name - 1, named = are_fields ? free_name(chrome, number) : number;
+  chrome_written stat;
+  while (size && chrome_next_written(&p, end, &stat)) {
+    size_t from = out->size, value_size = (size_t)(stat.end - stat.value);
+    int32_t named = are_fields ? free_name(chrome, stat.name) : stat.name;
     uint8_t *room = fp_bytes_room(out, MOST_OF_HEAD + value_size);
     if (named < 0 || !room) return;
     uint8_t *to = put_stat_head(room, named, value_size);
-    if (value_size) memcpy(to, p, value_size);
+    if (value_size) memcpy(to, stat.value, value_size);
     out->size += (size_t)(to + value_size - room);
     keep_stat(chrome, named, from);
-    p = next;
   }
+  gather_stats(chrome);
 }
