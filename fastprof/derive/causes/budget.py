@@ -299,7 +299,8 @@ def host_budget(
 ) -> HostBudget:
     """The budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None: all
     time does. ``neighbours``: name the ops before and after the longest pieces."""
-    times, sums, longest, explained = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP)], [np.zeros(0, GAP_SUM)]
+    times, sums, explained = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP_SUM)]
+    longest, of_longest = np.zeros(0, GAP), np.zeros(0, np.int32)
     beside = [np.zeros((0, len(CAUSE_NAMES)), np.int64)]
     apart = beside.copy()
     for one in gaps:
@@ -311,11 +312,10 @@ def host_budget(
         apart.append(sums_by(cause, one.apart_ps[counts], len(CAUSE_NAMES))[np.newaxis])
         sums.append(np.frombuffer(gap_sums(pieces, events.meta, len(events.names)), GAP_SUM))
         explained.append(_sums_of_explanations(events, pieces))
-        longest.append(_longest_pieces(pieces, most))
+        longest, of_longest = _with_longest(longest, of_longest, pieces, len(times) - 1, most)
         del one, pieces, counts  # before those of the next device are made
     rows = np.concatenate(sums)
     device = np.repeat(np.arange(-1, len(times)), [len(one) for one in sums]).astype(np.int32)
-    of_longest = np.repeat(np.arange(-1, len(times)), [len(one) for one in longest]).astype(np.int32)
     of_explained = np.repeat(np.arange(-1, len(times)), [len(one) for one in explained]).astype(np.int32)
     transfers = times[0].ran.transfers if times else ()
     explanations = _explained(events, transfers, np.concatenate(explained), of_explained)
@@ -332,7 +332,7 @@ def host_budget(
         _texts(events, transfers, rows["what"]),
         _causes(rows, device, explanations),
         explanations,
-        _largest(events, times, np.concatenate(longest), of_longest, most, neighbours=neighbours),
+        _largest(events, times, longest, of_longest, neighbours=neighbours),
         HostDevices.of(events),
         int(rows["explained"][rows["cause"] == GAP_CAUSES.index("idle")].sum()),
         np.concatenate(beside),
@@ -421,14 +421,20 @@ def _longest(place: Int32s, duration: Int64s, count: int) -> Int64s:
     return longest
 
 
-def _longest_pieces(pieces: Records, most: int) -> Records:
-    """The longest in which the device does not compute, those of equal length as the last of them too, in order of
-    time."""
-    rows = np.flatnonzero(pieces["kind"] != COMPUTE)
-    duration = pieces["end"][rows] - pieces["begin"][rows]
-    if most < len(rows):
-        rows = rows[duration >= np.partition(duration, -most)[-most]] if most else rows[:0]
-    return pieces[rows]
+def _with_longest(longest: Records, of: Int32s, pieces: Records, device: int, most: int) -> tuple[Records, Int32s]:
+    """Return the longest pieces in which devices do not compute, at most ``most``, and their devices: those of earlier
+    devices and of this one. Of equal ones the first count, by device, then by time."""
+    least = np.iinfo(np.int64).min if len(longest) < most else int(longest["end"][-1] - longest["begin"][-1])
+    duration = pieces["end"] - pieces["begin"]
+    rows = np.flatnonzero((pieces["kind"] != COMPUTE) & (duration > least))
+    if not most or not len(rows):
+        return longest[:most], of[:most]
+    if most < len(rows):  # a sort of these alone
+        rows = rows[duration[rows] >= np.partition(duration[rows], -most)[-most]]
+    rows = rows[np.argsort(-duration[rows], kind="stable")[:most]]
+    every = np.concatenate([longest, pieces[rows]])
+    order = np.argsort(every["begin"] - every["end"], kind="stable")[:most]
+    return every[order], np.append(of, np.full(len(rows), device, np.int32))[order]
 
 
 def _texts(events: HostEvents, transfers: Sequence[Transfer], what: Int32s) -> Objects:
@@ -446,11 +452,9 @@ def _objects(values: Sequence[str | None]) -> Objects:
 
 
 def _largest(
-    events: HostEvents, devices: Sequence[DeviceTime], pieces: Records, device: Int32s, most: int, *, neighbours: bool
+    events: HostEvents, devices: Sequence[DeviceTime], pieces: Records, device: Int32s, *, neighbours: bool
 ) -> Largest:
     duration = pieces["end"] - pieces["begin"]
-    order = np.lexsort((pieces["begin"], device, -duration))[:most]
-    pieces, device, duration = pieces[order], device[order], duration[order]
     lines = [line for line in events.lines if line.last > line.first]
     of = np.searchsorted([line.first for line in lines], pieces["row"], side="right") - 1
     thread = [None if place < 0 else lines[place].name for place in of.tolist()]
