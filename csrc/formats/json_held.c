@@ -123,12 +123,14 @@ bool fp_json_index_more(fp_json_scan *scan) {
   if (scan->indexed >= limit) return false;
   size_t had = scan->indexed > scan->walk.at ? scan->indexed - scan->walk.at : 0;
   size_t slice = scan->state == FP_JSON_TRYING ? SHORT_SLICE : SLICE;
-  if (had > slice) slice = had & ~(size_t)(FP_JSON_BLOCK - 1);
-  if (slice > limit - scan->indexed) slice = limit - scan->indexed;
-  if (!make_room(scan, slice)) {
-    scan->text.failed = true;
-    return false;
+  size_t goal = scan->indexed + (had > slice ? had & ~(size_t)(FP_JSON_BLOCK - 1) : slice);
+  if (goal > limit) goal = limit;
+  while (scan->indexed < goal) { /* room for the marks of a slice only: a long text has none */
+    if (!make_room(scan, slice < goal - scan->indexed ? slice : goal - scan->indexed)) {
+      scan->text.failed = true;
+      return false;
+    }
+    index_blocks(scan, (slice < goal - scan->indexed ? slice : goal - scan->indexed) / FP_JSON_BLOCK);
   }
-  index_blocks(scan, slice / FP_JSON_BLOCK);
   return true;
 }

@@ -17,11 +17,13 @@ static fp_json_step wait(fp_json_scan *scan) {
   return FP_WALK_MORE;
 }
 
-/* The next byte that is not blank; -1: there is none yet. */
+/* The next byte that is not blank; -1: there is none yet. Blanks up to the end are indexed, so that none is held. */
 static int peek(fp_json_scan *scan) {
   const uint8_t *text = scan->text.data;
   while (scan->walk.at < scan->text.size && fp_json_is_blank(text[scan->walk.at])) scan->walk.at++;
-  return scan->walk.at < scan->text.size ? text[scan->walk.at] : -1;
+  if (scan->walk.at < scan->text.size) return text[scan->walk.at];
+  while (!scan->ended && fp_json_index_more(scan)) continue;
+  return -1;
 }
 
 /* Whether `count` marks from the walk on are known. */

@@ -6,8 +6,8 @@
  *    [{"ph": "X"}, {"ph": "M"}
  *     ^ event      ^ event            an array without its end is fine
  *
- * What is kept is the event in which a chunk ends. It is looked at again when twice its bytes are there, so that any
- * size of chunks takes linear time.
+ * What is kept is the event in which a chunk ends, up to FP_JSON_LARGEST_EVENT. It is looked at again when twice its bytes
+ * are there, so that any size of chunks takes linear time.
  *
  * A handler may read an event later, even in another thread, if it says so (`is_shared`) and the text is handed over
  * before the next chunk is taken. */
@@ -48,7 +48,7 @@ typedef struct fp_json_stretch {
   uint64_t base;
 } fp_json_stretch;
 
-enum { FP_JSON_KEPT_VALUE = 1 << 20, FP_JSON_KEPT_STACKS = 1 << 28, FP_JSON_LARGEST_EVENT = 1 << 30 };
+enum { FP_JSON_KEPT_VALUE = 1 << 20, FP_JSON_KEPT_STACKS = 1 << 26, FP_JSON_LARGEST_EVENT = 1 << 26 };
 
 typedef enum fp_json_state {
   FP_JSON_AT_DOCUMENT, FP_JSON_AT_MEMBER, FP_JSON_AT_VALUE, FP_JSON_IN_VALUE, FP_JSON_AT_EVENT,

@@ -40,6 +40,10 @@ cdef extern from "formats/chrome.h" nogil:
     const fp_bytes *fp_chrome_keys(const fp_chrome *chrome)
 
 
+cdef extern from "formats/json_scan.h" nogil:
+    enum: FP_JSON_LARGEST_EVENT
+
+
 cdef object SEVERITIES = ("info", "notice", "data_loss")
 cdef enum: MOST_SCANNED = 1 << 28
 
@@ -94,7 +98,7 @@ cdef class ChromeScribe:
             raise ValueError("all bytes have been pushed")
         with nogil:
             code = fp_chrome_push(self.chrome, <const uint8_t *>chunk.at, chunk.count, &fault)
-        check(code, "reading JSON", &fault if code != FP_NO_MEMORY else NULL, self.path)
+        self.checked(code, &fault)
         return self.spilled()
 
     def scan(self, data):
@@ -126,7 +130,7 @@ cdef class ChromeScribe:
         with nogil:
             code = fp_chrome_take(self.chrome, other.tape, &fault)
         self.unused.append(other)
-        check(code, "reading JSON", &fault if code != FP_NO_MEMORY else NULL, self.path)
+        self.checked(code, &fault)
         return self.spilled()
 
     def finish(self):
@@ -140,8 +144,13 @@ cdef class ChromeScribe:
             code = fp_chrome_finish(self.chrome, &fault)
         if code not in (FP_OK, FP_NO_MEMORY) and fault.what in (b"no traceEvents", b"no events"):
             raise CaptureError(self.no_trace(fault.what.decode()), path=self.path, offset=0, salvageable=False)
-        check(code, "reading JSON", &fault if code != FP_NO_MEMORY else NULL, self.path)
+        self.checked(code, &fault)
         return self.spilled()
+
+    cdef void checked(self, fp_code code, const fp_fault *fault) except *:
+        if code == FP_TOO_LONG:
+            raise CaptureError(f"an event is larger than {FP_JSON_LARGEST_EVENT >> 20} MiB", path=self.path, offset=fault.offset)
+        check(code, "reading JSON", fault if code != FP_NO_MEMORY else NULL, self.path)
 
     cdef str no_trace(self, str missing):
         cdef const fp_bytes *keys = fp_chrome_keys(self.chrome)
