@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fastprof.schema.message_fields import BYTES, FIXED32, FIXED64, VARINT
 
 _MOST_BITS = 70
+_MOST_LOOKED_AT = 4_000
 CUT = "the message ends within a field"
 
 
@@ -72,6 +73,44 @@ def sound_fields(data: memoryview, begin: int, salvage: bool) -> Iterator[Field]
         length = next((place for place, byte in enumerate(rest[1:11], 1) if byte < 0x80), 0)
         if length:
             yield Field(rest[0] >> 3, rest[length + 1 :], fault.at + length + 1)
+
+
+class BegunField(NamedTuple):
+    """``kind``: its wire type; ``value``: 0 for fixed widths; ``is_cut``: the data end within the value."""
+
+    number: int
+    kind: int
+    value: int | memoryview
+    is_cut: bool
+
+
+def begun_fields(data: memoryview, is_cut: bool) -> Iterator[BegunField]:
+    """The fields of a message whose end may be missing (``is_cut``), to find out what it is: the first few thousand.
+    BadMessageError: the bytes are not a message."""
+    at, size = 0, len(data)
+    for _ in range(_MOST_LOOKED_AT):
+        if at >= size:
+            return
+        start = at
+        tag, at = _varint_or_end(data, at, start)
+        number, kind = tag >> 3, tag & 7
+        value = 0
+        if at and kind in (VARINT, BYTES):
+            value, at = _varint_or_end(data, at, start)
+        elif at and kind in (FIXED32, FIXED64):
+            at += 4 if kind == FIXED32 else 8
+        elif at:
+            raise BadMessageError(f"a field of wire type {kind}", start)
+        ends_early = kind == BYTES and value > size - at
+        if (not at or ends_early) and not is_cut:
+            raise BadMessageError(CUT, start)
+        if not at:
+            return
+        if kind == BYTES:
+            yield BegunField(number, kind, data[at : at + value], ends_early)
+            at += value
+        else:
+            yield BegunField(number, kind, value, False)
 
 
 def complete(data: Readable, at: int, base: int) -> tuple[int, int]:

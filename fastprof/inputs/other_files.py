@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from fastprof.errors import CaptureError
+from fastprof.inputs.message_bytes import BadMessageError, BegunField, begun_fields
 from fastprof.wording.patterns import pattern_of
 
 _REFUSED = "the file is not a capture"
@@ -161,7 +163,9 @@ _OF_PACKETS = frozenset(((8, 0), (10, 0), (50, 2)))
 
 def _other_protobuf(head: bytes) -> str | None:
     """Return the format that the first messages show: Perfetto packets, or pprof sample types (pairs of numbers)."""
-    begin = [[of for of, _ in _fields(message)] for tag, message in islice(_fields(head), 2) if tag == (1, 2)]
+    starts = ((number, value) for number, _, value, _ in _begun_fields(head))
+    messages = [value for number, value in islice(starts, 2) if number == 1 and isinstance(value, memoryview)]
+    begin = [[(number, kind) for number, kind, _, _ in _begun_fields(message)] for message in messages]
     if not begin:
         return None
     if any(not _OF_PACKETS.isdisjoint(tags) for tags in begin):
@@ -169,30 +173,10 @@ def _other_protobuf(head: bytes) -> str | None:
     return _PPROF if begin[0] in ([(1, 0), (2, 0)], [(2, 0)]) else None
 
 
-def _fields(message: bytes) -> Iterator[tuple[tuple[int, int], bytes]]:
-    """Number and wire type of each field, with the bytes of those that have a length; the last may be cut."""
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        wire, length = tag & 7, {1: 8, 5: 4}.get(tag & 7, 0)
-        if wire in (0, 2):
-            value, at = _varint(message, at)
-            length = value if wire == 2 else 0
-        elif not length:
-            return
-        yield (tag >> 3, wire), message[at : at + length]
-        at += length
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number of at most ten bytes, and where it ends."""
-    value = shift = 0
-    for byte in message[at : at + 10]:
-        value |= (byte & 127) << shift
-        shift, at = shift + 7, at + 1
-        if byte < 128:
-            break
-    return value, at
+def _begun_fields(message: bytes | memoryview) -> Iterator[BegunField]:
+    """Yield the fields of what may be the beginning of a message, as far as it is one."""
+    with suppress(BadMessageError):
+        yield from begun_fields(memoryview(message), True)
 
 
 def _begins_with_text(start: bytes, depth: int) -> bool:
