@@ -25,14 +25,19 @@ _PHASE = pattern_of(rb'"ph"\s*:\s*"')
 
 def begins(head: bytes) -> bool:
     """Whether a JSON document begins so."""
-    if head.startswith(_UTF_16):
-        head = head.decode("utf-16", "ignore").encode("utf-8", "ignore")
+    head = _as_utf_8(head)
     return _BEGINS.match(head) is not None and not _CONTROLS.search(head.lstrip()[:_LOOKED_AT])
 
 
 def is_trace(head: bytes) -> bool:
     """Whether the document that begins so has ``traceEvents`` there, or is an array of events with phases."""
+    head = _as_utf_8(head)
     return begins(head) and bool(_EVENTS.search(head) or (_ARRAY.match(head) and _PHASE.search(head)))
+
+
+def _as_utf_8(head: bytes) -> bytes:
+    """Return the first bytes of a document in UTF-8; those of UTF-16 may end within a character."""
+    return head.decode("utf-16", "ignore").encode("utf-8", "ignore") if head.startswith(_UTF_16) else head
 
 
 def scribe(path: str, salvage: bool) -> Scribe:
