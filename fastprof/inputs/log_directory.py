@@ -22,6 +22,7 @@ from typing import Final
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.inputs.directory_content import Place, find_traces, look_into, name_foreign_formats, split_profile
 from fastprof.inputs.paths import absolute, below, last_change, shown, unreadable
+from fastprof.inputs.rank_directories import join_ranks, split_profiles
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import few
@@ -159,6 +160,10 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
         search.runs = [search.top] if search.top.is_full else find_traces(search.distant)
         named = {place.path for place in search.runs}
         search.deeper = [path for path in search.deeper if path not in named]
+    joined = join_ranks(search.top, search.runs)
+    if wanted is None or _named(joined, shown(wanted))[1]:
+        search.runs = joined
+    search.runs = [profile for place in search.runs for profile in split_profiles(search.top, place)]
     if not search.runs:
         raise _nothing(path, search)
     return search

@@ -35,6 +35,7 @@ from fastprof.inputs.log_directory import (
     without_aliases,
 )
 from fastprof.inputs.paths import absent, absolute, below, expand, is_directory, is_glob, is_link, mode_of, shown
+from fastprof.inputs.rank_directories import name_ranks
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.moments import moment_of
 from fastprof.wording.quantities import few
@@ -171,14 +172,17 @@ def other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
         found = runs(path)
     except FastprofError:
         return None
-    if len(found) < 2 or fault is None or Path(fault).parent != Path(found[0].path):
+    if len(found) < 2 or fault is None or Path(found[0].path) not in Path(fault).parents:
         return None
     return found[0].name, len(found), found[1].name
 
 
 def _resolve_item(item: object, run: str | None) -> list[Session]:
     if isinstance(item, Run):
-        return [_of_run(part, item.name) for part in _resolve_path(_folder_of(item), run)]
+        parts = [_of_run(part, item.name) for part in _resolve_path(_folder_of(item), run)]
+        read = {file.path for part in parts for file in part.files}
+        own = [file for file in item.files if file.path not in read and os.path.lexists(file.path)]
+        return [Session(item.name, item.files, ())] if own else parts  # ranks, or one of several profiles
     if isinstance(item, (str, os.PathLike)):
         return _resolve_path(_text_of(item), run)
     if isinstance(item, (bytes, bytearray, memoryview)):
@@ -330,15 +334,16 @@ def _read_traces(place: Place) -> Session:
     """The traces of a directory without captures: of each worker the newest."""
     workers = {name: _worker_of(name) for name in place.traces}
     left = leave_out_traces(place.directory, workers)
+    hosts = name_ranks({name: host for name, (host, _) in workers.items() if name not in left})
     files: list[CaptureFile] = []
     remarks: list[Remark] = []
-    for name, (host, _) in workers.items():
+    for name in workers:
         full = shown(below(place.directory, name))
         if name in left:
             remarks.append(Remark("notice", *left[name], full))
         else:
             source = below(absolute(place.directory), name)
-            files.append(CaptureFile(shown(host) or None, full, source, place.name or None))
+            files.append(CaptureFile(shown(hosts[name]) or None, full, source, place.name or None))
     return Session(place.name or None, tuple(files), (*remarks, *_known(place)))
 
 

@@ -45,6 +45,61 @@ def test_the_layouts_of_frameworks_are_found_from_the_parent_directory(framework
     assert profile.kernel_stats().scalars["occurrences"].value == 16
 
 
+RANKS = {
+    "directories of ranks": ("job/rank_{}/trace.json", "job", ["rank_0", "rank_1"]),
+    "directories of ranks without a line between": ("out/it_10/rank{}/trace.json.gz", "out/it_10", ["rank0", "rank1"]),
+    "directories called by a rank": ("logs/profile/{}/trace.json", "logs/profile", ["0", "1"]),
+    "a trace of a handler in each": ("job/rank-{}/host_77.17.pt.trace.json", "job", ["rank-0", "rank-1"]),
+}
+
+
+@pytest.mark.parametrize("kind", RANKS)
+def test_directories_of_ranks_are_hosts_of_one_run(kind: str, tmp_path: Path) -> None:
+    name, run, hosts = RANKS[kind]
+    for rank in (0, 1):
+        put(tmp_path, name.format(rank), rank)
+    [one] = fastprof.runs(tmp_path)
+    for profile in (fastprof.load(tmp_path), fastprof.load(one), fastprof.load(tmp_path / run)):
+        assert profile.host_names == hosts
+        assert profile.kernel_stats().scalars["occurrences"].value == 16
+        assert "newest_run" not in codes(profile)
+    assert (one.name, one.hosts) == (run, hosts)
+    if "rank" in name:
+        assert fastprof.load(tmp_path, run=f"{run}/{hosts[1]}").kernel_stats().scalars["occurrences"].value == 8
+
+
+def test_directories_called_by_other_numbers_are_runs(tmp_path: Path) -> None:
+    for number in (1, 2):
+        put(tmp_path, f"logs/{number}/trace.json", 0)
+    assert sorted(one.name for one in fastprof.runs(tmp_path)) == ["logs/1", "logs/2"]
+
+
+@pytest.mark.parametrize("folder", ["", "sglang/"])
+def test_profiles_of_one_directory_are_runs(folder: str, tmp_path: Path) -> None:
+    for profile in ("1738923.5", "1738999.1"):
+        for rank in range(2):
+            put(tmp_path, f"{folder}{profile}-TP-{rank}.trace.json", rank)
+            os.utime(tmp_path / f"{folder}{profile}-TP-{rank}.trace.json", (1_700_000_000, 1_700_000_000))
+    profile = fastprof.load(tmp_path)
+    assert (profile.run, codes(profile)) == (f"{folder}1738999.1", ["newest_run"])
+    assert profile.kernel_stats().scalars["occurrences"].value == 16
+    assert fastprof.load(tmp_path, run="1738923.5").host_names == ["1738923.5-TP-0", "1738923.5-TP-1"]
+    newest, older = fastprof.runs(tmp_path)
+    assert [fastprof.load(one).run for one in (newest, older)] == [f"{folder}1738999.1", f"{folder}1738923.5"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_traces_in_utf_16_are_found(encoding: str, tmp_path: Path) -> None:
+    for rank in range(2):
+        put(tmp_path, f"out/rank{rank}.json", rank)
+        text = (tmp_path / f"out/rank{rank}.json").read_text()
+        (tmp_path / f"out/rank{rank}.json").write_bytes(
+            f"\ufeff{text}".encode(encoding).replace(b"\xff\xfe" * 2, b"\xff\xfe")
+        )
+    assert fastprof.load(tmp_path).kernel_stats().scalars["occurrences"].value == 16
+    assert fastprof.load(tmp_path / "out").kernel_stats().scalars["occurrences"].value == 16
+
+
 def test_the_last_iteration_is_read_and_others_can_be_chosen(tmp_path: Path) -> None:
     for iteration in (5, 10, 20):
         for rank in range(2):
