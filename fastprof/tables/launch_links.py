@@ -56,7 +56,7 @@ def link_launches(events: HostEvents, external_ids: Callable[[], list[Stat]]) ->
         launcher[bare] = _by_arrows(events, rows[bare])
     left = launcher < 0
     if left.any():
-        launcher[left] = _by_ids(events, rows[left], external_ids())
+        launcher[left] = _by_ids(events, rows[left], np.where(has, own, 0)[left], external_ids())
     known = launcher >= 0
     is_call = is_of(events, CALLS)[events.meta[launcher]]
     _correlate(events, rows[known & is_call], launcher[known & is_call])
@@ -103,9 +103,10 @@ def _by_arrows(events: HostEvents, rows: Int64s) -> Int64s:
     return launcher[rows]
 
 
-def _by_ids(events: HostEvents, rows: Int64s, stats: list[Stat]) -> Int64s:
+def _by_ids(events: HostEvents, rows: Int64s, correlations: Int64s, stats: list[Stat]) -> Int64s:
     """Return the call with the External id of each row, else the op that has it; -1: neither is recorded. If several
-    calls of an id start work, the nth launches what is nth of the id."""
+    calls of an id start work, the nth launches what is nth of the id. External ids that repeat the ``correlations`` of
+    the rows (0: none) name calls, not ops."""
     ids = np.zeros(len(events), np.int64)
     for stat in stats:
         whole = stat.of_kinds((records.INT64, records.UINT64))
@@ -119,8 +120,9 @@ def _by_ids(events: HostEvents, rows: Int64s, stats: list[Stat]) -> Int64s:
     wanted = _Ids(rows, ids[rows])
     is_call, is_op = (is_of(events, one)[events.meta[have]] for one in (CALLS, _OPS))
     starts = np.array([any(part in name.lower() for part in _STARTS) for name in events.names], bool)
+    repeats = (correlations > 0).any() and bool((wanted.ids == correlations)[correlations > 0].all())
     launcher = np.full(len(rows), -1, np.int64)
-    for chosen in (is_call & starts[events.meta[have]], is_call, is_op):
+    for chosen in (is_call & starts[events.meta[have]], is_call, *(() if repeats else (is_op,))):
         left = launcher < 0
         launcher[left] = _matches(events, wanted.where(left), with_id.where(chosen))
     return launcher

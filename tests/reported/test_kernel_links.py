@@ -207,6 +207,17 @@ def test_what_only_names_its_op_belongs_to_it(tmp_path: Path, change: Change) ->
     assert profile.streams().scalars["launch_count"].value is None
 
 
+def test_ids_that_repeat_correlations_name_calls_and_no_op(tmp_path: Path) -> None:
+    """PyTorch of 2023 wrote the correlation as the External id of kernels, and ops had other ids of their own."""
+
+    def repeat(event: dict[str, Any]) -> None:
+        event["args"]["correlation"] = event["args"]["External id"]
+
+    profile = changed(tmp_path, "p6-extid", on_each(*ON_DEVICE)(repeat))
+    assert set(device_times(profile).values()) == {None}
+    assert set(column(profile, "op_name").values()) == {None}
+
+
 def share_the_id_of_the_op(document: dict[str, Any]) -> None:
     """Calls and kernels have the External id of the op around the call, and there is a call after the launch."""
     op, after = 0, []
