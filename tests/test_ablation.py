@@ -1,4 +1,5 @@
-"""Captures of all kinds without one kind of record: dependent figures are unknown, none becomes 0 or more certain."""
+"""Captures of all kinds without one kind of record: dependent figures and cells are unknown, and none becomes 0 or
+more certain."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from ablation import became_certain, became_zero, without_of_kineto, without_of_xspace
 from sweep import reports_of
+from table_ablation import cells_that_became_zero
 
 import fastprof
 
@@ -23,7 +25,8 @@ def faults(path: Path) -> dict[str, list[str]]:
     full, found = reports_of(fastprof.load(path)), {}
     for kind, data in (without_of_kineto if path.suffix == ".gz" else without_of_xspace)(path):
         rest = reports_of(fastprof.load(data))
-        if wrong := [*became_zero(full, rest), *became_certain(full, rest)]:
+        checks = (became_zero, cells_that_became_zero, became_certain)
+        if wrong := [fault for check in checks for fault in check(full, rest)]:
             found[kind] = wrong
     return found
 

@@ -50,6 +50,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fastprof.decode.plane_kinds import DEVICE_PLANES
+from fastprof.schema.tables import Need as Need
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs as Needs
 from fastprof.tables.needs import union as union
@@ -67,15 +68,6 @@ Known = Value | tuple[None, str]
 """A value, or None and the reason."""
 Detail = TypeVar("Detail")
 SEVERITIES = ("recommendation", "info", "warning", "error")
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Records that figures rest on: ``count`` is the value of the analysis that counts them or sums their time;
-    ``absent`` says that there are none."""
-
-    count: str
-    absent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,11 +258,16 @@ def scalars(specs: Mapping[str, ScalarSpec], values: Mapping[str, Known]) -> dic
     found: dict[str, Scalar] = {}
     for name, spec in specs.items():
         value, reason = _with_reason(values[name])
-        if spec.need is not None and value == 0:
-            count, why = _with_reason(values[spec.need.count])
-            value, reason = (value, None) if count else (None, why or spec.need.absent)
+        if spec.need is not None and value == 0 and (why := why_absent(spec.need, values[spec.need.count])):
+            value, reason = None, why
         found[name] = Scalar(name, value, spec.unit, spec.definition, reason)
     return found
+
+
+def why_absent(need: Need, count: Known) -> str | None:
+    """Return why values that need these records are unknown; None: there are such records."""
+    value, why = _with_reason(count)
+    return None if value or (value is not None and not need.absent) else why or need.absent
 
 
 def _with_reason(value: Known) -> tuple[Value, str | None]:

@@ -35,7 +35,7 @@ from fastprof.derive.ops.streams.path_sums import HostPath, host_path
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.tables import Column, Formula, Need, TableSchema, resting_on
 from fastprof.schema.value_classes import dataclass
 
 NAME = "critical_path"
@@ -87,10 +87,18 @@ TABLES = {
         Count("of", "number of those", _of("of")),
         Picoseconds("start_ps", "begin, since the begin of the session", _of("start_ps")),
         Picoseconds("window_ps", "duration", _of("window_ps")),
-        Picoseconds("path_ps", "length of the critical path", _of("path_ps")),
-        Picoseconds("host_ps", "of the path, ops and calls of the host", _of("host_ps")),
-        Picoseconds("device_ps", "of the path, kernels, collectives and copies", _of("device_ps")),
-        Count("edges", "steps of the path", _of("edges")),
+        *resting_on(
+            Need("path_ps", "no path was found"),
+            Picoseconds("path_ps", "length of the critical path", _of("path_ps")),
+            Count("edges", "steps of the path", _of("edges")),
+        ),
+        *resting_on(
+            Need("host_share"), Picoseconds("host_ps", "of the path, ops and calls of the host", _of("host_ps"))
+        ),
+        *resting_on(
+            Need("kernel_share"),
+            Picoseconds("device_ps", "of the path, kernels, collectives and copies", _of("device_ps")),
+        ),
         Count("cut", "dependencies left out because their times contradict others", _of("cut")),
     ), derived=True),
     "kinds": TableSchema("kinds", "a kind of steps of the critical path", (

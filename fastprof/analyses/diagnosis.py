@@ -6,7 +6,7 @@ Every finding rests on a table of another analysis, which it names. Causes and f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +31,7 @@ from fastprof.analyses.findings.knowledge import advised
 from fastprof.analyses.findings.names_of_host import NamesOfHost, joined, names_of
 from fastprof.analyses.findings.specifics import specific
 from fastprof.analyses.findings.start_up import parts
-from fastprof.analyses.findings.unrecorded import Unrecorded, unrecorded
+from fastprof.analyses.findings.unrecorded import Unrecorded, causes_without_evidence, unrecorded
 from fastprof.decode.plane_kinds import device_of, device_word, several
 from fastprof.decode.tfprof_profile import carries_profile
 from fastprof.derive.causes.cause_names import CAUSES
@@ -43,6 +43,7 @@ from fastprof.derive.devices.run_environment import HARDWARE
 from fastprof.derive.devices.tracer_levels import TracerLevels, least, tracer_levels
 from fastprof.derive.host import CPU_ONLY, GPU, Host
 from fastprof.derive.ops import record_checks
+from fastprof.derive.ops.launches import has_launches
 from fastprof.derive.ops.record_checks import Flaw, HostRecords
 from fastprof.derive.serving import MODEL, is_of_server
 from fastprof.derive.steps import event_origin
@@ -194,6 +195,8 @@ class KeptHost:
     device: str
     """What to call its devices."""
     maker: str | None
+    has_launches: bool
+    """Whether the call is recorded that launched anything that GPUs ran."""
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
@@ -204,7 +207,8 @@ def of_host(host: Host, params: Params) -> KeptHost:
     names = names_of(host.raw, host.entire.events)
     return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names, levels,
                     recorded_capability(host.raw.planes), is_of_server(host.raw), graph,
-                    record_checks.records_of(host.entire.raw), _device(host), maker_of(host.raw))  # fmt: skip
+                    record_checks.records_of(host.entire.raw), _device(host), maker_of(host.raw),
+                    has_launches(host.entire.raw))  # fmt: skip
 
 
 def _device(host: Host) -> str:
@@ -248,7 +252,7 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     shown = SimpleNamespace(findings=findings, window_ps=facts.window_ps, start_up_ps=start_up_ps)
     tables = {
         "findings": TABLES["findings"].of(shown),
-        "examined": TABLES["examined"].of(_examined(facts, counted, missing, _why_no_work(flaws))),
+        "examined": TABLES["examined"].of(_examined(facts, counted, [*_absent(facts, kept, missing)], flaws)),
         "unrecorded": TABLES["unrecorded"].of(missing),
     }
     values = _values(facts, findings, start_up_ps, flaws, serves=any(one.serves for one in kept))
@@ -265,27 +269,19 @@ def _hardware(kept: Sequence[KeptHost]) -> str:
 
 
 def _examined(
-    facts: Facts, every: Sequence[Finding], missing: Sequence[Unrecorded], why_no_work: str
+    facts: Facts, every: Sequence[Finding], absent: Sequence[tuple[str, str]], flaws: Sequence[Flaw]
 ) -> SimpleNamespace:
     """Every cause: what it costs, 0 if nothing shows it, unknown if the capture lacks what would. Of one cause, costs
     that are no upper bounds are added; an upper bound may hold the same time, so the larger counts. ``every``: the
-    findings that are shown, and of other causes those that are too small; ``why_no_work``: the reason without a run."""
+    findings that are shown, and of other causes those that are too small; ``absent``: causes without evidence, and why;
+    ``flaws``: may be the reason why there is no run."""
     costs: Counter[str] = Counter()
     for one in every:
         costs[one.cause] += 0 if one.is_bound else one.cost_ps or 0
     for one in every:
         costs[one.cause] = max(costs[one.cause], one.cost_ps or 0)
     costs["lost_records"] = facts.per_device(facts.lost_records_ps)
-    reasons: dict[str, str] = {}
-    for lack in missing:
-        for cause in lack.causes.split(", "):
-            reasons.setdefault(cause, f"the capture does not record {lack.what}")
-    for cause in OF_GPUS if facts.hardware != GPU else ():
-        reasons.setdefault(cause, "the capture has no GPU")
-    for cause in OF_PEAKS if facts.figure("roofline", "peak_flops_per_s") is None else ():
-        reasons.setdefault(cause, "the peaks of the device are not known")
-    if not facts.window_ps:
-        reasons = dict.fromkeys(CAUSES, why_no_work)
+    reasons = dict(reversed(absent)) if facts.window_ps else dict.fromkeys(CAUSES, _why_no_work(flaws))
     unknown = {cause: reasons[cause] for cause in CAUSES if cause in reasons and not costs.get(cause)}
     known = {cause: None if cause in unknown else costs[cause] for cause in CAUSES}
     causes = sorted(CAUSES, key=lambda cause: -(known[cause] or 0))
@@ -295,6 +291,17 @@ def _examined(
         shares=[_share(known[cause], facts.window_ps) for cause in causes],
         reasons=[unknown.get(cause) for cause in causes],
     )
+
+
+def _absent(facts: Facts, kept: Sequence[KeptHost], missing: Sequence[Unrecorded]) -> Iterator[tuple[str, str]]:
+    """Causes that the capture lacks the evidence of, and what it lacks; the first reason of each counts."""
+    for lack in missing:
+        yield from ((cause, f"the capture does not record {lack.what}") for cause in lack.causes.split(", "))
+    if facts.hardware != GPU:
+        yield from ((cause, "the capture has no GPU") for cause in OF_GPUS)
+    if facts.figure("roofline", "peak_flops_per_s") is None:
+        yield from ((cause, "the peaks of the device are not known") for cause in OF_PEAKS)
+    yield from causes_without_evidence(facts, has_launches=any(one.has_launches for one in kept))
 
 
 def _share(cost: int | None, window: int) -> float | None:

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Known,
-    Need,
     Needs,
     Notice,
     Opening,
@@ -62,7 +61,7 @@ from fastprof.derive.steps.verdicts import Bottleneck
 from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts
 from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Share, String, Text
-from fastprof.schema.tables import TableSchema
+from fastprof.schema.tables import Column, Need, TableSchema, resting_on
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -86,6 +85,17 @@ KINDS: Final = (
     ("other reading or processing", "use the tf.data API, if you do not yet"),
 )
 """Kinds of work for input, in the order of InputTime, and what makes each shorter."""
+_NO_COMPUTE: Final = "no compute of a device is recorded in steps"
+_INPUT: Final = Need("input_percent")
+_OF_DEVICES: Final = ("device_compute", "device_to_device", "device_collectives", "output", "copies")
+
+
+def _of_categories(*columns: Column) -> tuple[Column, ...]:
+    """Columns of times by category, with what the times of input and of devices need."""
+    of_input = resting_on(Need("input_percent", only=("category", ("input",))), *columns)
+    return resting_on(Need("compute_percent", _NO_COMPUTE, ("category", _OF_DEVICES)), *of_input)
+
+
 _CATEGORY: Final = Text("category", "category of step time")
 _TABLES: Final = (
     TableSchema("steps", "a step, over all hosts and cores that took part in it", (
@@ -96,10 +106,13 @@ _TABLES: Final = (
              "and the last of more than five steps, except on TPUs and of PyTorch's profiler",
              lambda rows: rows.db.complete),
         Picoseconds("step_ps", "time of the step, until the next one begins, on its slowest core"),
-        Picoseconds("input_ps", "time in which input is loaded or waited for, without copies to devices: mean over "
-                    "hosts; on TPUs, of the core that waited longest"),
-        Share("input_share", "input_ps / mean time of the step over hosts; on TPUs, mean over cores of infeed / time "
-              "of the step; null: the step took no time"),
+        *resting_on(
+            _INPUT,
+            Picoseconds("input_ps", "time in which input is loaded or waited for, without copies to devices: mean over "
+                        "hosts; on TPUs, of the core that waited longest"),
+            Share("input_share", "input_ps / mean time of the step over hosts; on TPUs, mean over cores of infeed / "
+                  "time of the step; null: the step took no time"),
+        ),
         Share("least_input_share", "smallest share of the step that a core waited for input; null: the devices are "
               "not TPUs, or the step took no time"),
         Share("most_input_share", "largest share of the step that a core waited for input; null: the devices are not "
@@ -110,18 +123,23 @@ _TABLES: Final = (
     TableSchema("step_breakdown", "a category of time in a step", (
         Count("step", "number of the step, as in the table steps"),
         _CATEGORY,
-        Picoseconds("time_ps", "time of the category in the step: mean over hosts; on TPUs by the formulas of "
-                    "docs/analyses/input-pipeline.md", lambda rows: rounded(rows.time)),
-        Share("share", "time_ps / time of the step; null: the step took no time",
-              lambda rows: shares(rows.time, rows.span)),
+        *_of_categories(
+            Picoseconds("time_ps", "time of the category in the step: mean over hosts; on TPUs by the formulas of "
+                        "docs/analyses/input-pipeline.md", lambda rows: rounded(rows.time)),
+            Share("share", "time_ps / time of the step; null: the step took no time",
+                  lambda rows: shares(rows.time, rows.span)),
+        ),
     ), derived=True),
     TableSchema("breakdown", "a category of step time, over the complete steps, largest first", (
         _CATEGORY,
-        Picoseconds("mean_ps", "mean time per step", lambda rows: rounded(rows.total / max(rows.count, 1))),
-        Picoseconds("stdev_ps", "standard deviation (sample) of the time per step; null: there are fewer than two "
-                    "steps", lambda rows: rounded(rows.stdev), lambda rows: np.full(len(rows.stdev), rows.count < 2)),
-        Share("share", "mean_ps / step_time_shared_out_ps; null: step_time_shared_out_ps is 0",
-              lambda rows: shares(rows.total, rows.span)),
+        *_of_categories(
+            Picoseconds("mean_ps", "mean time per step", lambda rows: rounded(rows.total / max(rows.count, 1))),
+            Picoseconds("stdev_ps", "standard deviation (sample) of the time per step; null: there are fewer than two "
+                        "steps", lambda rows: rounded(rows.stdev),
+                        lambda rows: np.full(len(rows.stdev), rows.count < 2)),
+            Share("share", "mean_ps / step_time_shared_out_ps; null: step_time_shared_out_ps is 0",
+                  lambda rows: shares(rows.total, rows.span)),
+        ),
     ), derived=True),
     TableSchema("input_ops", "an op of the input pipeline, over all hosts, largest self time first", (
         String("name", "name of the op"),
@@ -136,8 +154,11 @@ _TABLES: Final = (
     ), derived=True),
     TableSchema("input_time", "a kind of work for input, over all hosts", (
         Text("kind", "kind of work", lambda _: [kind for kind, _ in KINDS]),
-        Picoseconds("time_ps", "time of this kind of work, by the formulas of docs/analyses/input-pipeline.md",
-                    lambda rows: rounded(np.array(rows.time.parts()))),
+        *resting_on(
+            Need("input_op_self_ps", "no op of an input pipeline is recorded"),
+            Picoseconds("time_ps", "time of this kind of work, by the formulas of docs/analyses/input-pipeline.md",
+                        lambda rows: rounded(np.array(rows.time.parts()))),
+        ),
         Share("share", "time_ps / time of all kinds; null: no kind took any time",
               lambda rows: shares(np.array(rows.time.parts()), rows.time.total_ps())),
         String("advice", "how to shorten this time", lambda rows: rows.advice),
@@ -148,7 +169,7 @@ TABLES: Final = {table.name: table for table in _TABLES}
 STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step" in name}
 """Figures that are those of the steps."""
 
-_COMPUTE = Need("compute_percent", "no compute of a device is recorded in steps")
+_COMPUTE = Need("compute_percent", _NO_COMPUTE)
 _NO_INPUT = "neither calls that load data nor Python functions, which would show them, are recorded"
 _HOST_OPS = Need("host_op_ps", "no op of a host thread is recorded")
 SCALARS = {
@@ -234,7 +255,7 @@ class KeptHost:
 
 def of_host(host: Host, params: Params) -> KeptHost:
     events, records = host.raw, record_checks.records_of(host.entire.raw)
-    return KeptHost(framework_of_host(events), records, shows_input(events), loader_time(events))
+    return KeptHost(framework_of_host(events), records, shows_input(host.entire.raw), loader_time(events))
 
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:

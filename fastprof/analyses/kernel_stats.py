@@ -35,7 +35,7 @@ from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, stats_of_gpus, vendo
 from fastprof.derive.devices.kernel_launch import Dim, Launch
 from fastprof.derive.devices.kineto_categories import is_kineto
 from fastprof.derive.devices.nothing_ran import NothingRan
-from fastprof.derive.ops.elementwise import KINDS, fusible_ps, kind_of
+from fastprof.derive.ops.elementwise import KINDS, OTHER, UNKNOWN, fusible_ps, kind_of
 from fastprof.derive.ops.kernel_names import DETAILS_OF_MEMORY, KERNEL_DETAILS
 from fastprof.derive.ops.kernel_rows import NO_OPS, Kernel, Row, by_op, longest_kernel, tensor_core_ps
 from fastprof.derive.ops.record_checks import records_of
@@ -119,9 +119,10 @@ TABLES = {
         Text("precision", "type of the numbers that the kernel computes with, such as bf16, by its name or else by "
              "what its instruction reads; null: neither shows it", _of_row(lambda row: row.precision)),
         Text("kind", "elementwise: it computes element by element and was launched op by op; reduction: it reduces "
-             "so; null: another kernel", _of_row(lambda row: KINDS[row.kind])),
+             "so; null: another kernel, or unknown", _of_row(lambda row: KINDS[row.kind])),
         Picoseconds("fusible_ps", "upper bound of the part of total_ps that fusing elementwise kernels with neighbours "
-                    "on their stream may save", _of_row(lambda row: row.fusible)),
+                    "on their stream may save; null: neither op nor program of the kernel is known",
+                    _of_row(lambda row: None if row.kind == UNKNOWN else row.fusible)),
         Count("registers_per_thread", f"registers of each thread; {_NULL}", _of_launch(lambda one: one.registers)),
         Bytes("shared_bytes", f"shared memory of a block, static and dynamic; on ROCm group_mem; {_NULL}",
               _of_launch(lambda one: one.shared)),
@@ -381,6 +382,8 @@ class _Namer:
         known = self.known_uses(meta, vendor)
         named = self._events.text(module) if module >= 0 else hlo_op >= 0 and (self.title(program) or "unknown")
         kind = kind_of(kernel.name, name, op_type, named.partition("(")[0] if named else "")
+        if kind == OTHER and not (name or op_type or named or is_kineto(self._events)):
+            kind = UNKNOWN
         return kernel, (launch, vendor, known, could or (of_framework and known is True), kind, details >= 0)
 
 

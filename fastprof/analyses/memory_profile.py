@@ -42,6 +42,7 @@ from fastprof.derive.memory.kept_memory import COUNTS, SHORT_LIVED, KeptMemory, 
 from fastprof.derive.memory.memory_events import MemoryEvents
 from fastprof.derive.memory.memory_of_hosts import MemoryOfHosts
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
+from fastprof.derive.memory.table_rows import SIZED
 from fastprof.derive.memory.torch_memory import device_sizes
 from fastprof.derive.steps import of_host as host_steps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
@@ -134,7 +135,7 @@ SCALARS = {
                                         "allocations held at the end"),
         "replaced_count": ScalarSpec(None, "allocations whose free is missing in the capture", "frees not recorded"),
     }),
-    **needing(Need("peak_bytes", "no size of an allocation is recorded"), {
+    **needing(SIZED, {
         "short_lived_count": ScalarSpec(None, "allocations that lived no longer than short_lived_us", "short-lived"),
         "short_lived_share": ScalarSpec("share", "short_lived_count / allocation_count", "short-lived share"),
         "short_lived_bytes": ScalarSpec("bytes", "sum of the sizes of short-lived allocations", "short-lived sizes"),

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     OF_OPS,
-    Need,
     Needs,
     Notice,
     Opening,
@@ -31,7 +30,6 @@ from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.devices.chosen_peaks import with_chosen
 from fastprof.derive.devices.device_count import CPU
 from fastprof.derive.devices.devices import Peaks
-from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import GPU, Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops.autograd import SEQUENCE
@@ -46,7 +44,7 @@ from fastprof.derive.ops.tree.node_figures import COMPUTE, Figures
 from fastprof.derive.ops.tree.op_paths import GROUPINGS
 from fastprof.derive.ops.tree.op_trees import IDLE, INSTRUCTION, OP, SPARSE_CORE_OP, Growth, laid_out
 from fastprof.derive.ops.tree.scope_trees import UNSCOPED, scope_trees
-from fastprof.derive.ops.tree.tree_tables import HBM, DeviceRow, OpTree
+from fastprof.derive.ops.tree.tree_tables import HBM, OBSERVED, DeviceRow, OpTree
 from fastprof.derive.ops.tree.tree_tables import TABLES as TABLES
 from fastprof.hlo.work import GENERAL, OF_GPUS
 from fastprof.schema.value_classes import dataclass
@@ -73,13 +71,12 @@ class Params:
     peak: str | None = field(default=None, metadata=PEAKS)
 
 
-_OBSERVED = Need("device_total_ps", NothingRan("no op of a device is recorded"))
 SCALARS = {
-    "device_total_ps": ScalarSpec("ps", "time observed on devices, summed over them", need=_OBSERVED),
-    "device_busy_ps": ScalarSpec("ps", "part of device_total_ps in which an op ran", need=_OBSERVED),
-    "device_idle_ps": ScalarSpec("ps", "device_total_ps - device_busy_ps", need=_OBSERVED),
+    "device_total_ps": ScalarSpec("ps", "time observed on devices, summed over them", need=OBSERVED),
+    "device_busy_ps": ScalarSpec("ps", "part of device_total_ps in which an op ran", need=OBSERVED),
+    "device_idle_ps": ScalarSpec("ps", "device_total_ps - device_busy_ps", need=OBSERVED),
     "op_ps": ScalarSpec("ps", "sum of the self times of all ops; more than device_busy_ps if ops ran at the same time",
-                        "ops", need=_OBSERVED),
+                        "ops", need=OBSERVED),
     "compute_peak_percent": ScalarSpec("%", "100 * flops of ops / device_total_ps / peak of a core; ops of unknown "
                                        "work count 0", "of peak arithmetic"),
     "hbm_peak_percent": ScalarSpec("%", "100 * bytes to and from HBM / device_total_ps / bandwidth of a core; ops of "
@@ -88,8 +85,8 @@ SCALARS = {
                             "which this is known"),
     "work_known_share": ScalarSpec("share", "part of op_ps that is of ops with known flops and bytes"),
     "unattributed_share": ScalarSpec("share", "part of op_ps that is of kernels and copies of unknown ops"),
-    "program_count": ScalarSpec(None, "number of programs that ran", need=_OBSERVED),
-    "op_count": ScalarSpec(None, "number of different ops that ran", need=_OBSERVED),
+    "program_count": ScalarSpec(None, "number of programs that ran", need=OBSERVED),
+    "op_count": ScalarSpec(None, "number of different ops that ran", need=OBSERVED),
 }  # fmt: skip
 
 

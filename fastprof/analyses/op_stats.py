@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Alike,
-    Need,
     Needs,
     Notice,
     Opening,
@@ -45,13 +44,13 @@ from fastprof.derive.ops.framework import by_framework_op, is_training, names_wi
 from fastprof.derive.ops.kept_ops import KeptOps, OpsOfHost, each_host
 from fastprof.derive.ops.op_columns import OpRows, known
 from fastprof.derive.ops.op_remarks import attribution, of_programs
-from fastprof.derive.ops.ranking import Ranked, ranked
+from fastprof.derive.ops.ranking import Ranked, by_cost, ranked
 from fastprof.derive.ops.roofline import UNKNOWN, rates
 from fastprof.derive.ops.tables import FROM_SHAPES, Ops, OpTable
 from fastprof.derive.ops.tf_functions import TfFunction
 from fastprof.schema.array_types import Bools
 from fastprof.schema.column_kinds import Count, Flag, Number, Picoseconds, Share, Text
-from fastprof.schema.tables import Formula, TableSchema
+from fastprof.schema.tables import Formula, Need, TableSchema, resting_on
 from fastprof.schema.value_classes import dataclass
 
 NAME = "op_stats"
@@ -100,7 +99,7 @@ def _launched(name: str) -> Formula:
     """What ops of PyTorch launched."""
 
     def of(rows: Any) -> list[int | None]:
-        if rows.launched is None:
+        if not rows.launched:
             return [None] * len(rows.table)
         times = [getattr(rows.launched.get(op, torch_calls.NOTHING), name) for op in rows.table.name]
         return [None if idle else time for time, idle in zip(times, rows.ranked.is_idle.tolist(), strict=True)]
@@ -108,7 +107,9 @@ def _launched(name: str) -> Formula:
     return of
 
 
-_NO_GPU = "null: the row is idle time, the ops are not PyTorch's, or the capture has no GPU"
+_NO_DEVICE_OP = NothingRan("no op of a device is recorded")
+_NO_HOST_OP = "no op of a host thread is recorded"
+_NO_GPU = "null: the row is idle time, the ops are not PyTorch's, or nothing is recorded that they launched on GPUs"
 
 _RANK = Count("rank", "place by self_ps among the ops of the same side (Device or Host), from 1", op.rank)
 _SIDE = Text("host_or_device", "side on which the op ran: Device or Host; shares are of the time of this side",
@@ -200,14 +201,20 @@ TABLES = {
         TableSchema("hosts", "a host", (
             Text("host", _HOST.description, _each("name")),
             Count("thread_count", "number of threads in the capture", _each("threads.parts")),
-            Picoseconds("host_total_ps", "sum over threads of the span of their ops", _each("threads.total_ps")),
-            Picoseconds("host_op_ps", "self time of ops on threads", _each("threads.op_ps")),
+            *resting_on(
+                Need("host_total_ps", _NO_HOST_OP),
+                Picoseconds("host_total_ps", "sum over threads of the span of their ops", _each("threads.total_ps")),
+                Picoseconds("host_op_ps", "self time of ops on threads", _each("threads.op_ps")),
+            ),
             Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0", _side_share("threads")),
             Count("device_count", "its part of the figure device_count of the analysis overview",
                   lambda rows: device_count.counts([row.present for row in rows])),
-            Picoseconds("device_total_ps", "sum over devices of the span of their ops and steps",
-                        _each("devices.total_ps")),
-            Picoseconds("device_op_ps", "self time of ops on devices", _each("devices.op_ps")),
+            *resting_on(
+                Need("device_total_ps", _NO_DEVICE_OP),
+                Picoseconds("device_total_ps", "sum over devices of the span of their ops and steps",
+                            _each("devices.total_ps")),
+                Picoseconds("device_op_ps", "self time of ops on devices", _each("devices.op_ps")),
+            ),
             Share("device_op_share", "time in which any op ran / device_total_ps; unlike in device_op_ps, time in "
                   "which several ops of a device ran counts once; null: device_total_ps is 0", _side_share("devices")),
             Picoseconds("infeed_enqueue_ps", "durations of infeed enqueues, without the last of each thread",
@@ -234,8 +241,8 @@ TABLES = {
         ), derived=True),
     )
 }  # fmt: skip
-_ON_DEVICES = Need("device_total_ps", NothingRan("no op of a device is recorded"))
-_ON_HOSTS = Need("host_total_ps", "no op of a host thread is recorded")
+_ON_DEVICES = Need("device_total_ps", _NO_DEVICE_OP)
+_ON_HOSTS = Need("host_total_ps", _NO_HOST_OP)
 SCALARS = {
     "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
                                   "whichever is longer", need=_ON_DEVICES),
@@ -347,7 +354,7 @@ def merge(kept: Sequence[KeptOps], params: Params, shared: dict[Any, Any]) -> Ke
 
 def run(kept: Sequence[KeptOps], params: Params, after: Mapping[str, Report]) -> Report:
     session = _session(kept, chosen_peaks(params))
-    device, threads = _by_framework(session.device, session.framework), ranked(session.host)
+    device, threads = _by_framework(session.device, session.framework), _ranked(session.host)
     unknown = names_without_work(session.device.table)
     unknown_ops = np.array([name in unknown for name in device.table.name], bool)
     tensor_cores = _tensor_core_shares(after.get("kernel_stats"))
@@ -356,7 +363,7 @@ def run(kept: Sequence[KeptOps], params: Params, after: Mapping[str, Report]) ->
         _op_rows(DEVICE, device, session.peaks, unknown_ops, tensor_cores=tensor_cores),
         _op_rows(HOST, threads, None, np.ones(len(threads), bool), tensor_cores={}, launched=launched),
     )
-    instructions = ranked(session.device)
+    instructions = _ranked(session.device)
     unknown_instructions = without_work(instructions.table)
     devices = _op_rows(DEVICE, instructions, session.peaks, unknown_instructions, title=session.devices.title)
     tables = {
@@ -391,7 +398,7 @@ def _by_host(kept: Sequence[KeptOps]) -> pa.Table:
     return _joined("ops_by_host", (
         OpRows(host=name, side=side, table=ops.table, ranked=ops)
         for name, of_host in sides
-        for side, ops in zip(of_host, map(ranked, of_host.values()), strict=True)
+        for side, ops in zip(of_host, map(_ranked, of_host.values()), strict=True)
     ))  # fmt: skip
 
 
@@ -425,7 +432,12 @@ def _session(kept: Sequence[KeptOps], chosen: Chosen) -> OpDatabase:
 
 
 def _by_framework(device: Ops, framework: OpTable) -> Ranked:
-    return ranked(replace(device, table=framework))
+    return _ranked(replace(device, table=framework))
+
+
+def _ranked(ops: Ops) -> Ranked:
+    """The ops and their idle time, which is unknown if nothing is recorded."""
+    return ranked(ops) if ops.total_ps or len(ops.table) else by_cost(ops)
 
 
 def _tensor_core_shares(kernels: Report | None) -> dict[str, float]:

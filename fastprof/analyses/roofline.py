@@ -14,7 +14,6 @@ import numpy as np
 from fastprof.analyses.contract import (
     OF_OPS,
     Alike,
-    Need,
     Notice,
     Opening,
     Report,
@@ -27,7 +26,6 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
 from fastprof.derive.devices import device_count
-from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_totals as rows_of
@@ -45,8 +43,8 @@ from fastprof.derive.ops.device_ops import HostDeviceOps, OpsOfHosts, SessionOps
 from fastprof.derive.ops.op_columns import SIMILAR, OpRows
 from fastprof.derive.ops.op_remarks import remarks, why_no_ops
 from fastprof.derive.ops.ranking import Ranked, by_cost
+from fastprof.derive.ops.roofline_tables import RAN, MemoryRows
 from fastprof.derive.ops.roofline_tables import TABLES as TABLES
-from fastprof.derive.ops.roofline_tables import MemoryRows
 from fastprof.derive.ops.roofline_totals import Totals
 from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, step_ops
 from fastprof.derive.ops.transfers import once, waits
@@ -72,7 +70,6 @@ class Params:
     peak: str | None = field(default=None, metadata=PEAKS)
 
 
-_RAN = Need("core_count", NothingRan("no op of a device is recorded"))
 SCALARS = {
     "device_type": ScalarSpec(None, "name of the device in the capture"),
     "device_count": ScalarSpec(None, device_count.IN_WORDS),
@@ -90,7 +87,7 @@ SCALARS = {
                                        "time, unlike roofline_percent of totals", "ops of the roofline"),
     "lost_ps": ScalarSpec("ps", "time that could be saved: self time of ops beyond their time at the roofline"),
     "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is that of nested ops, or "
-                             "that are, start or await transfers", need=_RAN),
+                             "that are, start or await transfers", need=RAN),
     "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1 if the clock was lower"),
 }  # fmt: skip
 OPENING = Opening(

@@ -20,6 +20,7 @@ from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan, faults_named, re
 from fastprof.analyses.merging import Merging, joined, one_by_one, together
 from fastprof.analyses.one_by_one import OneByOne, Packed
 from fastprof.analyses.session_hosts import SessionHosts
+from fastprof.analyses.unknown_cells import null_unknown_cells
 from fastprof.decode.index import Index
 from fastprof.decode.jobs import OTHER_PHASE, SEVERAL_JOBS
 from fastprof.decode.plane_kinds import DEVICE_PLANES
@@ -205,6 +206,7 @@ def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
         found = {name: dataclasses.replace(one, steps=steps) for name, one in found.items()}
     if plan.keepers:
         return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
+    found = {name: null_unknown_cells(one, analyses[name].TABLES) for name, one in found.items()}
     facts = hosts.facts()
     found = {name: _with_shared(one, reports) for name, one in found.items()}
     found = _with_flaws(kept.records, _of_session(facts, found))

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from fastprof.render.rows import Data, blocks, unique_names
+from fastprof.schema.tables import REASON
 from fastprof.wording.cells import ColumnCells, lines
 from fastprof.wording.json_values import json_quote, json_text
 
@@ -67,7 +68,7 @@ def table(name: str, data: Data) -> Iterator[bytes]:
 
 
 def described(name: str, field: pa.Field) -> dict[str, str | None]:
-    """Name, type, unit and description of a column."""
+    """Name, type, unit and description of a column; the reason if cells are null that would be 0."""
     metadata = field.metadata or {}
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return {
@@ -75,6 +76,7 @@ def described(name: str, field: pa.Field) -> dict[str, str | None]:
         "type": str(kind),
         "unit": _entry(metadata, b"unit"),
         "description": _entry(metadata, b"description"),
+        **({"reason": _entry(metadata, REASON)} if REASON in metadata else {}),
     }
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from fastprof.analyses import runner
 from fastprof.render import alike_rows, as_text, kernel_names, rows_in_words
 from fastprof.schema.capture_tables import RUN
+from fastprof.schema.tables import REASON
 from fastprof.wording import quantities
 from fastprof.wording.screen import cut, pad, printable, width
 from fastprof.wording.step_categories import in_words
@@ -121,13 +122,17 @@ def _scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
             yield from as_text.paragraph(value_text(scalar), look.narrower(-_INDENT), lead)
         else:
             yield (lead + pad(number, right, right=True) + f" {unit}").rstrip()
-    unknown: dict[str, list[str]] = {}
-    for name, scalar in scalars.items():
-        if scalar.reason is not None:
-            unknown.setdefault(scalar.reason, []).append(name)
-    for reason, names in unknown.items():
-        text = f"Not known: {', '.join(names)} ({reason})"
+    for text in _unknown((name, scalar.reason) for name, scalar in scalars.items()):
         yield from as_text.paragraph(text, look.narrower(-_INDENT), " " * _INDENT)
+
+
+def _unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
+    """What is not known, a sentence for each reason. ``names``: with the reason; None: known."""
+    unknown: dict[str, list[str]] = {}
+    for name, reason in names:
+        if reason is not None:
+            unknown.setdefault(reason, []).append(name)
+    return [f"Not known: {', '.join(names)} ({reason})" for reason, names in unknown.items()]
 
 
 def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
@@ -205,7 +210,8 @@ def table_of(section: Section, report: Report, look: Look, limit: int | None) ->
         rows = _with_short_names(rows, section.kernels)
     if depths is not None:
         rows = _as_tree(rows, depths[: rows.num_rows].tolist(), look)
-    notes = []
+    reasons = {field.name: (field.metadata or {}).get(REASON) for field in rows.schema}
+    notes = _unknown((label(name), reason and reason.decode()) for name, reason in reasons.items())
     total = every.num_rows
     shown = sum(sizes) + (0 if section.only is not None else total - ungrouped)
     if rows.num_rows < table.num_rows or (section.only is not None and shown < total):

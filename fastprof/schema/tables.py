@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
-from typing import Any
+from dataclasses import field, replace
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -14,8 +14,23 @@ from fastprof.schema.value_classes import dataclass
 VERSION = "3"
 """Goes up when a column is renamed, retyped or removed."""
 
+REASON: Final = b"reason"
+"""In the metadata of a column of a report: why cells that would be 0 are null."""
+
 Formula = Callable[[Any], Any]
 """From the rows that a table is built from to one value per row: an Arrow array, a NumPy array or a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Records that figures and cells rest on: without them a 0 is unknown. ``count``: the figure, or column of the same
+    row, that counts them or sums their time; ``absent`` says that there are none. An empty ``absent``: a ``count`` of 0
+    is known, and gives its own reason if it is not. ``only``: a column and its values in the rows that need them; None:
+    all rows do."""
+
+    count: str
+    absent: str = ""
+    only: tuple[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +49,8 @@ class Column:
     """The values; an Arrow array brings its own nulls. None: the attribute of the rows that has the column's name."""
     null: Formula | None = field(default=None, compare=False, kw_only=True)
     """Which rows are null, as booleans, where ``of`` does not say so itself."""
+    needs: tuple[Need, ...] = field(default=(), kw_only=True)
+    """Records without which a 0 is unknown; reports null it (``analyses/unknown_cells.py``)."""
 
     def array(self, rows: Any) -> pa.Array:
         """The values for ``rows``, which is whatever the formula takes."""
@@ -45,6 +62,20 @@ class Column:
         if self.unit:
             metadata["unit"] = self.unit
         return pa.field(self.name, actual or self.type, self.nullable, metadata)
+
+
+def resting_on(need: Need, *columns: Column) -> tuple[Column, ...]:
+    """Return the columns with this need, which their descriptions then name."""
+    why = need.absent or f"the figure {need.count} is null"
+    return tuple(
+        replace(
+            column,
+            needs=(*column.needs, need),
+            nullable=True,
+            description=column.description + (f", or {why}" if "null:" in column.description else f"; null: {why}"),
+        )
+        for column in columns
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,13 @@ class HostEvents:
         return self._source.names
 
     @property
+    def recorded_names(self) -> list[str]:
+        """The names that events have: a capture may list names without any event."""
+        used = np.zeros(len(self.names), np.bool_)
+        used[self.meta] = True
+        return [self.names[meta] for meta in np.flatnonzero(used).tolist()]
+
+    @property
     def display_names(self) -> list[str]:
         return self._source.display_names
 

@@ -159,6 +159,12 @@ def test_the_work_of_a_library_call_without_any_is_not_known() -> None:
     assert names_without_work(table) == {"jit(f)/dot"}
 
 
+def test_the_work_of_a_kernel_of_an_unknown_op_is_not_known() -> None:
+    table = OpTable.of(["sgemm", "MemcpyH2D", "relu"], category=["kernel", "copy", "kernel"], self_ps=[5, 5, 0],
+                       bytes_accessed=[0, 8, 0])  # fmt: skip
+    assert without_work(table).tolist() == [True, False, False]
+
+
 def test_to_xprof_the_last_instruction_says_whether_an_op_is_eager() -> None:
     assert device_ops.last_is_eager(instructions()) == {"jit(f)/dot": False, "copy.1": False, "no colon": False}
 

@@ -47,7 +47,7 @@ class NamesOfHost:
 
 def names_of(raw: HostEvents, events: HostEvents) -> NamesOfHost:
     """``events``: of the same host, with what derived analyses know of them."""
-    return NamesOfHost(_compiled(raw), _defined(raw.names), _callers(events))
+    return NamesOfHost(_compiled(raw), _defined(events.recorded_names), _callers(events))
 
 
 def joined(hosts: Iterable[NamesOfHost]) -> NamesOfHost:

@@ -10,6 +10,7 @@ from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFL
 from fastprof.derive.devices.tensor_cores import AMD, NVIDIA
 from fastprof.derive.devices.tracer_levels import ALL_OF_HOST
 from fastprof.derive.host import CPU_ONLY, GPU
+from fastprof.derive.ops.ceilings import MOST_UNKNOWN, TOO_MUCH
 from fastprof.derive.ops.record_checks import Flaw
 from fastprof.schema.value_classes import dataclass
 
@@ -84,6 +85,35 @@ _OF_DEVICES: Final = (
 """Causes that activity of devices shows."""
 
 
+_OF_HOSTS: Final = (
+    "input, compilation, launch, python, callback, checkpoint, evaluation, logging, lock, garbage_collection, "
+    "host_compute"
+)
+"""Causes that events of host threads show."""
+_OF_LAUNCHES: Final = ("launch", "queue", "between_kernels")
+_OF_WORK: Final = ("memory_bound", "low_utilization")
+
+
+def causes_without_evidence(facts: Facts, *, has_launches: bool) -> Iterator[tuple[str, str]]:
+    """Yield causes of GPUs that nothing would show, and what is missing."""
+    if facts.hardware != GPU:
+        return
+    kernels = facts.table("kernel_stats", "kernels")
+    if not has_launches:
+        yield from ((cause, "the capture has no launch of what GPUs ran") for cause in _OF_LAUNCHES)
+    if not facts.figure("op_stats", "host_total_ps"):
+        yield "host_compute", "the capture has no op of a host thread"
+    unknown = facts.figure("hlo_stats", "unknown_work_share")
+    if not isinstance(unknown, float) or unknown > MOST_UNKNOWN:
+        yield from ((cause, TOO_MUCH) for cause in _OF_WORK)
+    if kernels["occupancy_percent"].null_count == len(kernels):
+        yield "low_occupancy", "the occupancy of no kernel is recorded"
+    if kernels["op_name"].null_count == len(kernels):
+        yield "precision", "the op of no kernel is known"
+        if facts.framework != PYTORCH:  # whose kernels say it by their names
+            yield "elementwise", "the op of no kernel is known"
+
+
 def unrecorded(facts: Facts, flaws: Sequence[Flaw], *, has_threads: bool, has_python: bool) -> Iterator[Unrecorded]:
     """``flaws``: records that are missing; ``has_threads``, ``has_python``: whether the capture has events of host
     threads, and of Python functions."""
@@ -96,12 +126,11 @@ def unrecorded(facts: Facts, flaws: Sequence[Flaw], *, has_threads: bool, has_py
             what = "some activity of devices" if facts.window_ps else "activity of devices"
             yield Unrecorded(f"{what}: {flaw.text}", _OF_DEVICES if not facts.window_ps else "idle", flaw.remedy)
     if not facts.figure("steps", "step_count"):
-        yield Unrecorded("steps", "slow_step, straggler", how(_STEPS))
+        yield Unrecorded("steps", "slow_step, straggler, tail, silent", how(_STEPS))
     levels = facts.levels
     if not has_threads:
         was = "" if levels is None else f" It was {levels.host}."
-        yield Unrecorded("host threads", "input, compilation, launch, python, callback, checkpoint, lock",
-                         how(_HOST) + was)  # fmt: skip
+        yield Unrecorded("host threads", _OF_HOSTS, how(_HOST) + was)
     elif not has_python:
         was = "" if levels is None else " It was 0."
         text = _NO_PYTHON if levels is not None and levels.python else how(_PYTHON) + was

@@ -44,6 +44,12 @@ class Rows:
     def no_devices(self) -> Bools:
         return np.full(len(self), self.host.devices == 0)
 
+    def lacks(self, kind: int) -> Bools:
+        """Whether nothing would show that devices do this: none ran anything, or threads are the device and record none
+        of it."""
+        on_threads = self.host.on_threads and not self.host.whole.device_ps[:, kind].any()
+        return self.no_devices | (on_threads and KINDS[kind] != "compute")
+
 
 def _of(name: str) -> Any:
     return lambda rows: getattr(rows.times, name)
@@ -52,11 +58,12 @@ def _of(name: str) -> Any:
 def _kind(kind: str) -> Column:
     number = KINDS.index(kind)
     what = "communicate, or wait for it" if kind == "communication" else f"{kind}"
+    of_threads = "" if kind == "compute" else ", or threads stand for the device and record none of it"
     return Picoseconds(
         f"device_{kind}_ps",
-        f"part of elapsed_ps in which devices {what}, summed over devices; {_NO_DEVICE}",
+        f"part of elapsed_ps in which devices {what}, summed over devices; {_NO_DEVICE}{of_threads}",
         lambda rows: rows.times.device_ps[:, number],
-        lambda rows: rows.no_devices,
+        lambda rows: rows.lacks(number),
     )
 
 

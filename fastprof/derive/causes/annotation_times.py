@@ -16,7 +16,7 @@ from fastprof.decode.nesting import line_rows, nest
 from fastprof.derive.causes.device_kinds import KINDS, DeviceKinds, device_kinds
 from fastprof.derive.causes.gpu_annotations import GpuAnnotation
 from fastprof.derive.devices.framework import framework_of_host
-from fastprof.derive.ops.device_time import Spans
+from fastprof.derive.ops.device_time import CPU, Spans
 from fastprof.derive.ops.tables import deviations_by, exact_product, span_ps, summed_by, sums_by
 from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.event_origin import Origin, event_origins
@@ -61,7 +61,8 @@ class AnnotationTimes:
 class HostAnnotations:
     """Of a host. ``names``: of annotations; ``threads``: of the first thread of each. ``whole``: by name; ``by_step``:
     by name and group of a step, NO_STEP: none. ``on_gpus``: what its GPUs run of them, if that is recorded.
-    ``window_ps``: of its run. ``framework``: see derive.devices.framework."""
+    ``on_threads``: whether threads stand for all its ``devices``. ``window_ps``: of its run. ``framework``: see
+    derive.devices.framework."""
 
     host: str
     names: list[str]
@@ -70,6 +71,7 @@ class HostAnnotations:
     by_step: AnnotationTimes
     on_gpus: list[GpuAnnotation]
     devices: int
+    on_threads: bool
     window_ps: int
     framework: str
 
@@ -109,6 +111,7 @@ def host_annotations(
         _summed(seen, seen.group, devices, run),
         on_gpus,
         len(devices),
+        all(one.name == CPU for one in devices),
         span_ps(events.host, "of the run", *run),
         framework_of_host(events),
     )

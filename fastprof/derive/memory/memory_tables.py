@@ -17,6 +17,7 @@ from fastprof.derive.memory.memory_events import ALLOCATION, added, first_of_mos
 from fastprof.derive.memory.table_rows import (
     MOMENT,
     NONE,
+    SIZED,
     STEP,
     WHAT,
     WHOSE,
@@ -30,7 +31,7 @@ from fastprof.derive.memory.table_rows import (
 from fastprof.derive.ops.tables import sums_by
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Number, Picoseconds, Share, Text
-from fastprof.schema.tables import Formula, TableSchema
+from fastprof.schema.tables import Formula, TableSchema, resting_on
 
 # ---- allocators
 
@@ -228,9 +229,12 @@ _STEPS = (
     Bytes("growth_bytes", "end_bytes - begin_bytes; null: one of the two is unknown", lambda rows: rows.growth()),
     Count("allocation_count", "allocations in the step"),
     Count("free_count", "frees in the step"),
-    Bytes("allocated_bytes", "sum of the sizes of the allocations in the step; unrecorded sizes count as 0"),
-    Bytes("freed_bytes", "sum of the sizes of the frees in the step; unrecorded sizes count as 0"),
-    Bytes("short_lived_bytes", "part of allocated_bytes that was freed within short_lived_us"),
+    *resting_on(
+        SIZED,
+        Bytes("allocated_bytes", "sum of the sizes of the allocations in the step; unrecorded sizes count as 0"),
+        Bytes("freed_bytes", "sum of the sizes of the frees in the step; unrecorded sizes count as 0"),
+        Bytes("short_lived_bytes", "part of allocated_bytes that was freed within short_lived_us"),
+    ),
 )  # fmt: skip
 
 
@@ -243,13 +247,19 @@ _OPS = (
     *WHOSE,
     _OP,
     Count("count", "allocations of the op"),
-    Bytes("allocated_bytes", "sum of the sizes of the op's allocations; unrecorded sizes count as 0"),
-    Bytes("requested_bytes", "sum of the requested sizes of the op's allocations; unrecorded sizes count as 0"),
-    Bytes("largest_bytes", "size of the op's largest allocation; null: no size is recorded"),
+    *resting_on(
+        SIZED,
+        Bytes("allocated_bytes", "sum of the sizes of the op's allocations; unrecorded sizes count as 0"),
+        Bytes("requested_bytes", "sum of the requested sizes of the op's allocations; unrecorded sizes count as 0"),
+        Bytes("largest_bytes", "size of the op's largest allocation; null: no size is recorded"),
+    ),
     Count("held_at_end_count", "allocations of the op that were not freed within the capture"),
-    Bytes("held_at_end_bytes", "sum of the sizes of the op's allocations that were not freed within the capture"),
-    Count("short_lived_count", "allocations of the op that were freed within short_lived_us"),
-    Bytes("short_lived_bytes", "sum of the sizes of the op's allocations that were freed within short_lived_us"),
+    *resting_on(
+        SIZED,
+        Bytes("held_at_end_bytes", "sum of the sizes of the op's allocations that were not freed within the capture"),
+        Count("short_lived_count", "allocations of the op that were freed within short_lived_us"),
+        Bytes("short_lived_bytes", "sum of the sizes of the op's allocations that were freed within short_lived_us"),
+    ),
     Picoseconds("lifetime_min_ps", "shortest time from allocation to free; null: no allocation of the op was freed"),
     Picoseconds("lifetime_p50_ps", "median time from allocation to free, the shorter of two in the middle; null: no "
                 "allocation of the op was freed"),

@@ -16,6 +16,7 @@ from fastprof.derive.memory.table_rows import (
     FIRST_SNAPSHOT,
     MOMENT,
     NONE,
+    SIZED,
     STEP,
     WHAT,
     WHOSE,
@@ -28,7 +29,7 @@ from fastprof.derive.memory.table_rows import (
     recorded,
 )
 from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Text
-from fastprof.schema.tables import Formula
+from fastprof.schema.tables import Formula, resting_on
 
 MOMENTS: Final = ("peak", "most fragmented", "tightest", "at")
 ACTIVITIES: Final = ("free", "allocation")
@@ -69,7 +70,8 @@ _CHUNKS = (
           "are not recorded; null: no allocation follows",
           lambda rows: known(rows.host.fragmentation.next_largest_bytes[rows.at], _next(rows) >= 0)),
 )  # fmt: skip
-_TOO_SMALL = (
+_TOO_SMALL = resting_on(
+    SIZED,
     Bytes("too_small_least_bytes", "lower bound of the free memory in chunks smaller than next_largest_bytes: all free "
           "memory taken from the device if largest_free_bytes is smaller, else the chunks known from their frees; 0: "
           f"no allocation follows; {_BOUND}", _of_chunks("too_small_least")),

@@ -17,10 +17,13 @@ from fastprof.derive.memory.host_memory import MemoryFigures
 from fastprof.derive.memory.memory_events import NUMBERS, MemoryEvents
 from fastprof.schema.array_types import Int64s
 from fastprof.schema.column_kinds import Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.tables import Column, Formula, Need, TableSchema
 
 Numbers = npt.NDArray[Any]
 """Masked arrays among them: masked values are null."""
+
+
+SIZED: Final = Need("peak_bytes", "no size of an allocation is recorded")
 
 
 class Texts(NamedTuple):

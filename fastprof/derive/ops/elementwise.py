@@ -23,8 +23,9 @@ from fastprof.derive.ops.tables import least_by, sums_by
 from fastprof.schema.array_types import Int64s
 from fastprof.wording.patterns import pattern_of
 
-KINDS: Final = (None, "elementwise", "reduction")
-OTHER, ELEMENTWISE, REDUCTION = range(len(KINDS))
+KINDS: Final = (None, "elementwise", "reduction", None)
+OTHER, ELEMENTWISE, REDUCTION, UNKNOWN = range(len(KINDS))
+"""UNKNOWN: neither an op nor a program is recorded, and only kernels of PyTorch say it by their names."""
 
 _TORCH: Final = pattern_of(
     r"\A(?>.*?at::native).*?\b(?:(?:vectorized_|unrolled_|vectorized_templated_)?elementwise_kernel(?:_with_index)?"
@@ -75,7 +76,7 @@ def _kind(elementwise: object, reduces: object) -> int:
 
 def fusible_ps(kind: Int64s, duration_ps: Int64s, line: Int64s) -> Int64s:
     """By kernel, how much of its time fusing its run may save. The kernels are line by line, in order of time."""
-    belongs = kind != OTHER
+    belongs = (kind == ELEMENTWISE) | (kind == REDUCTION)
     apart = np.append(True, (line[1:] != line[:-1]) | ~belongs[1:] | ~belongs[:-1])[: len(kind)]
     run = np.cumsum(apart) - 1
     count = int(run[-1]) + 1 if len(run) else 0

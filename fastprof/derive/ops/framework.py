@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import Framework, parse
+from fastprof.derive.ops.ceilings import unknown
 from fastprof.derive.ops.combine import merged
 from fastprof.derive.ops.kernel_names import MEMSET
 from fastprof.derive.ops.tables import OpTable
@@ -50,11 +51,10 @@ def framework_rows(table: OpTable, untyped: Sequence[str] | None = None) -> tupl
 
 
 def without_work(table: OpTable) -> npt.NDArray[np.bool_]:
-    """Device ops that took time and whose work is not known: calls of libraries that do not record it, and ops of
-    PyTorch, whose name is their type, too."""
+    """Device ops that took time and whose work is not known: calls of libraries that do not record it, and ops and
+    kernels whose work neither the capture nor a program records."""
     calls = np.array(table.category, object) == CUSTOM_CALL
-    of_torch = np.array([bool(name) for name in table.provenance], bool) & (table.flops_source == 0)
-    calls |= of_torch & (np.array(table.category, object) == np.array(table.provenance, object))
+    calls |= np.logical_and(*unknown(table))
     bare: npt.NDArray[np.bool_] = (table.flops == 0) & (table.model_flops == 0) & (table.bytes_accessed == 0)
     return np.asarray(bare & calls & (table.self_ps > 0))
 

@@ -99,6 +99,11 @@ def known_calls(events: HostEvents) -> tuple[Int32s, Int32s]:
     return rows[has], calls[place[has]]
 
 
+def has_launches(events: HostEvents) -> bool:
+    """Return whether the call is recorded that launched anything that GPUs ran."""
+    return len(known_calls(events)[0]) > 0
+
+
 def calls_of(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int32s:
     """The last event of the host that has each id in this stat; -1: none has it."""
     known = _correlated(events, stat)

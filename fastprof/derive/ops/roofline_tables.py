@@ -10,16 +10,18 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.ceilings import Ceiling
 from fastprof.derive.ops.op_columns import OpRows, known, per
 from fastprof.derive.ops.roofline import MEMORIES, ON_CHIP, Memory, divided
-from fastprof.derive.ops.roofline_totals import NO_STEP
+from fastprof.derive.ops.roofline_totals import AVERAGE, NO_STEP, STEP
 from fastprof.derive.ops.tables import CMEM, HBM, HOST, OTHER_SPACES, READ, VMEM, WRITE, exact_sum
-from fastprof.schema.array_types import Float64s
+from fastprof.schema.array_types import Bools, Float64s
 from fastprof.schema.column_kinds import Count, Flag, Number, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.tables import Column, Formula, Need, TableSchema, resting_on
 
+RAN: Final = Need("core_count", NothingRan("no op of a device is recorded"))
 _UNKNOWN: Final = "null: the peak or the work is unknown (in a sum, for over 10 % of the time), the op is a transfer"
 
 
@@ -60,9 +62,15 @@ def _without_feeds(rows: Any) -> pa.Array:
     return known(np.where(feeds | (total <= 0), np.nan, self_ps / max(total, 1)))
 
 
+def _is_of_no_step(rows: Any) -> Bools:
+    """Rows of steps, if no op is known to be of any of them."""
+    of_steps = np.isin(rows.scope, (AVERAGE, STEP))
+    return of_steps & (not rows.table.self_ps[of_steps].any())
+
+
 def _busy_share(rows: Any) -> pa.Array:
     table = rows.table
-    is_share = (table.time_ps > 0) & (table.self_ps <= table.time_ps)
+    is_share = (table.time_ps > 0) & (table.self_ps <= table.time_ps) & ~_is_of_no_step(rows)
     return known(np.where(is_share, divided(table.self_ps, table.time_ps), np.nan))
 
 
@@ -156,14 +164,21 @@ TABLES: Final = {
             ]),
             Flag("with_feeds", "whether the work and the time of infeed and outfeed count; rows without them exist "
                  "only if any ran", attrgetter("with_feeds")),
-            Picoseconds("total_ps", "time observed on all cores, with idle time; of a program, self time of its ops",
-                        lambda rows: rows.table.time_ps // rows.steps),
+            *resting_on(
+                RAN,
+                Picoseconds("total_ps", "time observed on all cores, with idle time; of a program, self time of its "
+                            "ops", lambda rows: rows.table.time_ps // rows.steps),
+            ),
             Picoseconds("per_core_ps", "total_ps / number of cores, rounded down; null: there are no cores",
                         lambda rows: rows.table.time_ps // rows.steps // max(rows.cores, 1),
                         lambda rows: np.full(len(rows.table), not rows.cores)),
-            Picoseconds("busy_ps", "part of total_ps in which ops ran", lambda rows: rows.table.self_ps // rows.steps),
+            *resting_on(
+                RAN,
+                Picoseconds("busy_ps", "part of total_ps in which ops ran; null: no op is known to be of any step",
+                            lambda rows: rows.table.self_ps // rows.steps, _is_of_no_step),
+            ),
             Share("busy_share", "busy_ps / total_ps; null: total_ps is 0, or less than busy_ps, because ops of a step "
-                  "overlap or end after it", _busy_share),
+                  "overlap or end after it, or busy_ps is null", _busy_share),
             *op.AMOUNTS,
             *op.RATES,
             *op.MEMORY,

@@ -14,7 +14,7 @@ import numpy as np
 
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.periods import HostTimes
-from fastprof.derive.steps.step_columns import IN_CATEGORIES
+from fastprof.derive.steps.step_columns import IN_CATEGORIES, show_devices
 from fastprof.derive.steps.step_figures import OTHER, core_breakdown, fitted, of_types
 from fastprof.derive.steps.step_time import OWN_CATEGORIES, Markers
 from fastprof.derive.steps.stretches import union
@@ -48,7 +48,8 @@ BETWEEN_STEPS: Final = TableSchema(
 class BetweenSteps:
     """``begin_ps``, ``duration_ps``: pauses between steps of a host, in order; ``longest_before``: the name of the step
     that begins after the longest. ``span_ps``: from the begin of the first step to the end of the last.
-    ``core_id``: [c] ids of cores on the host; ``times_ps``: [c, k] time in the pauses by category."""
+    ``core_id``: [c] ids of cores on the host; ``times_ps``: [c, k] time in the pauses by category; ``has_devices``: [c]
+    whether work of a device is recorded in steps or pauses."""
 
     begin_ps: Int64s
     duration_ps: Int64s
@@ -56,6 +57,7 @@ class BetweenSteps:
     span_ps: int
     core_id: Int64s
     times_ps: Int64s
+    has_devices: Bools
 
     @property
     def time_ps(self) -> int:
@@ -74,9 +76,8 @@ class BetweenSteps:
         }
         columns = {name: np.full(n, value) for name, value in values.items()}
         before = [self.longest_before] * n
-        return SimpleNamespace(
-            host=host, longest_before=before, core_id=self.core_id[:n], times_ps=self.times_ps[:n], **columns
-        )
+        of_cores = {name: getattr(self, name)[:n] for name in ("core_id", "times_ps", "has_devices")}
+        return SimpleNamespace(host=host, longest_before=before, **of_cores, **columns)
 
 
 def between_steps(
@@ -110,7 +111,8 @@ def between_steps(
         spent = of_types(type_ps).sum(axis=0, keepdims=True)
     if len(start):
         spent[:, OTHER] += int(pause.sum()) - spent.sum(axis=1)
-    return BetweenSteps(start, pause, label, span, core_id, spent)
+    in_steps = core_breakdown(database).sum(axis=0)[np.isin(database.cores.local_id, core_id)]
+    return BetweenSteps(start, pause, label, span, core_id, spent, show_devices(in_steps) | show_devices(spent))
 
 
 def _in_total(database: StepDatabase) -> Int64s:

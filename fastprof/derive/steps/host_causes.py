@@ -221,7 +221,8 @@ def code_of_name(name: str) -> Code:
 
 def shows_input(events: HostEvents) -> bool:
     """Return whether input would be seen: Python functions are recorded, or calls of frameworks that load data."""
-    return any(is_frame(name) or name.startswith(LOADERS) or code_of_name(name) == Code.INPUT for name in events.names)
+    names = events.recorded_names
+    return any(is_frame(name) or name.startswith(LOADERS) or code_of_name(name) == Code.INPUT for name in names)
 
 
 def code_of_op(name: str) -> Code:

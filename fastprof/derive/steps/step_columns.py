@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.steps.database import NO_HOSTNAME, StepDatabase
 from fastprof.derive.steps.step_figures import core_breakdown, fitted
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.array_types import Bools, Int64s
 from fastprof.schema.arrow_columns import texts
 from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Text
 from fastprof.schema.tables import Formula
@@ -37,6 +39,12 @@ class OnCores:
     def duration_ps(self) -> Int64s:
         """[n] the time that is divided: periods, or extents."""
         return self.database.duration_ps[self.step, self.core]
+
+    @property
+    def has_devices(self) -> Bools:
+        """[n] whether work of a device is recorded in any step of the core."""
+        shown = np.bincount(self.core, show_devices(self.times_ps))[self.core]
+        return np.asarray(shown > 0)
 
 
 HOST = Text("host", "host, as the capture's file is named",
@@ -86,6 +94,24 @@ def _in_category(place: int) -> Formula:
     return lambda rows: rows.times_ps[:, place]
 
 
+def _without_devices(rows: Any) -> Bools:
+    unknown: Bools = ~rows.has_devices
+    return unknown
+
+
+def show_devices(times_ps: Int64s) -> Bools:
+    """Whether each row of times by category shows work of devices."""
+    return np.asarray(times_ps[:, _OF_DEVICES].any(axis=1))
+
+
+_OF_DEVICES = [
+    place
+    for place, category in enumerate(OWN_CATEGORIES)
+    if category.name.startswith("device_") or category.name in ("output", "copies")
+]
+_NO_DEVICE = "; null: no work of a device is recorded on the core"
+
+
 _CATEGORIES = (
     "time that devices computed: ops and kernels, without copies",
     "time of copies between devices; on TPUs time of send, recv, asynchronous ops of unknown kind and "
@@ -103,7 +129,9 @@ _CATEGORIES = (
     "time of evaluation, logging and saving, with what devices compute for them; on TPUs always 0",
 )
 IN_CATEGORIES = tuple(
-    Picoseconds(f"{category.name}_ps", what, _in_category(category.number - 1))
-    for category, what in zip(OWN_CATEGORIES, _CATEGORIES, strict=True)
+    Picoseconds(f"{category.name}_ps", what + _NO_DEVICE, _in_category(place), _without_devices)
+    if place in _OF_DEVICES
+    else Picoseconds(f"{category.name}_ps", what, _in_category(place))
+    for place, (category, what) in enumerate(zip(OWN_CATEGORIES, _CATEGORIES, strict=True))
 )
 """Time of a step on a core by category."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.framework import framework_name
 from fastprof.derive.ops.roofline import MEMORIES
@@ -19,7 +20,7 @@ from fastprof.derive.ops.tree.node_figures import COMPUTE
 from fastprof.derive.ops.tree.op_trees import CATEGORY, IDLE, INSTRUCTION, KINDS, OP, PROGRAM, ROOT, SPARSE_CORE_OP
 from fastprof.schema.array_types import Bools, Float64s, UInt8s
 from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.tables import Column, Formula, Need, TableSchema, resting_on
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -101,13 +102,17 @@ _NODE = (
           lambda rows: rows.tree.parent, lambda rows: rows.tree.parent < 0),
     Count("depth", "number of nodes above it", lambda rows: rows.tree.depth),
 )  # fmt: skip
+OBSERVED: Final = Need("device_total_ps", NothingRan("no op of a device is recorded"))
 _COUNTS = (
     Count("children", "number of nodes directly below it", lambda rows: rows.tree.children()),
-    Count("ops", "number of ops below it; 1 for an op, 0 within an op", _whole("ops")),
-    Count("occurrences", "number of times that the ops below it ran, on GPUs the number of kernels; of an "
-          "instruction, as of its fusion", _whole("occurrences")),
-    Count("executions", "number of executions of the ops below it; on GPUs an execution is one or more kernels",
-          _whole("executions")),
+    *resting_on(
+        OBSERVED,
+        Count("ops", "number of ops below it; 1 for an op, 0 within an op", _whole("ops")),
+        Count("occurrences", "number of times that the ops below it ran, on GPUs the number of kernels; of an "
+              "instruction, as of its fusion", _whole("occurrences")),
+        Count("executions", "number of executions of the ops below it; on GPUs an execution is one or more kernels",
+              _whole("executions")),
+    ),
 )  # fmt: skip
 _KNOWN = "null: the work of all ops below the node is unknown"
 _RATE = "null: the work of all ops below the node is unknown, or self_ps is 0"
@@ -213,8 +218,11 @@ _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made
     Text("name", "name of the node: of a program, category, op or instruction, or a part of the name of a framework op",
          lambda rows: rows.tree.name),
     *_COUNTS,
-    Picoseconds("self_ps", "sum of the self times of the ops below it, and idle time; null: the node is within an op, "
-                "for which no time is recorded", _whole("self_ps"), _within),
+    *resting_on(
+        OBSERVED,
+        Picoseconds("self_ps", "sum of the self times of the ops below it, and idle time; null: the node is within an "
+                    "op, for which no time is recorded", _whole("self_ps"), _within),
+    ),
     Picoseconds("total_ps", "sum of the durations of an op, with nested ops; null: the node is not an op",
                 lambda rows: rows.spread(rows.table.time_ps.tolist(), rows.sparse.time_ps.tolist())),
     Picoseconds("mean_ps", "total_ps / occurrences, rounded down; null: the node is not an op",
@@ -312,13 +320,18 @@ def _scope_table(name: str, what: str, *more: Column) -> TableSchema:
              "letters", _paths),
         *more,
         *_COUNTS,
-        Picoseconds("self_ps", "sum of the self times of the ops below it", _whole("self_ps")),
+        *resting_on(
+            OBSERVED, Picoseconds("self_ps", "sum of the self times of the ops below it", _whole("self_ps"))
+        ),
         Text("category", "category with the most time among the ops of own_ps; null: there are no such ops, or it is "
              "unknown", lambda rows: [text or None for text in rows.category]),
-        Picoseconds("own_ps", "part of self_ps of ops that have this name themselves, without ops deeper in the scope",
-                    _own_ps),
+        *resting_on(
+            OBSERVED,
+            Picoseconds("own_ps", "part of self_ps of ops that have this name themselves, without ops deeper in the "
+                        "scope", _own_ps),
+        ),
         Share("busy_share", "self_ps / self time of all ops; null: the ops took no time", _share),
-        *_PASS_COLUMNS,
+        *resting_on(OBSERVED, *_PASS_COLUMNS),
         *_work_columns(),
     ), derived=True)  # fmt: skip
 
@@ -378,12 +391,15 @@ def _work_of_each(column: Column) -> Column:
 _DEVICES = TableSchema("devices", "a device", (
     Text("host", "host to which the device belongs", _each(lambda one: one.host)),
     Text("device", "plane of the device, or CPU for the threads of a host", _each(lambda one: one.name)),
-    Count("ops", "number of different ops that it ran", _each(lambda one: len(one.ops.table))),
-    Picoseconds("total_ps", "time observed on the device", _each(lambda one: one.ops.total_ps)),
-    Picoseconds("op_ps", "sum of the self times of its ops", _each(lambda one: one.ops.op_ps)),
-    Picoseconds("busy_ps", "time in which any op ran; unlike in op_ps, time in which several ops ran counts once",
-                _each(lambda one: one.ops.busy_ps)),
-    Picoseconds("idle_ps", "total_ps - busy_ps", _each(lambda one: one.ops.idle_ps)),
+    *resting_on(
+        Need("total_ps", "nothing is recorded of the device"),
+        Count("ops", "number of different ops that it ran", _each(lambda one: len(one.ops.table))),
+        Picoseconds("total_ps", "time observed on the device", _each(lambda one: one.ops.total_ps)),
+        Picoseconds("op_ps", "sum of the self times of its ops", _each(lambda one: one.ops.op_ps)),
+        Picoseconds("busy_ps", "time in which any op ran; unlike in op_ps, time in which several ops ran counts once",
+                    _each(lambda one: one.ops.busy_ps)),
+        Picoseconds("idle_ps", "total_ps - busy_ps", _each(lambda one: one.ops.idle_ps)),
+    ),
     Share("busy_share", "busy_ps / total_ps; null: total_ps is 0",
           _each(lambda one: one.ops.busy_ps / one.ops.total_ps if one.ops.total_ps else None)),
     *(_work_of_each(one) for one in _work_columns()
