@@ -47,6 +47,7 @@ from fastprof.derive.ops.launches import has_launches
 from fastprof.derive.ops.record_checks import Flaw, HostRecords
 from fastprof.derive.serving import MODEL, is_of_server
 from fastprof.derive.steps import event_origin
+from fastprof.derive.steps.torch_loaders import LoaderTime, loader_time, longest_wait
 from fastprof.schema.column_kinds import Flag, Picoseconds, Share, String, Text
 from fastprof.schema.tables import Column, Formula, TableSchema
 from fastprof.schema.value_classes import dataclass
@@ -195,6 +196,7 @@ class KeptHost:
     device: str
     """What to call its devices."""
     maker: str | None
+    loader: LoaderTime
     has_launches: bool
     """Whether the call is recorded that launched anything that GPUs ran."""
 
@@ -208,7 +210,7 @@ def of_host(host: Host, params: Params) -> KeptHost:
     return KeptHost(framework_of_host(host.raw), host.hardware, has_threads, names, levels,
                     recorded_capability(host.raw.planes), is_of_server(host.raw), graph,
                     record_checks.records_of(host.entire.raw), _device(host), maker_of(host.raw),
-                    has_launches(host.entire.raw))  # fmt: skip
+                    loader_time(host.raw), has_launches(host.entire.raw))  # fmt: skip
 
 
 def _device(host: Host) -> str:
@@ -233,8 +235,9 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     graphs = tuple(one.graph for one in kept if one.graph is not None)
     words, makers = ({getattr(one, name) for one in kept if one.hardware == hardware} for name in ("device", "maker"))
     device, maker = words.pop() if len(words) == 1 else "device", makers.pop() if len(makers) == 1 else None
+    loader = longest_wait(one.loader for one in kept)
     names = joined(one.names for one in kept)
-    facts = Facts(framework, hardware, after, names, levels, capability, graphs, device, maker)
+    facts = Facts(framework, hardware, after, names, levels, capability, graphs, device, maker, loader)
     costs = [within_run(one, facts.window_ps) for rule in RULES for one in rule.found(facts) if facts.window_ps]
     every = [specific(facts, part) for one in costs for part in parts(facts, one)]
     findings = [advised(facts, one) for one in ranked(every, facts.window_ps)]

@@ -8,9 +8,9 @@ Formulas: docs/analyses/input-pipeline.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,9 +30,12 @@ from fastprof.analyses.contract import (
     known,
     scalars,
 )
+from fastprof.analyses.findings.advice import OF_QUEUE
+from fastprof.analyses.findings.advice import advice as advice_on
 from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.analyses.steps import SCALARS as OF_STEPS
+from fastprof.derive.causes.gaps import longest_loading
 from fastprof.derive.devices.framework import TENSORFLOW, framework_of_host, together
 from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.record_checks import HostRecords
@@ -43,6 +46,7 @@ from fastprof.derive.steps import verdicts
 from fastprof.derive.steps.across_hosts import SessionSteps
 from fastprof.derive.steps.database import StepDatabase
 from fastprof.derive.steps.host_causes import shows_input
+from fastprof.derive.steps.input_words import asks_queue
 from fastprof.derive.steps.remedies import KINDS_OF_INPUT, on_loader, on_unknown_input
 from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
@@ -55,8 +59,9 @@ from fastprof.derive.steps.step_figures import (
     tpu_step_values,
     tpu_verdict,
 )
+from fastprof.derive.steps.step_source import AUTO
 from fastprof.derive.steps.step_time import OWN_CATEGORIES
-from fastprof.derive.steps.torch_loaders import LoaderTime, loader_time
+from fastprof.derive.steps.torch_loaders import LoaderTime, loader_time, longest_wait
 from fastprof.derive.steps.verdicts import Bottleneck
 from fastprof.schema.array_types import Float64s, Int64s
 from fastprof.schema.arrow_columns import shares, texts
@@ -245,17 +250,22 @@ class InputPipeline:
 @dataclass(frozen=True, slots=True)
 class KeptHost:
     """Steps and op_stats have all but the framework of the program, what shows that records are missing, whether input
-    would be recorded, and how the program waits for a DataLoader of PyTorch."""
+    would be recorded, how the program waits for a DataLoader of PyTorch, and which event takes most of the time for
+    input, with that time."""
 
     framework: str
     records: HostRecords
     shows_input: bool = True
     loader: LoaderTime = field(default_factory=LoaderTime)
+    loading: tuple[str | None, int] = (None, 0)
 
 
 def of_host(host: Host, params: Params) -> KeptHost:
     events, records = host.raw, record_checks.records_of(host.entire.raw)
-    return KeptHost(framework_of_host(events), records, shows_input(host.entire.raw), loader_time(events))
+    kept = KeptHost(framework_of_host(events), records, shows_input(host.entire.raw), loader_time(events))
+    if kept.loader.waited_ps:
+        return kept
+    return replace(kept, loading=longest_loading(host.events, host.causes_from(AUTO), host.foremost_from(AUTO)))
 
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:
@@ -287,7 +297,8 @@ def _time(ops: InputOps, share: float) -> InputTime:
 
 def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
     framework = together(one.framework for one in kept)
-    loader = max((one.loader for one in kept), key=lambda one: one.waited_ps, default=LoaderTime())
+    loader = longest_wait(one.loader for one in kept)
+    loading, _ = max((one.loading for one in kept), key=itemgetter(1), default=(None, 0))
     db = after["steps"].detail_as(SessionSteps).database
     host_ops = after["op_stats"].detail_as(OpDatabase).host
     counted = examine(db.complete_steps(), host_ops)
@@ -308,7 +319,8 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     })  # fmt: skip
     values = step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps}
     figures = scalars(SCALARS, values | lost | _without_input(counted, kept))
-    return Report(NAME, tables, figures, _notices(counted, why, framework, loader), dict(after), counted)
+    notices = tuple(_notices(counted, why, framework, loader, loading))
+    return Report(NAME, tables, figures, notices, dict(after), counted)
 
 
 def _table(schema: TableSchema, rows: Callable[[], Any]) -> pa.Table:
@@ -431,13 +443,15 @@ def _advice(ops: InputOps, framework: str) -> list[str]:
     return [advice for _, advice in KINDS] if of_tf_data else list(KINDS_OF_INPUT)
 
 
-def _notices(pipeline: InputPipeline, why: str, framework: str, loader: LoaderTime) -> tuple[Notice, ...]:
+def _notices(
+    pipeline: InputPipeline, why: str, framework: str, loader: LoaderTime, loading: str | None
+) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == verdicts.UNKNOWN:
         return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_on_stages(ops))
     notices = []
     if verdict.input.classification in (verdicts.HOST, verdicts.BOTH):
-        words = (verdict.input.plain_statement, _next_step(pipeline, framework, loader))
+        words = (verdict.input.plain_statement, _next_step(pipeline, framework, loader, loading))
         notices += [Notice("recommendation", text) for text in words]
     if len(ops) and pipeline.time.total_ps() == 0:
         notices.append(Notice("info", "The input ops that were seen took no time."))
@@ -453,12 +467,14 @@ def _has_iterators(ops: InputOps) -> bool:
     return any(name.startswith("Iterator::") for name in ops.name)
 
 
-def _next_step(pipeline: InputPipeline, framework: str, loader: LoaderTime) -> str:
+def _next_step(pipeline: InputPipeline, framework: str, loader: LoaderTime, loading: str | None) -> str:
     if loader.waited_ps:
         return on_loader(loader)
     parts = pipeline.time.parts()
     if not pipeline.ops.uses_tf_data or not any(parts):
-        return on_unknown_input(framework, on_tpu=isinstance(pipeline.steps, TpuStepValues))
+        if loading is not None and asks_queue(loading):
+            return advice_on(OF_QUEUE, framework)
+        return on_unknown_input(framework, loading, on_tpu=isinstance(pipeline.steps, TpuStepValues))
     largest = max(range(len(parts)), key=lambda at: parts[at])
     kind, advice = KINDS[largest][0], _advice(pipeline.ops, framework)[largest]
     percent = 100.0 * parts[largest] / sum(parts)

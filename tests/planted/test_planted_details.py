@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +12,19 @@ import tf_gpu_runs
 from planted_cases import HEALTHY, PLANTED
 from reports import session_of
 
+import fastprof
+from fastprof import Report
+
 CASES = {case.name: case for case in (*PLANTED, *HEALTHY)}
 
 
 @cache
+def reports(case: str) -> Mapping[str, Report]:
+    return session_of(*CASES[case].run().captures.values()).reports("diagnosis", "input_pipeline")
+
+
 def findings(case: str) -> list[dict[str, Any]]:
-    session = session_of(*CASES[case].run().captures.values())
-    rows: list[dict[str, Any]] = session.report("diagnosis").tables["findings"].to_pylist()
+    rows: list[dict[str, Any]] = reports(case)["diagnosis"].tables["findings"].to_pylist()
     return rows
 
 
@@ -104,3 +112,29 @@ def test_advice_fits_a_loader_that_has_workers_and_a_queue() -> None:
     assert findings("torch_slow_workers")[0]["advice"].startswith("The workers of the DataLoader")
     assert findings("jax_queued_batches")[0]["advice"].startswith("What fills the queue")
     assert "num_workers > 0" in findings("torch_sleeping_loader")[0]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("case", "first"),
+    [
+        ("jax_decoding_batches", "load_batch takes the largest part of it: make it faster, or hide it behind compute."),
+        (
+            "jax_sleeping_batches",
+            "batches (train.py:18) takes the largest part of it: make it faster, or hide it behind compute.",
+        ),
+        ("jax_queued_batches", "What fills the queue is slower than the steps: let more threads or processes fill it"),
+    ],
+)
+def test_the_input_pipeline_names_what_the_diagnosis_does(case: str, first: str) -> None:
+    [_, text] = [one.text for one in reports(case)["input_pipeline"].notices if one.severity == "recommendation"]
+    assert text.startswith(first)
+    [found] = [row for row in findings(case) if row["cause"] == "input"]
+    assert found["advice"].startswith(first)
+
+
+def test_no_advice_is_on_a_data_loader_that_did_not_run() -> None:
+    report = fastprof.load(Path(__file__).parent / "loops" / "torch_annotated_compute.pt.trace.json.gz")
+    texts = [one.text for one in report.input_pipeline().notices]
+    texts += [row["advice"] for row in report.diagnosis().tables["findings"].to_pylist() if row["cause"] == "input"]
+    assert sum(one.startswith("sample_trajectories (train.py:18) takes the largest part") for one in texts) == 2
+    assert not any("DataLoader" in one for one in texts)

@@ -22,6 +22,8 @@ ON_AMD: Final = "precision on AMD"
 ON_CPU: Final = {cause: f"{cause} on the CPU" for cause in ("input", "python", "idle")}
 """Causes whose advice differs for a program that uses no device."""
 
+OF_LOADER, OF_LOADER_ON_CPU = "input of a DataLoader", "input of a DataLoader on the CPU"
+"""The cause input, if the program waits for a DataLoader."""
 WITH_WORKERS: Final = "input of a loader with workers"
 """The cause input, if the slow loader has workers already."""
 OF_QUEUE: Final = "input of a queue"
@@ -44,10 +46,17 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         JAX: "Load the next batch while the device computes: in a background thread or process (Grain, a tf.data "
              "pipeline), with jax.device_put called one or two batches ahead.",
         TENSORFLOW: "Read with tf.data and end the pipeline with prefetch(tf.data.AUTOTUNE); run map and interleave "
-                    "with num_parallel_calls=tf.data.AUTOTUNE, and cache() what does not change. The report tf_data "
-                    "names the slow stage.",
-        PYTORCH: "Give the DataLoader num_workers > 0, pin_memory=True and persistent_workers=True, and move batches "
+                    "with num_parallel_calls=tf.data.AUTOTUNE, and cache() what does not change.",
+        PYTORCH: "Load batches ahead, on other threads or processes, and move them from pinned memory with "
+                 "non_blocking=True.",
+    },
+    OF_LOADER: {
+        UNKNOWN: "Give the DataLoader num_workers > 0, pin_memory=True and persistent_workers=True, and move batches "
                  "with non_blocking=True.",
+    },
+    OF_LOADER_ON_CPU: {
+        UNKNOWN: "Give the DataLoader num_workers > 0, persistent_workers=True and a larger prefetch_factor; do less "
+                 "in __getitem__ and collate_fn, or do it once before the training.",
     },
     WITH_WORKERS: {
         UNKNOWN: "The workers of the DataLoader are slower than the steps: give it more of them if there are cores "
@@ -244,8 +253,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                  "TF32.",
     },
     ON_CPU["input"]: {
-        UNKNOWN: "Give the DataLoader num_workers > 0, persistent_workers=True and a larger prefetch_factor; do less "
-                 "in __getitem__ and collate_fn, or do it once before the training.",
+        UNKNOWN: "Load batches ahead, on other threads or processes, or prepare them once before the training.",
     },
     ON_CPU["python"]: {
         UNKNOWN: "Do less of it in the step, or every N steps; torch.compile takes what is between ops out of Python.",

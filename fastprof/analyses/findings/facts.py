@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from fastprof.derive.devices.tracer_levels import TracerLevels
 from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.ops.tables import sums_by
 from fastprof.derive.steps.across_hosts import SessionSteps
+from fastprof.derive.steps.torch_loaders import LoaderTime
 from fastprof.schema.array_types import Bools, Float64s, Int64s
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class Facts:
     ``reports``: by name of the analysis; ``names``: what names of events show, of all hosts; ``levels``: what the
     profiler was asked to record of all hosts, None: unknown; ``capability``: the least compute capability of GPUs,
     None: unknown; ``graphs``: what tfprof's advisor finds; ``device``: what to call a device: GPU, TPU, MTIA, NPU, …;
-    ``maker``: who made the GPUs, as tensor_cores has it, None: unknown, or several."""
+    ``maker``: who made the GPUs, as tensor_cores has it, None: unknown, or several; ``loader``: how the host that waits
+    longest for a DataLoader of PyTorch does."""
 
     framework: str
     hardware: str
@@ -44,6 +46,7 @@ class Facts:
     graphs: tuple[Examined, ...] = ()
     device: str = GPU
     maker: str | None = None
+    loader: LoaderTime = field(default_factory=LoaderTime)
 
     @cached_property
     def memo(self) -> dict[str, Any]:

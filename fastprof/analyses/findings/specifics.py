@@ -10,7 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from fastprof.analyses.findings.advice import MORE_THAN_COMPUTE, OF_QUEUE, TO_DEVICE, TO_HOST, WITH_WORKERS
+from fastprof.analyses.findings.advice import (
+    MORE_THAN_COMPUTE,
+    OF_LOADER,
+    OF_LOADER_ON_CPU,
+    OF_QUEUE,
+    TO_DEVICE,
+    TO_HOST,
+    WITH_WORKERS,
+)
 from fastprof.analyses.findings.facts import Facts, total
 from fastprof.analyses.findings.finding import LIKELY, Finding
 from fastprof.analyses.findings.of_tfprof import use_in_words
@@ -21,11 +29,12 @@ from fastprof.derive.communication.communication_remarks import copies_fill
 from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.framework import TENSORFLOW
 from fastprof.derive.devices.op_names import is_frame
+from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.steps.input_words import asks_queue
 from fastprof.derive.steps.python_frames import frame_of
+from fastprof.derive.steps.remedies import make_faster
 from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import counted, measured, size_text, time_text
-from fastprof.wording.screen import cut
 
 FIRST_STEP: Final = 0.9
 """A cause is of the first step only if this share of its time is there."""
@@ -73,7 +82,7 @@ def _of_input(facts: Facts, finding: Finding) -> Finding:
     if row is None and event is not None and (kind := _filled_by(event)) is not None:
         return replace(finding, advice=facts.advise(kind))
     if row is None:
-        return replace(finding, advice=f"{_make_faster(finding.annotation)}{finding.advice}")
+        return replace(finding, advice=f"{make_faster(event)}{_ahead(facts, finding)}")
     share, pipeline, of_each = measured(row["critical_share"], "share"), row["pipeline"], time_text(row["critical_ps"])
     text = f"{row['name']} takes {share} of the calls of the tf.data pipeline {pipeline}, {of_each} of each."
     change, now, then = (facts.figure("tf_data", name) for name in ("best_change", "batch_ps", "best_batch_ps"))
@@ -86,15 +95,14 @@ def _of_input(facts: Facts, finding: Finding) -> Finding:
     return replace(finding, detail=detail, advice=f"{suggestion}{others}" if suggestion else finding.advice)
 
 
-def _make_faster(event: str | None) -> str:
-    """The function, annotation or iterator to make faster; empty if none is known, or the event only waits for it."""
-    if event is None or _ONLY_WAITS.search(event):
-        return ""
-    name = event
-    if is_frame(event):
-        frame = frame_of(event)
-        name = frame.function if frame.line is None else f"{frame.function} ({frame.file}:{frame.line})"
-    return f"{cut(name, _LETTERS)} takes the largest part of it: make it faster, or hide it behind compute. "
+def _ahead(facts: Facts, finding: Finding) -> str:
+    """How to load ahead: in tf.data if the program uses it, with the DataLoader if the program waits for one in at
+    least half of the cost."""
+    if facts.figure("tf_data", "pipeline_count") and facts.framework == TENSORFLOW:
+        return f"{finding.advice} The report tf_data names the slow stage."
+    if 2 * facts.loader.waited_ps < max(finding.cost_ps or 0, 1):
+        return finding.advice
+    return facts.advise(OF_LOADER_ON_CPU if facts.hardware == CPU_ONLY else OF_LOADER)
 
 
 def _filled_by(event: str) -> str | None:
@@ -105,10 +113,6 @@ def _filled_by(event: str) -> str | None:
 
 
 _OF_WORKERS: Final = pattern_of(r"_MultiProcessingDataLoaderIter|dataloader\.py.* (?:_try_get_data|_get_data)$")
-_LETTERS: Final = 60
-_ONLY_WAITS: Final = pattern_of(
-    r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$|^enumerate\(Data"
-)
 _CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 

@@ -403,6 +403,24 @@ def _without_markers(causes: HostCauses, pieces: Records) -> Records:
     return pieces
 
 
+def longest_loading(events: HostEvents, causes: HostCauses, host: Records) -> tuple[str | None, int]:
+    """Return the name of the event that takes most of the time in which a host loads input, as gaps name it, and that
+    time. ``host``: what the host does at any time, PIECE."""
+    loads = host[host["label"] >= 0]
+    loads = loads[_OF_CODE[causes.code[loads["label"]]] == _NUMBER["input"]]
+    if not len(loads):
+        return None, 0
+    pieces = np.zeros(len(loads), GAP)
+    pieces["cause"] = _NUMBER["input"]
+    for name, of in (("begin", "begin"), ("end", "end"), ("row", "label")):
+        pieces[name] = loads[of]
+    pieces = _of_loaders(events, _with_finest(events, causes, pieces))
+    times = np.zeros(len(events.names), np.int64)
+    np.add.at(times, events.meta[pieces["row"]], pieces["end"] - pieces["begin"])
+    most = int(times.argmax())
+    return events.names[most], int(times[most])
+
+
 def _of_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -> Bools:
     """What a question about the names of these events is answered with."""
     metas, place = np.unique(events.meta[row], return_inverse=True)

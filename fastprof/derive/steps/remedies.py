@@ -11,10 +11,13 @@ from dataclasses import replace
 from typing import Final
 
 from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, UNKNOWN
+from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.steps.python_frames import frame_of
 from fastprof.derive.steps.torch_loaders import LoaderTime
 from fastprof.derive.steps.verdicts import Finding
+from fastprof.wording.patterns import pattern_of
 from fastprof.wording.quantities import counted, measured, time_text
+from fastprof.wording.screen import cut
 
 _OF_TENSORFLOW: Final = {
     "tc_idle": " For TF 2.x,",
@@ -32,14 +35,16 @@ _INPUT: Final = {
         "API (https://www.tensorflow.org/guide/data) the host's side can be broken down."
     ),
     JAX: "Enclose what loads data in jax.profiler.TraceAnnotation, and prefetch batches to the device.",
-    PYTORCH: (
-        "Enclose what loads data in torch.profiler.record_function, and load it with workers of "
-        "torch.utils.data.DataLoader."
-    ),
+    PYTORCH: "Enclose what loads data in torch.profiler.record_function, and load it ahead, on other threads or "
+    "processes.",
 }
 _TORCH_ON_TPU: Final = (
-    "Enclose what loads data in torch_xla's profiler.Trace, and load it with workers (torch.utils.data)."
+    "Enclose what loads data in torch_xla's profiler.Trace, and load it ahead, on other threads or processes."
 )
+_ONLY_WAITS: Final = pattern_of(
+    r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$|^enumerate\(Data"
+)
+_LETTERS: Final = 60
 _UNKNOWN_INPUT: Final = "No op of an input pipeline was seen, so what the time for input is spent on is not known."
 KINDS_OF_INPUT: Final = (
     "combine small chunks of input data into fewer but larger ones",
@@ -83,7 +88,22 @@ def on_loader(loader: LoaderTime) -> str:
     return f"{waits} {place} takes {share} of that: make it faster, or {workers}."
 
 
-def on_unknown_input(framework: str, *, on_tpu: bool = False) -> str:
-    """What to do if no op explains the time for input. ``on_tpu``: PyTorch runs on TPUs with another profiler."""
+def make_faster(event: str | None) -> str:
+    """Return a sentence that asks to make a function, annotation or iterator faster; empty if none is known, or the
+    event only waits for it."""
+    if event is None or _ONLY_WAITS.search(event):
+        return ""
+    name = event
+    if is_frame(event):
+        frame = frame_of(event)
+        name = frame.function if frame.line is None else f"{frame.function} ({frame.file}:{frame.line})"
+    return f"{cut(name, _LETTERS)} takes the largest part of it: make it faster, or hide it behind compute. "
+
+
+def on_unknown_input(framework: str, loading: str | None = None, *, on_tpu: bool = False) -> str:
+    """What to do if no op explains the time for input. ``loading``: the event that takes most of it; ``on_tpu``:
+    PyTorch runs on TPUs with another profiler."""
+    if faster := make_faster(loading):
+        return f"{faster}{KINDS_OF_INPUT[-1].capitalize()}."
     known = _TORCH_ON_TPU if framework == PYTORCH and on_tpu else _INPUT.get(framework, "")
     return known if framework == TENSORFLOW else f"{_UNKNOWN_INPUT} {known}".rstrip()

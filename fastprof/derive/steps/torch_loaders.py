@@ -7,6 +7,7 @@ train.py: __getitem__       |---------| |--------| |------|       the outermost 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -77,13 +78,19 @@ class LoaderTime:
 
 
 def loader_time(events: HostEvents) -> LoaderTime:
-    calls, has_workers = loader_calls(events), any(_ITERATOR_OF_WORKERS in name for name in events.names)
+    calls = loader_calls(events)
+    has_workers = calls.count > 0 and any(_ITERATOR_OF_WORKERS in name for name in events.recorded_names)
     if not len(calls.rows):
         return LoaderTime(calls.waited_ps, calls.count, None, 0, has_workers)
     time = np.zeros(len(events.names), np.int64)
     np.add.at(time, events.meta[calls.rows], events.duration_ps[calls.rows])
     most = int(time.argmax())
     return LoaderTime(calls.waited_ps, calls.count, events.names[most], int(time[most]), has_workers)
+
+
+def longest_wait(hosts: Iterable[LoaderTime]) -> LoaderTime:
+    """Return the loader of the host that waits longest."""
+    return max(hosts, key=lambda one: one.waited_ps, default=LoaderTime())
 
 
 def function_within(events: HostEvents, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
