@@ -81,6 +81,9 @@ _NO_VENDOR = (
 )
 
 
+_NO_NAME = "names of kernels do not show whether they run on matrix units"
+
+
 def _of_row(of: Callable[[Row], Any]) -> Formula:
     return lambda kernels: [of(row) for row in kernels.rows]
 
@@ -112,7 +115,8 @@ TABLES = {
         Picoseconds("min_ps", "duration of the shortest occurrence", _of_row(lambda row: row.ps[2])),
         Picoseconds("max_ps", "duration of the longest occurrence", _of_row(lambda row: row.ps[3])),
         Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: who "
-             "made the GPU is not recorded, or kernels of this name do either", _of_row(lambda row: row.uses)),
+             "made the GPU or the kernel's name is not recorded, or kernels of this name do either",
+             _of_row(lambda row: row.uses)),
         Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
              "convolution, or another op whose kernel uses them, and it does more than transpose or copy",
              _of_row(lambda row: row.could)),
@@ -379,7 +383,7 @@ class _Namer:
             could or (of_framework and uses),
             name,
         )
-        known = self.known_uses(meta, vendor)
+        known = self.known_uses(meta, vendor) if kernel.name else None
         named = self._events.text(module) if module >= 0 else hlo_op >= 0 and (self.title(program) or "unknown")
         kind = kind_of(kernel.name, name, op_type, named.partition("(")[0] if named else "")
         if kind == OTHER and not (name or op_type or named or is_kineto(self._events)):
@@ -433,6 +437,12 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
     values |= dict(_longest(rows, ops, total, unknown))
     if not missed and 2 * sum(ps for op, _, ps in ops if op) <= total:
         values |= {name: (None, _NO_OPS) for name in SCALARS if name.startswith("missed")}
+    for name, time, unsure in (
+        ("tensor_core", tensor, [row for row in rows if row.uses is None]),
+        ("missed_tensor_core", missed, [row for row in rows if row.uses is None and row.could]),
+    ):
+        if unsure and not time:
+            values |= {f"{name}_ps": (None, _NO_NAME), f"{name}_share": (None, _NO_NAME)}
     if not rows and not any(host.ran for host in kept):
         values = dict.fromkeys(SCALARS, unknown)
     if not all(tensor_cores.knows(row.vendor) for row in rows):

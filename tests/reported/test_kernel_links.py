@@ -384,3 +384,18 @@ def test_counters_are_what_ranges_record_under_any_name(tmp_path: Path) -> None:
     assert fastprof.load(path).hardware_units().tables["counters"].drop_columns("host") == (
         profile.hardware_units().tables["counters"].drop_columns("host")
     )
+
+
+# ---- names
+
+
+def test_what_only_names_show_is_unknown_of_kernels_without_a_name(tmp_path: Path) -> None:
+    """They take the time that is recorded."""
+    report = changed(tmp_path, "i17-comm-nccl", on_each("kernel")(lambda event: event.update(name=""))).kernel_stats()
+    assert report.scalars["total_ps"].value == 3_200_000_000
+    for figure in ("tensor_core_ps", "tensor_core_share", "missed_tensor_core_ps", "missed_tensor_core_share"):
+        assert report.scalars[figure].value is None
+        assert report.scalars[figure].reason == "names of kernels do not show whether they run on matrix units"
+    assert set(report.tables["kernels"]["uses_tensor_cores"].to_pylist()) == {None}
+    assert set(report.tables["ops"]["tensor_core_ps"].to_pylist()) == {None}
+    assert not report.notices
