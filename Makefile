@@ -67,12 +67,12 @@ types: build
 stubs: build
 	$(BIN)/stubtest --mypy-config-file tests/native/stubtest.toml $(MODULES)
 
-check: build $(PAGE_STAMP) types stubs ## lint, types, stubs, layers
+check: build $(PAGE_STAMP) types stubs ## lint, types, stubs, layers, budget
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/node $(PAGE)/format.js --check
 	$(BIN)/oxlint --config $(PAGE)/oxlint.json --deny-warnings fastprof/viewer/static $(PAGE)
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_budget.py
 
 asan: ## the C core's own tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(MAKE) -C csrc test
