@@ -85,9 +85,12 @@ def launchers(events: HostEvents, rows: Int64s) -> Int32s:
 def known_calls(events: HostEvents) -> tuple[Int32s, Int32s]:
     """Return the rows of GPUs with a known call, and the rows of these calls. Calls whose id several have are left out,
     as after a restart of the profiler."""
+    none = np.zeros(0, np.int32)
+    if not any(plane.last > plane.first for plane in events.planes_of("GPU")):
+        return none, none
     known = _correlated(events, CORRELATION)
     if not len(known.launched) or not len(known.calls):
-        return np.zeros(0, np.int32), np.zeros(0, np.int32)
+        return none, none
     repeats = known.call_ids[1:] == known.call_ids[:-1]
     alone = ~(np.append(False, repeats) | np.append(repeats, False)) & (known.call_ids != 0)
     calls, ids = known.calls[alone], known.call_ids[alone]

@@ -82,6 +82,8 @@ NOTHING_LOST: Final = Lost(0, 0, 0, 0, (), np.zeros(0, np.int64), 0)
 def lost_records(events: HostEvents) -> Lost:
     """Return the calls whose work is not recorded; none are known to be lost if as much work has no id."""
     at, ids = events.ints("correlation_id")
+    if not len(at):
+        return NOTHING_LOST
     recorded, of_gpu = 0, np.zeros(len(at), np.bool_)
     for plane in events.planes_of("GPU"):
         of_gpu[slice(*np.searchsorted(at, [plane.first, plane.last]).tolist())] = True

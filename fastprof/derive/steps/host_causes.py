@@ -140,6 +140,7 @@ _PATTERNS: Final = (
                   r"|LoadProgram|ThunkExecutor|RemoteCall"),
 )  # fmt: skip
 _NAMED: Final = tuple((code, pattern_of(pattern)) for code, pattern in _PATTERNS)
+_INPUT: Final = dict(_NAMED)[Code.INPUT]
 
 _CHECKPOINT: Final = frozenset(("save", "checkpoint", "checkpointer", "checkpointing", "ckpt", "orbax", "restore"))
 _NO_INPUT: Final = ("importlib", "<frozen", "_bootstrap", "zipimport", "linecache", "tokenize.py", "pkgutil")
@@ -221,8 +222,12 @@ def code_of_name(name: str) -> Code:
 
 def shows_input(events: HostEvents) -> bool:
     """Return whether input would be seen: Python functions are recorded, or calls of frameworks that load data."""
-    names = events.recorded_names
-    return any(is_frame(name) or name.startswith(LOADERS) or code_of_name(name) == Code.INPUT for name in names)
+    return any(is_frame(name) or name.startswith(LOADERS) or _is_input(name) for name in events.recorded_names)
+
+
+def _is_input(name: str) -> bool:
+    """Return whether the name of a framework's event says input; names of most events need one search."""
+    return _INPUT.search(name) is not None and code_of_name(name) == Code.INPUT
 
 
 def code_of_op(name: str) -> Code:

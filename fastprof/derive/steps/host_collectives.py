@@ -26,8 +26,10 @@ _ON_HOST: Final = ("gloo:", "mpi:")
 def host_collectives(events: HostEvents) -> Int64s:
     """Return the rows of collectives that host threads run, by start. An op in its annotation counts once."""
     plane = events.plane_named(HOST_THREADS)
-    wanted = np.array([name.startswith(_ON_HOST) for name in events.names] + [False], bool)
-    if plane is None or not wanted.any() or not is_kineto(events):
+    if plane is None or not is_kineto(events):
+        return np.zeros(0, np.int64)
+    wanted = np.array([name.startswith(_ON_HOST) for name in events.names], bool)
+    if not wanted.any():
         return np.zeros(0, np.int64)
     threads = (line.first + np.flatnonzero(wanted[events.meta[line.first : line.last]]) for line in plane.lines)
     rows = np.concatenate([np.zeros(0, np.int64), *(_outermost(events, rows) for rows in threads)])
